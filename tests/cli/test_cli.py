@@ -230,6 +230,17 @@ def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path:
 
 
 @pytest.mark.slow
+def test_an_extraction_reports_to_scripts(demo) -> None:
+    folder, _ = demo
+    result = storyframes(
+        "extract", folder / "study", folder / "features", "--config", folder / "storyframes.toml", "--json"
+    )
+    content = json.loads(result.stdout)
+    assert (result.returncode, content["good"], content["clips"], content["submitted"]) == (0, True, 54, 0)
+    assert [outcome["status"] for outcome in content["outcomes"]] == ["done"] * 20
+
+
+@pytest.mark.slow
 def test_one_feature_of_one_session_by_force(demo, shared_server) -> None:
     folder, _ = demo
     forced = ("--session", "p01-s02", "--features", "opensmile", "--force", *ONE_WORKER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -88,7 +89,11 @@ def test_rows_that_are_there_are_replaced_on_request_only(study: Path) -> None:
     before = tables(study)
     assert storyframes("sync", study, "--write").returncode == 0
     assert tables(study) == before
-    assert storyframes("sync", study, "--replace", "--write", "--session", "s1").returncode == 0
+    replaced = storyframes("sync", study, "--replace", "--write", "--session", "s1", "--json")
+    assert replaced.returncode == 0
+    content = json.loads(replaced.stdout)
+    assert content["written"] == len(content["clocks"]) == 1
+    assert content["clocks"][0]["session_id"] == "s1"
     header, by_hand, *rows = (study / "clocks.csv").read_text().splitlines()
     assert (header, by_hand) == ("session_id,clock,clock_s,session_s,note", "s2,y,0,1,by hand")
     assert load_study(study).clock("s1", "cam_b").to_session(0.0) == pytest.approx(3.2, abs=0.01)

@@ -206,6 +206,12 @@ def test_machines_and_people_can_read_what_it_is(made: Made, caplog: pytest.LogC
 def test_verify_sees_what_is_no_part_of_it(made: Made, tmp_path: Path) -> None:
     def verified(folder: Path) -> tuple[int, str]:
         result = CliRunner().invoke(app, ["release", "verify", str(folder)])
+        as_json = CliRunner().invoke(app, ["release", "verify", str(folder), "--json"])
+        assert as_json.exit_code == result.exit_code
+        if result.exit_code < 2:
+            content = json.loads(as_json.stdout)
+            assert content["sound"] == (result.exit_code == 0)
+            assert content["problems"] == ([] if content["sound"] else result.output.splitlines())
         return result.exit_code, result.output
 
     assert verified(made.folder)[0] == 0

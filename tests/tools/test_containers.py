@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -233,13 +234,13 @@ def test_trying_openface_out(engine, image_of, tmp_path: Path) -> None:
         f'[openface]\nbackend = "container"\nengine = "{engine.name}"\nimage = "{image_of()}"\n'
         f'binary = "{standin.BINARY}"\n'
     )
-    shown = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "models", "check", "openface", "--config", str(config)],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
+    command = [sys.executable, "-m", "flows.cli", "models", "check", "openface", "--config", str(config)]
+    as_json, shown = (
+        subprocess.run([*command, *more], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+        for more in (["--json"], [])
     )
-    assert shown.returncode == 0, shown.stderr
+    assert (as_json.returncode, shown.returncode) == (0, 0), shown.stderr
+    assert "714" in json.loads(as_json.stdout)["columns"]
     words = " ".join(shown.stdout.replace("│", " ").split())
     for told in (
         "2.0.x",

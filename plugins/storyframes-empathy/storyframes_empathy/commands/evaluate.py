@@ -45,6 +45,7 @@ def evaluate(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write into this file; to stdout otherwise.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page into this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts: the same as --format json.")] = False,
 ) -> None:
     """Score runs by their predictions, also those of models trained elsewhere.
 
@@ -60,6 +61,7 @@ def evaluate(
     from storyframes_empathy.scores.table_formats import Format, content, written
     from storyframes_empathy.scores.tables import build_tables, published_tables
 
+    kind = _Format.JSON if as_json else kind
     with refused_if(RunError):
         done = evaluate_runs(runs, Level(level), split, each_once=each_once, intervals=kind is _Format.JSON)
     tables = build_tables(done)

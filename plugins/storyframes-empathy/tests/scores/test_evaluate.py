@@ -104,7 +104,7 @@ def test_scores_of_another_scale_are_named_with_both_scales_and_end_with_1(tmp_p
         assert "scores go from 1 to 5, the scale 'scaled' of run.json from 0 to 1: " in text
         assert "MSE, Acc and F1 mean nothing" in text
     assert "| ridge | a | 1 |" in result.stdout  # and r is what it is
-    found = json.loads(run(tmp_path / "off", "--format", "json").stdout)
+    found = json.loads(run(tmp_path / "off", "--json").stdout)
     assert (len(found["off_scale"]), found["faults"]) == (1, [])
     assert sound.exists()
 
