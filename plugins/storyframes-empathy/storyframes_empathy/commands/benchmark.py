@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import ConfigOption, StoreArgument, console, error_console, fail, listed, need, usage_errors
+from flows.cli.terminal import (
+    ConfigOption,
+    JsonOption,
+    StoreArgument,
+    console,
+    error_console,
+    fail,
+    listed,
+    need,
+    usage_errors,
+)
 from storyframes_empathy import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -32,7 +42,7 @@ def benchmark(
         str | None,
         typer.Option(help="A cluster's YAML file (deploy/clusters), or tls://host:port of a Dask scheduler."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Train the grid of models on a cluster, one task a run; what is done is not trained again.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import LOOK, console, error_console, fail, need, show_json, usage_errors
+from flows.cli.terminal import LOOK, JsonOption, console, error_console, fail, need, show_json, usage_errors
 from storyframes_empathy import DISTRIBUTION
 from storyframes_empathy.commands.pairs_llm import check_out, score_llm
 from tasks.inspect.formatting import counted
@@ -24,7 +24,7 @@ def score(
     model: Annotated[
         Path | None, typer.Option(help="Folder of a sentence-transformers model; by default all-MiniLM-L6-v2.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Score pairs by the cosine of their texts' embeddings, on this machine. A language model: pairs score-llm."""
     need("sentence_transformers", "pipeline", DISTRIBUTION)
@@ -66,7 +66,7 @@ def finetune(
     batch_size: Annotated[int, typer.Option(min=2, help="Pairs at once.")] = 16,
     learning_rate: Annotated[float, typer.Option(min=0, help="The highest.")] = 2e-5,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of pairs and of dropout.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Train a sentence encoder further on labelled pairs, on this machine; 'pairs score --model' takes the folder."""
     need("sentence_transformers", "pipeline", DISTRIBUTION)
@@ -112,7 +112,7 @@ def evaluate(
     ab: Annotated[str | None, typer.Option(metavar="COLUMN", help="Scores of A with B; needs --ba.")] = None,
     ba: Annotated[str | None, typer.Option(metavar="COLUMN", help="Scores of B with A; the mean counts.")] = None,
     threshold: Annotated[float, typer.Option(help="Above it a pair is similar.")] = 2.5,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """What scores of pairs are worth, against the labels of each aspect."""
     from storyframes_empathy.commands.tables import pairs_json, pairs_tables

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +10,29 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import console, error_console, fail, need, usage_errors
-from storyframes_empathy import DISTRIBUTION
+from flows.cli.terminal import JsonOption, console, fail, usage_errors
+from storyframes_empathy.commands.language_model import (
+    KEY_VARIABLE,
+    AnswerTokensOption,
+    BaseUrlOption,
+    ConcurrencyOption,
+    DryRunOption,
+    KeepPromptsOption,
+    KeyVariableOption,
+    MaxCostOption,
+    ModelOption,
+    PriceInOption,
+    PriceOutOption,
+    ProxyOption,
+    RecipientsOption,
+    RetriesOption,
+    SeedOption,
+    TimeoutOption,
+    ask_service,
+    end_unanswered,
+    most_tokens_and_cost,
+    open_service,
+)
 from tasks.inspect.formatting import counted
 
 
@@ -27,101 +47,67 @@ def check_out(out: Path) -> None:
 def score_llm(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row a pair, with both texts.")],
     out: Annotated[Path, typer.Option(help="A new table of scores and labels, without texts: .csv or .parquet.")],
-    model: Annotated[str, typer.Option(help="As the service calls it.")],
-    base_url: Annotated[str, typer.Option(help="An OpenAI-compatible service, such as http://127.0.0.1:8001/v1.")],
+    model: ModelOption,
+    base_url: BaseUrlOption,
     aspect: Annotated[
         list[str] | None, typer.Option(help="event, emotion, moral or empathy (by default); repeat.")
     ] = None,
-    send_transcripts_to: Annotated[
-        list[str] | None,
-        typer.Option(help="The service's host: the table's texts may leave this machine for it; repeat for a proxy."),
-    ] = None,
+    send_transcripts_to: RecipientsOption = None,
     summaries: Annotated[bool, typer.Option("--summaries", help="Compare the summaries, not the stories.")] = False,
-    key_variable: Annotated[
-        str, typer.Option(help="The environment variable that holds the service's key.")
-    ] = "OPENAI_API_KEY",
-    proxy: Annotated[
-        str | None,
-        typer.Option(help="Reach the service through it, a recipient that is agreed to likewise; no other is used."),
-    ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Questions at once.")] = 4,
-    timeout_s: Annotated[float, typer.Option(min=0.1, help="For one whole answer.")] = 60,
-    retries: Annotated[int, typer.Option(min=0, help="Of a question that is not answered.")] = 5,
-    answer_tokens: Annotated[int, typer.Option(min=1, help="Of an answer at most.")] = 16,
-    seed: Annotated[int, typer.Option(min=0, help="Sent with every question.")] = 0,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Never spend more; needs both prices.")] = None,
-    price_in: Annotated[float | None, typer.Option(min=0, help="Of a million tokens that are sent.")] = None,
-    price_out: Annotated[float | None, typer.Option(min=0, help="Of a million tokens of answers.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be sent and what it may cost; send nothing.")
-    ] = False,
-    keep_prompts: Annotated[
-        bool, typer.Option("--keep-prompts", help="Keep texts and answers in the cache, for your eyes only.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    key_variable: KeyVariableOption = KEY_VARIABLE,
+    proxy: ProxyOption = None,
+    concurrency: ConcurrencyOption = 4,
+    timeout_s: TimeoutOption = 60,
+    retries: RetriesOption = 5,
+    answer_tokens: AnswerTokensOption = 16,
+    seed: SeedOption = 0,
+    max_cost: MaxCostOption = None,
+    price_in: PriceInOption = None,
+    price_out: PriceOutOption = None,
+    dry_run: DryRunOption = False,
+    keep_prompts: KeepPromptsOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Ask a language model, from 1 to 4, how similar the stories of each pair are, in both orders; the mean counts.
 
     A question is asked once: what was answered is kept in answers.sqlite beside OUT. Texts leave this machine only for
     the host that --send-transcripts-to names. The prompts are our own wording.
     """
-    need("openai", "llm", DISTRIBUTION)
-    if max_cost is not None and (price_in is None or price_out is None):
-        fail("--max-cost needs --price-in and --price-out: what a million tokens cost", 2)
+    service = open_service(
+        model, base_url=base_url, recipients=send_transcripts_to, proxy=proxy, key_variable=key_variable,
+        max_cost=max_cost, price_in=price_in, price_out=price_out, sending=not dry_run, concurrency=concurrency,
+        timeout_s=timeout_s, retries=retries, seed=seed, answer_tokens=answer_tokens,
+    )  # fmt: skip
     from storyframes_empathy.pairs.llm import add_scores, pair_questions
     from storyframes_empathy.pairs.score import write_table
     from storyframes_empathy.pairs.table import Aspect, read_texts
     from storyframes_empathy.statistics.rating_table import TableFaultError
-    from storyframes_empathy.text.budget import Budget, Prices
-    from storyframes_empathy.text.cache import AnswerCache
-    from storyframes_empathy.text.endpoint import Endpoint, EndpointError, agree
-    from storyframes_empathy.text.llm import Service, ask
 
     check_out(out)
-    if unknown := [one for one in aspect or () if one not in set(Aspect)]:
+    if unknown := [name for name in aspect or () if name not in set(Aspect)]:
         fail(f"--aspect {unknown[0]}: it is {', '.join(Aspect)}", 2)
-    aspects = list(dict.fromkeys(Aspect(one) for one in aspect or [Aspect.EMPATHY]))
+    aspects = list(dict.fromkeys(Aspect(name) for name in aspect or [Aspect.EMPATHY]))
     with usage_errors():
         try:
-            endpoint: Endpoint = agree(base_url, send_transcripts_to or (), proxy=proxy, sending=not dry_run)
             texts = read_texts(file, summaries=summaries)
-        except (EndpointError, TableFaultError) as error:
+        except TableFaultError as error:
             fail(str(error), 2)
-    service = Service(
-        endpoint, model, os.environ.get(key_variable) or "none", concurrency, timeout_s, retries, seed,
-        answer_tokens, Prices(price_in or 0.0, price_out or 0.0),
-    )  # fmt: skip
-    asked = {one: pair_questions(texts, one, service) for one in aspects}
-    every = list({one.digest: one for orders in asked.values() for order in orders for one in order}.values())
+    asked = {aspect_: pair_questions(texts, aspect_, service) for aspect_ in aspects}
+    questions = {question.digest: question for orders in asked.values() for order in orders for question in order}
+    every = list(questions.values())
     if dry_run:
-        tokens = sum(one.most_input_tokens for one in every)
-        most = service.prices.cost(tokens, answer_tokens * len(every))
+        tokens, cost = most_tokens_and_cost(every, service)
         if as_json:
-            told = {"pairs": len(texts.a), "questions": len(every), "tokens_at_most": tokens, "cost_at_most": most}
-            typer.echo(json.dumps(told))
+            counts = {"pairs": len(texts.a), "questions": len(every), "tokens_at_most": tokens, "cost_at_most": cost}
+            typer.echo(json.dumps(counts))
         else:
-            pay = f", at most {most:.4g} to pay" if most else ""
+            pay = f", at most {cost:.4g} to pay" if cost else ""
             console().print(f"{counted(len(every), 'question')}, at most {tokens:,} tokens{pay}; nothing was sent")
         return
     with usage_errors():
-        cache, budget = AnswerCache(out.parent / "answers.sqlite"), Budget(max_cost)
-        with error_console().status("asking") as spinner:
-            answered = ask(
-                every, service, cache, budget,
-                keep_prompts=keep_prompts,
-                progress=lambda done: spinner.update(f"asking: {done} of {len(every)} answered"),
-            )  # fmt: skip
-    done: dict[str, Any] = {"requests": answered.requests, "spent": budget.spent, "answers": len(answered.answers)}
+        answered, done = ask_service(every, service, out.parent, max_cost=max_cost, keep_prompts=keep_prompts)
     if answered.stopped or answered.unanswered:
-        open_ = len(every) - len(answered.answers)
-        why = answered.stopped or next(iter(answered.unanswered.values()))
-        if as_json:
-            typer.echo(json.dumps({**done, "unanswered": open_, "reason": why}))
-        fail(
-            f"{counted(open_, 'question')} of {len(every)} not answered: {why}. No scores were written; the answers "
-            "are kept, so the same command goes on from here",
-            1,
-        )
+        end_unanswered(answered, every, done, unwritten="scores", as_json=as_json)
     table = texts.labels.copy()
     scores = {str(one): asdict(add_scores(table, one, orders, answered.answers)) for one, orders in asked.items()}
     record = _record(service, aspects, summaries, scores)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +14,7 @@ from rich.markup import escape
 
 from flows.cli.terminal import (
     ConfigOption,
+    JsonOption,
     StoreArgument,
     StudyArgument,
     console,
@@ -24,11 +24,33 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from storyframes_empathy import DISTRIBUTION
+from storyframes_empathy.commands.language_model import (
+    KEY_VARIABLE,
+    AnswerTokensOption,
+    BaseUrlOption,
+    ConcurrencyOption,
+    DryRunOption,
+    KeepPromptsOption,
+    KeyVariableOption,
+    MaxCostOption,
+    ModelOption,
+    PriceInOption,
+    PriceOutOption,
+    ProxyOption,
+    RecipientsOption,
+    RetriesOption,
+    SeedOption,
+    TimeoutOption,
+    ask_service,
+    end_unanswered,
+    most_tokens_and_cost,
+    open_service,
+)
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
     from storyframes_empathy.scores.run_record import Run
-    from storyframes_empathy.text.llm import Asked, Question
+    from storyframes_empathy.text.llm import Question, Service
     from storyframes_empathy.text.samples import Samples
     from tasks.study import Study
 
@@ -52,7 +74,6 @@ SplitsOption = Annotated[
         "Without it as the clip index is."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")]
 
 
 @score_app.command()
@@ -61,36 +82,24 @@ def llm(
     features: StoreArgument,
     phase: PhaseOption,
     out: OutOption,
-    model: Annotated[str, typer.Option(help="As the service calls it.")],
-    base_url: Annotated[str, typer.Option(help="An OpenAI-compatible service, such as http://127.0.0.1:8001/v1.")],
-    send_transcripts_to: Annotated[
-        list[str] | None,
-        typer.Option(help="The service's host: the study's texts may leave this machine for it; repeat for a proxy."),
-    ] = None,
+    model: ModelOption,
+    base_url: BaseUrlOption,
+    send_transcripts_to: RecipientsOption = None,
     prompt: PromptOption = None,
     speaker: SpeakerOption = "participant",
     splits: SplitsOption = None,
-    key_variable: Annotated[
-        str, typer.Option(help="The environment variable that holds the service's key.")
-    ] = "OPENAI_API_KEY",
-    proxy: Annotated[
-        str | None,
-        typer.Option(help="Reach the service through it, a recipient that is agreed to likewise; no other is used."),
-    ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Questions at once.")] = 4,
-    timeout_s: Annotated[float, typer.Option(min=0.1, help="For one whole answer.")] = 60,
-    retries: Annotated[int, typer.Option(min=0, help="Of a question that is not answered.")] = 5,
-    answer_tokens: Annotated[int, typer.Option(min=1, help="Of an answer at most.")] = 16,
-    seed: Annotated[int, typer.Option(min=0, help="Sent with every question.")] = 0,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Never spend more; needs both prices.")] = None,
-    price_in: Annotated[float | None, typer.Option(min=0, help="Of a million tokens that are sent.")] = None,
-    price_out: Annotated[float | None, typer.Option(min=0, help="Of a million tokens of answers.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be sent and what it may cost; send nothing.")
-    ] = False,
-    keep_prompts: Annotated[
-        bool, typer.Option("--keep-prompts", help="Keep texts and answers in the cache, for your eyes only.")
-    ] = False,
+    key_variable: KeyVariableOption = KEY_VARIABLE,
+    proxy: ProxyOption = None,
+    concurrency: ConcurrencyOption = 4,
+    timeout_s: TimeoutOption = 60,
+    retries: RetriesOption = 5,
+    answer_tokens: AnswerTokensOption = 16,
+    seed: SeedOption = 0,
+    max_cost: MaxCostOption = None,
+    price_in: PriceInOption = None,
+    price_out: PriceOutOption = None,
+    dry_run: DryRunOption = False,
+    keep_prompts: KeepPromptsOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -99,51 +108,35 @@ def llm(
     A question is asked once: what was answered is kept below OUT. Texts leave this machine only for the host that
     --send-transcripts-to names, and only of sessions whose participants have consent_external in the study.
     """
-    need("openai", "llm", DISTRIBUTION)
-    if max_cost is not None and (price_in is None or price_out is None):
-        fail("--max-cost needs --price-in and --price-out: what a million tokens cost", 2)
+    service = open_service(
+        model, base_url=base_url, recipients=send_transcripts_to, proxy=proxy, key_variable=key_variable,
+        max_cost=max_cost, price_in=price_in, price_out=price_out, sending=not dry_run, concurrency=concurrency,
+        timeout_s=timeout_s, retries=retries, seed=seed, answer_tokens=answer_tokens,
+    )  # fmt: skip
     from importlib.metadata import version
 
-    from storyframes_empathy.text.budget import Budget, Prices
-    from storyframes_empathy.text.cache import AnswerCache
-    from storyframes_empathy.text.endpoint import Endpoint, EndpointError, agree
-    from storyframes_empathy.text.llm import Service, ask, questions
+    from storyframes_empathy.text.llm import questions
     from storyframes_empathy.text.prompts import Prompt
 
-    try:
-        endpoint: Endpoint = agree(base_url, send_transcripts_to or (), proxy=proxy, sending=not dry_run)
-    except EndpointError as error:
-        fail(str(error), 2)
     loaded, samples, chosen = _read(study, features, phase, prompt, speaker, config)
     as_trained = _splits(features, splits, config)
-    if not endpoint.is_here:
+    if not service.endpoint.is_here:
         samples = samples.of_consenting(loaded)
-    service = Service(
-        endpoint, model, os.environ.get(key_variable) or "none", concurrency, timeout_s, retries, seed,
-        answer_tokens, Prices(price_in or 0.0, price_out or 0.0),
-    )  # fmt: skip
     asked = questions(samples.samples, Prompt(chosen), service)
     if dry_run:
-        _say_what_would_be_sent(asked, service.prices.cost, answer_tokens, samples, as_json)
+        _show_what_would_be_sent(asked, service, samples, as_json)
         return
     _need_samples(samples, study)
-    cache, budget = AnswerCache(out / "answers.sqlite"), Budget(max_cost)
-    with error_console().status("asking") as spinner:
-        told = ask(
-            asked, service, cache, budget,
-            keep_prompts=keep_prompts,
-            progress=lambda done: spinner.update(f"asking: {done} of {len(asked)} answered"),
-        )  # fmt: skip
-    done = {"requests": told.requests, "spent": budget.spent, "answers": len(told.answers)}
-    if told.stopped or told.unanswered:
-        _say_what_is_open(told, asked, done, as_json)
+    answered, done = ask_service(asked, service, out, max_cost=max_cost, keep_prompts=keep_prompts)
+    if answered.stopped or answered.unanswered:
+        end_unanswered(answered, asked, done, unwritten="predictions", as_json=as_json)
     settings = {
-        "scorer": "llm", "prompt": chosen, "base_url": endpoint.base_url, "speaker": speaker, "temperature": 0.0,
-        "answer_tokens": answer_tokens,
+        "scorer": "llm", "prompt": chosen, "base_url": service.endpoint.base_url, "speaker": speaker,
+        "temperature": 0.0, "answer_tokens": answer_tokens,
     }  # fmt: skip
     scores = {
-        (one.session_id, one.story_id): told.answers[question.digest].score
-        for one, question in zip(samples.samples, asked, strict=True)
+        (sample.session_id, sample.story_id): answered.answers[question.digest].score
+        for sample, question in zip(samples.samples, asked, strict=True)
     }
     versions = {"openai": version("openai")}
     _write(
@@ -266,33 +259,17 @@ def _need_samples(samples: Samples, study: Path) -> None:
         fail(f"nothing to score in {study}: {why[0][0] if why else 'see above'}", 1)
 
 
-def _say_what_would_be_sent(
-    asked: list[Question], cost: Any, answer_tokens: int, samples: Samples, as_json: bool
-) -> None:
-    tokens = sum(one.most_input_tokens for one in asked)
-    most = cost(tokens, answer_tokens * len(asked))
+def _show_what_would_be_sent(questions: list[Question], service: Service, samples: Samples, as_json: bool) -> None:
+    tokens, cost = most_tokens_and_cost(questions, service)
     if as_json:
-        told = {"samples": len(asked), "tokens_at_most": tokens, "cost_at_most": most, "left_out": samples.left_out}
-        typer.echo(json.dumps(told))
+        counts = {"samples": len(questions), "tokens_at_most": tokens, "cost_at_most": cost}
+        typer.echo(json.dumps({**counts, "left_out": samples.left_out}))
         return
     console().print(
-        f"{counted(len(asked), 'question')}, at most {tokens:,} tokens to send"
-        f"{f', at most {most:.4g} to pay' if most else ''}; nothing was sent"
+        f"{counted(len(questions), 'question')}, at most {tokens:,} tokens to send"
+        f"{f', at most {cost:.4g} to pay' if cost else ''}; nothing was sent"
     )
-    _say_left_out(samples)
-
-
-def _say_what_is_open(told: Asked, asked: list[Question], done: Mapping[str, Any], as_json: bool) -> None:
-    """Ends the command: predictions of a part would be taken for those of the whole."""
-    open_ = len({one.digest for one in asked} - told.answers.keys())
-    why = told.stopped or next(iter(told.unanswered.values()))
-    if as_json:
-        typer.echo(json.dumps({**done, "unanswered": open_, "reason": why}))
-    fail(
-        f"{counted(open_, 'question')} of {len(asked)} not answered: {why}. No predictions were written; the answers "
-        "are kept, so the same command goes on from here",
-        1,
-    )
+    _show_left_out(samples)
 
 
 def _write(
@@ -324,13 +301,13 @@ def _write(
     else:
         more = f", {missing} of them without a number in the answer" if missing else ""
         console().print(f"{counted(len(scores), 'sample')} scored{more}: {escape(', '.join(map(str, folders)))}")
-        _say_left_out(samples)
+        _show_left_out(samples)
     if missing == len(scores):
         fail("no sample has a score: no answer holds a number on the scale; another model may follow the prompt", 1)
     if samples.damaged:
         raise typer.Exit(1)
 
 
-def _say_left_out(samples: Samples) -> None:
+def _show_left_out(samples: Samples) -> None:
     for why, sessions in Counter(samples.left_out.values()).items():
         console().print(f"[yellow]left out:[/] {counted(sessions, 'session')}: {escape(why)}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.terminal import LOOK, console, error_console, fail, need, usage_errors
+from flows.cli.terminal import LOOK, JsonOption, console, error_console, fail, need, usage_errors
 from storyframes_empathy import DISTRIBUTION
 from storyframes_empathy.statistics.choices import RATER, UNIT, VALUE, Categories
 
@@ -30,7 +30,7 @@ def agreement(
         Categories | None, typer.Option(help="What kappa makes of numbers; by default their floor.")
     ] = None,
     threshold: Annotated[float, typer.Option(help="Of --kappa above.")] = 2.5,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """How far raters agree: Pearson, Spearman, Cohen's kappa, Krippendorff's alpha."""
     from storyframes_empathy.commands.tables import (
@@ -89,7 +89,7 @@ def compare_ratings(
     by: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Compare each value of this column by itself; repeat.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """How far models' ratings lie from people's: RMSE, mean difference, Wasserstein, paired t with Holm."""
     need("scipy", "", DISTRIBUTION)
@@ -122,7 +122,7 @@ def mixed(
     raw: Annotated[
         bool, typer.Option("--raw", help="Keep the columns' units; else everything is standardised.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Fit mixed models with an intercept for each story; exit 1 if one could not be fitted."""
     need("statsmodels", "", DISTRIBUTION)

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import (
+    JsonOption,
     StoreArgument,
     StudyArgument,
     cannot_write,
@@ -47,7 +48,7 @@ def topics(
     key_variable: Annotated[
         str, typer.Option(help="The environment variable that holds the service's key.")
     ] = "OPENAI_API_KEY",
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Lay the stories out by their sentence embeddings and group them into topics."""
     need("umap", "topics", DISTRIBUTION)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows import interruption
-from flows.cli.terminal import ConfigOption, StoreArgument, console, error_console, fail, need, refused_if
+from flows.cli.terminal import ConfigOption, JsonOption, StoreArgument, console, error_console, fail, need, refused_if
 from storyframes.spec import is_label_curve
 from storyframes_empathy import DISTRIBUTION
 
@@ -68,7 +68,7 @@ def train(
         bool, typer.Option("--replace", help="Take the place of runs made with other settings.")
     ] = False,
     config: ConfigOption = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Train models on a feature store and score their clips; a run that is done is not trained again.
 
