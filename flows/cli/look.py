@@ -165,7 +165,7 @@ def overlay(
         video = _devices(loaded, session, track)[track].files.video
         if video is None:
             cameras = ", ".join(name for name, device in devices_of(loaded, session).items() if device.files.video)
-            fail(f"the track {track!r} of {session} has no video; its cameras are {cameras}", 2)
+            fail(f"the track {track!r} of {session} has no video; its cameras are {cameras or 'none'}", 2)
         feature_store = FeatureStore(store)
         check_study_record(feature_store.storage, loaded)
     try:

@@ -7,7 +7,7 @@ is anything but NaN, becomes ``<name>_mask``. Where a clip has the feature's own
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -163,6 +163,9 @@ def _rows_of_clip(
 def common_spec(source: ClipSource, feature: str, *, groups: bool = False, except_for: str = "") -> FeatureSpec:
     """What the feature is, which has to be the same in all sessions that are read.
 
+    Sound and words have arrays with a row for each frame as well, but not in a session without a video: where some
+    sessions lack them, they are left out.
+
     Args:
         groups: whether the groups of columns have to be the same as well.
         except_for: an array beside ``values`` that only some sessions may have, because nobody reads it.
@@ -171,6 +174,10 @@ def common_spec(source: ClipSource, feature: str, *, groups: bool = False, excep
         ValueError: two sessions differ; the message names both.
     """
     specs = source.store.specs(source.sessions, feature)
+    different = {id(spec): spec for spec in specs.values()}
+    if len({has_frame_rows(spec) for spec in different.values()}) > 1:
+        own = {number: _own_rows(spec) for number, spec in different.items()}
+        specs = {session: own[id(spec)] for session, spec in specs.items()}
     first, spec = next(iter(specs.items()))
     for session, other in specs.items():
         if other is not spec and (difference := _difference(spec, other, groups=groups, except_for=except_for)):
@@ -180,6 +187,19 @@ def common_spec(source: ClipSource, feature: str, *, groups: bool = False, excep
                 "with one configuration and one version of the extractor"
             )
     return spec
+
+
+def has_frame_rows(spec: FeatureSpec, rate: float | None = None) -> bool:
+    """Whether it has an array with a row for each frame; or, for a grid of this rate, times instead."""
+    return (rate is not None and {"start", "end"} <= {*spec.arrays}) or any(
+        array.axis is Axis.FRAME for array in spec.arrays.values()
+    )
+
+
+def _own_rows(spec: FeatureSpec) -> FeatureSpec:
+    """A feature without the arrays that have a row for each frame; as it is where it has no other."""
+    own = {name: array for name, array in spec.arrays.items() if array.axis is not Axis.FRAME}
+    return replace(spec, arrays=own) if own else spec
 
 
 def _difference(spec: FeatureSpec, other: FeatureSpec, *, groups: bool, except_for: str) -> tuple[str, str, str] | None:

@@ -17,9 +17,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storyframes.clips.feature_input import has_frame_rows
 from storyframes.clips.inputs import MASK, ClipInput
 from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
-from storyframes.spec import column_of
+from storyframes.features import CLOCK
+from storyframes.label_curves import is_label_curve
+from storyframes.spec import Axis, column_of
 from storyframes.store.feature_store import FeatureStore
 
 _PLACE = "\0place"  # no filter can name this column
@@ -93,6 +96,9 @@ def lacking_clips(clips: pd.DataFrame, store: FeatureStore, requested: ClipInput
         return clips[RATING].isna() if requested.columns is None else pd.Series(False, index=clips.index)
     sessions = clips["session_id"].unique()
     complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]
+    if requested.axis is Axis.FRAME and complete:
+        specs = store.specs(complete, needs[0])
+        complete = [session for session in complete if has_frame_rows(specs[session], requested.rate)] or complete
     lacking = ~clips["session_id"].isin(complete)
     return lacking | clips["audio_start"].isna() if requested.field == "audio" else lacking
 
@@ -111,6 +117,9 @@ def _complaint(lacking: pd.DataFrame, count: int, requested: ClipInput, store: F
             cure = ask.removesuffix(", ") or "leave it out, or index a study that has ratings or labels"
             return f"none of the {count} clips has a rating, which is the input {requested.field!r}: {cure}"
         advice = f"{ask}filter with where='{RATING} is not null', or "
+    if requested.rate is None and not any(store.has(session, CLOCK) for session in names) and requested.name != "story":
+        needs_frames = requested.axis is Axis.FRAME or is_label_curve(requested.name)
+        advice = "give it a rate=, which needs no frames, or " if needs_frames else advice
     return (
         f"{len(lacking)} of {count} clips lack the input {requested.field!r} (of {shown}): {advice}"
         f"leave them out with drop_missing=True{_or_mask(requested)}"

@@ -3,7 +3,8 @@
 A clip is a range of rows, never a copy. ``k`` frames with a stride of ``s`` frames give
 ``floor((F - k) / s) + 1`` windows in a phase of ``F`` frames. In seconds, a window begins with the first frame at or
 after each whole stride from the phase's start, and has as many frames as the session's rate makes of its seconds; of a
-recording whose rate varies it has the frames of its seconds, however many these are.
+recording whose rate varies it has the frames of its seconds, however many these are. A session without a video has
+windows of just the seconds; their ``start_frame`` and ``stop_frame`` count steps of ``1 / fps`` seconds.
 
 The table ``windows.parquet`` has a row for each session: when it was recorded, and its windows before anything labels
 them. With it, bringing the clip index up to date reads only the sessions that changed. A row counts only while its
@@ -88,6 +89,7 @@ class SessionSignals:
         word_start: (W,) seconds.
         features: the features that the session has.
         header_fps: frames per second by the recording's header, used without ``time``.
+        end_s: of a session without a video, when its sound or transcript ends; infinite where that is not known.
     """
 
     time: np.ndarray | None = None
@@ -97,6 +99,7 @@ class SessionSignals:
     word_start: np.ndarray | None = None
     features: frozenset[str] = field(default_factory=frozenset)
     header_fps: float | None = None
+    end_s: float | None = None
 
     def rate(self, assumed: float) -> float:
         """Frames per second: by the frames' times, else by the header, else ``assumed``."""
@@ -169,6 +172,8 @@ def _phase_windows(phase: PhaseRow, spec: WindowSpec, signal: SessionSignals) ->
     start_s, stop_s = _times(starts, signal.time, fps), _times(stops, signal.time, fps)
     if spec.window_s is not None and signal.time is not None and has_variable_rate(signal.time, rate):
         starts, stops, start_s, stop_s = _of_their_seconds(phase, spec, signal.time, first, stop)
+    if spec.window_s is not None and signal.end_s is not None:
+        starts, stops, start_s, stop_s = _without_frames(phase, spec, signal.end_s)
     audio_start, audio_stop = _positions(signal.audio_time, start_s), _positions(signal.audio_time, stop_s)
     return {
         "session_id": phase.session_id,
@@ -227,6 +232,18 @@ def _of_their_seconds(
     start_s = time[starts]
     stops = np.searchsorted(ticks(time), ticks(start_s + window_s), side="left")
     return starts, stops, start_s, start_s + window_s
+
+
+def _without_frames(
+    phase: PhaseRow, spec: WindowSpec, end_s: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The same of a session without a video, whose frames are steps of ``1 / fps`` seconds."""
+    window_s, stride_s, begin_s = spec.window_s or 0.0, spec.stride_s or 1.0, max(phase.start_s, 0.0)
+    last_s = min(phase.end_s, end_s) - window_s
+    count = 0 if math.isinf(last_s) else math.floor((last_s - begin_s) / stride_s + 1e-6) + 1
+    start_s = begin_s + stride_s * np.arange(max(count, 0))
+    starts, first = np.unique(np.floor(start_s * spec.fps + 1e-6).astype(int), return_index=True)
+    return starts, starts + spec.frames(spec.fps), start_s[first], start_s[first] + window_s
 
 
 def _times(frames: np.ndarray, time: np.ndarray | None, fps: float) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from storyframes.clips.clip_index import COLUMNS, weight_column
+from storyframes.clips.windows import WINDOW_COLUMNS
 from storyframes.features import FEATURES
 from storyframes.release.ids import Key
 from storyframes.release.settings import ReleaseError, ReleaseSettings
@@ -83,6 +84,8 @@ def released_clips(
     sort = ["session_id", "phase", "start_frame", "position", "target"]
     index = index.sort_values(sort, kind="stable", ignore_index=True)
     index["split_group"] = index["split_group"].astype("int32")
+    whole = {name: dtype for name, dtype in WINDOW_COLUMNS.items() if dtype == "Int32" and name in index}
+    index = index.astype(whole)  # where some are missing, they were read as floats
     index = index[[*COLUMNS, *(name for name in index if name not in COLUMNS)]]
     index.attrs = {"schemes": {label: schemes[label] for label in settings.labels}}
     if ranges := {label: limits for label, limits in clips.attrs.get("ranges", {}).items() if label in settings.labels}:

@@ -79,7 +79,8 @@ def make_release(
             name = f"{_STORIES}{feature}" if session == STORIES else feature
             progress(name)
             current = copy_feature(store, session, feature, released, storage, made / STORE, key)
-            done.features.setdefault(name, released)
+            if name not in done.features or len(released.arrays) > len(done.features[name].arrays):
+                done.features[name] = released  # without a video it has no rows for frames
             done.having[name] = done.having.get(name, 0) + 1
             for caveat in current.caveats:
                 of_feature = done.caveats.setdefault(name, {})

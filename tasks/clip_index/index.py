@@ -43,7 +43,13 @@ from tasks.clip_index.labels import (
 from tasks.clip_index.remarks import assumed_rates, empty_splits, other_rates, why_none
 from tasks.clip_index.session_windows import Recorded, SessionWindows, find_windows, knows_frames, read_signals
 from tasks.clip_index.shared_recordings import SharedRecording, find_shared_recordings, shared_recording_remarks
-from tasks.clip_index.tracks import apart_from_the_session, stored_clocks, with_coverage, without_frames
+from tasks.clip_index.tracks import (
+    apart_from_the_session,
+    ends_without_frames,
+    stored_clocks,
+    with_coverage,
+    without_frames,
+)
 from tasks.models.digests import DigestCache
 from tasks.study.labels import EMPATHY
 from tasks.study.load import Study, StudyFileError
@@ -96,9 +102,11 @@ def _build(
     for session_id, reason in without_frames(study, in_time, spec.track):
         excluded.setdefault(session_id, reason)
     there = [session_id for session_id in study.sessions if session_id not in excluded]
-    header_fps, lengths_s = _look_at_headers(study, [session_id for session_id in there if session_id not in in_time])
-    phases = _phases(study, there, in_time, lengths_s)
-    found = find_windows(study, spec, store, phases, header_fps, known, progress)
+    unknown = [session_id for session_id in there if session_id not in in_time]
+    header_fps, lengths_s = _look_at_headers(study, [name for name in unknown if study.sessions[name].video])
+    ends_s = ends_without_frames(study, store, [name for name in unknown if not study.sessions[name].video])
+    phases = _phases(study, there, in_time, lengths_s | ends_s)
+    found = find_windows(study, spec, store, phases, header_fps, ends_s, known, progress)
     excluded |= found.unreadable
     recorded = found.recorded()
     for session_id, one in recorded.items():
@@ -106,7 +114,7 @@ def _build(
             excluded[session_id] = reason
     there = [session_id for session_id in there if session_id not in excluded]
     rates = header_fps if store is None else {name: one.rate for name, one in recorded.items() if one.rate is not None}
-    excluded |= other_rates({name: rates[name] for name in there if name in rates}, spec)
+    excluded |= other_rates({name: rates[name] for name in there if name in rates}, ends_s, spec)
     there = [session_id for session_id in there if session_id not in excluded]
     digests = DigestCache(store.storage, INPUTS, study.root) if store else None
     shared = find_shared_recordings(study, digests)
@@ -134,19 +142,20 @@ def _build(
     phases = {session_id: phases[session_id] for session_id in there}
     recorded = {session_id: recorded[session_id] for session_id in there}
     warnings: dict[str, str] = {}
-    beyond = _phases_beyond_the_end(phases, recorded) if study.phases else ()
+    beyond = _phases_beyond_the_end(phases, recorded, ends_s) if study.phases else ()
     for session_id, odd in (*beyond, *_sound_that_does_not_fit(recorded)):
         warnings[session_id] = f"{warnings[session_id]}; {odd}" if session_id in warnings else odd
 
     def signals(session_id: str) -> SessionSignals:
-        return read_signals(study, store, session_id, spec.track, header_fps.get(session_id))
+        signals = read_signals(study, store, session_id, spec.track, header_fps.get(session_id))
+        return replace(signals, end_s=ends_s.get(session_id))
 
     all_phases = [phase for of_session in phases.values() for phase in of_session]
     remarks = (
         *([] if len(clips) else [why_none(there, all_phases, windows, spec, signals)]),
         *empty_splits(clips, len(components(sessions["participant_id"], meetings)), spec),
         *assumed_rates(
-            [name for name in phases if phases[name] and name not in in_time and name not in header_fps], spec
+            [name for name in phases if phases[name] and name not in {*in_time, *header_fps, *ends_s}], spec
         ),
         *shared_recording_remarks(study, shared),
         *labels_of_others(study, rules),
@@ -180,7 +189,7 @@ def _phases(
     for session_id in sessions:
         if session_id in in_time:
             phases[session_id] = [PhaseSpan(session_id, SESSION_PHASE, -math.inf, math.inf)]
-        elif session_id in lengths_s:
+        elif math.isfinite(lengths_s.get(session_id, math.inf)):
             phases[session_id] = [PhaseSpan(session_id, SESSION_PHASE, 0.0, lengths_s[session_id])]
     return phases
 
@@ -234,17 +243,16 @@ def _having(store: FeatureStore, sessions: Sequence[str]) -> dict[str, list[str]
 
 
 def _phases_beyond_the_end(
-    phases: Mapping[str, Sequence[PhaseRow]], recorded: Mapping[str, Recorded]
+    phases: Mapping[str, Sequence[PhaseRow]], recorded: Mapping[str, Recorded], ends_s: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
     """Sessions with a phase that ends well after the last frame: cut recordings, or another session's times."""
     for session_id in sorted(phases):
         frame_s = recorded[session_id].frame_s
+        end_s = frame_s[1] if frame_s else ends_s.get(session_id, math.inf)
         last = max(phases[session_id], key=lambda phase: phase.end_s, default=None)
-        if frame_s and last and last.end_s > frame_s[1] + _SLACK_S:
-            yield (
-                session_id,
-                f"the phase {last.phase!r} ends at {last.end_s:.2f} s, the last frame is at {frame_s[1]:.2f} s",
-            )
+        if last and last.end_s > end_s + _SLACK_S:
+            of = f"the last frame is at {end_s:.2f} s" if frame_s else f"the recording ends at {end_s:.2f} s"
+            yield session_id, f"the phase {last.phase!r} ends at {last.end_s:.2f} s, {of}"
 
 
 def _sound_that_does_not_fit(recorded: Mapping[str, Recorded]) -> Iterator[tuple[str, str]]:

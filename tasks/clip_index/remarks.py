@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -61,7 +62,8 @@ def why_none(
 
 
 def _frames(phase: PhaseRow, signal: SessionSignals, spec: WindowSpec) -> tuple[int, float]:
-    first, stop = phase_frames(phase.start_s, phase.end_s, signal.time, signal.header_fps or spec.fps)
+    end_s = min(phase.end_s, math.inf if signal.end_s is None else signal.end_s)
+    first, stop = phase_frames(phase.start_s, end_s, signal.time, signal.header_fps or spec.fps)
     return stop - first, signal.rate(spec.fps)
 
 
@@ -86,27 +88,36 @@ def assumed_rates(sessions: Sequence[str], spec: WindowSpec) -> Iterator[str]:
         )
 
 
-def other_rates(rates: Mapping[str, float], spec: WindowSpec) -> dict[str, str]:
-    """By session, that clips counted in frames are of another length there than in most sessions.
+def other_rates(rates: Mapping[str, float], without: Collection[str], spec: WindowSpec) -> dict[str, str]:
+    """By session, that clips counted in frames are of another length there than in most sessions, or are none.
 
     Args:
         rates: frames per second, by session.
+        without: sessions without a video.
         spec: how clips are cut; in seconds they are as long everywhere.
     """
-    if spec.in_seconds or not rates:
+    if spec.in_seconds:
         return {}
-    ordered = np.sort(list(rates.values()))
-    each = np.unique(ordered)
-    alike = np.searchsorted(ordered, each * (1 + SAME_RATE), "right") - np.searchsorted(ordered, each * (1 - SAME_RATE))
-    usual = float(each[np.lexsort((-each, -np.abs(each - spec.fps), alike))[-1]])
-    return {
-        session: f"its {rate:.2f} frames per second are not the {usual:.2f} of other sessions, and [clips] window = "
-        f"{spec.window} counts frames, so its clips would last {(spec.window or 0) / rate:.2f} s instead of "
-        f"{(spec.window or 0) / usual:.2f} s: cut clips in seconds, by two lines under [clips] in place of window and "
-        f"stride: window_s = {(spec.window or 0) / usual:.4g} and stride_s = {(spec.stride or 0) / usual:.4g}"
+    usual = _usual_rate(rates, spec) if rates else spec.fps
+    window_s, window = (spec.window or 0) / usual, f"[clips] window = {spec.window} counts frames"
+    cure = (
+        "cut clips in seconds, by two lines under [clips] in place of window and stride: "
+        f"window_s = {window_s:.4g} and stride_s = {(spec.stride or 0) / usual:.4g}"
+    )
+    return dict.fromkeys(without, f"it has no video, and {window}: {cure}") | {
+        session: f"its {rate:.2f} frames per second are not the {usual:.2f} of other sessions, and {window}, so its "
+        f"clips would last {(spec.window or 0) / rate:.2f} s instead of {window_s:.2f} s: {cure}"
         for session, rate in rates.items()
         if abs(rate - usual) > SAME_RATE * usual
     }
+
+
+def _usual_rate(rates: Mapping[str, float], spec: WindowSpec) -> float:
+    """The rate that most sessions have."""
+    ordered = np.sort(list(rates.values()))
+    each = np.unique(ordered)
+    alike = np.searchsorted(ordered, each * (1 + SAME_RATE), "right") - np.searchsorted(ordered, each * (1 - SAME_RATE))
+    return float(each[np.lexsort((-each, -np.abs(each - spec.fps), alike))[-1]])
 
 
 def named(names: Sequence[str]) -> str:

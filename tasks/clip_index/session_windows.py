@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -92,6 +92,7 @@ def find_windows(
     store: FeatureStore | None,
     phases: Mapping[str, Sequence[PhaseRow]],
     header_fps: Mapping[str, float],
+    ends_s: Mapping[str, float],
     known: pa.Table,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> SessionWindows:
@@ -101,6 +102,7 @@ def find_windows(
         store: the study's features; None makes the windows from the tables alone.
         phases: of the sessions that are wanted.
         header_fps: by session whose frame times are not known, frames per second as its recording's header has them.
+        ends_s: by session without a video, when it ends.
         known: what was found before, see :mod:`storyframes.clips.windows`.
     """
     row_of = {session_id: row for row, session_id in enumerate(known["session_id"].to_pylist())}
@@ -110,6 +112,8 @@ def find_windows(
     settings = [_RULE, spec.window, spec.stride, spec.window_s, spec.stride_s, spec.fps, spec.phases, spec.track]
     for session_id in sorted(phases):
         mark = _mark(settings, study, store, session_id, phases[session_id], header_fps.get(session_id))
+        if session_id in ends_s:
+            mark = hashlib.blake2b(mark + repr(ends_s[session_id]).encode(), digest_size=16).digest()
         row = row_of.get(session_id)
         if row is not None and marks[row] == mark:
             kept.append(row)
@@ -128,6 +132,7 @@ def find_windows(
                 progress(session_id, numbers[session_id], len(changed))
                 try:
                     signals = read_signals(study, store, session_id, spec.track, header_fps.get(session_id))
+                    signals = replace(signals, end_s=ends_s.get(session_id))
                     recorded = _recorded(study, store, session_id, signals)
                 except RowsDifferError as error:
                     unreadable[session_id] = str(error)

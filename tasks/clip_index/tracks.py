@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,15 @@ from storyframes.features import AUDIO_HOP_S, CLOCK
 from storyframes.spec import MAIN, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import last_frame_end_s, stored_clock
-from tasks.study.load import Study
+from tasks.study.load import Study, StudyFileError
+from tasks.study.transcript import TranscriptError, read_transcript
 
 Span = tuple[float, float]
 """From when to when, in seconds of the session."""
 
 _SOUND = "opensmile"  # whose rows say when a track without frames recorded
+_PITCH_S = 0.06  # of sound in its every row, also in the last
+_WORDS, _UTTERANCES = "glove", "sbert"  # whose rows say when a session was spoken that is a transcript alone
 
 
 def other_tracks(study: Study, session_id: str) -> list[str]:
@@ -68,6 +72,37 @@ def recorded_s(study: Study, store: FeatureStore, session_id: str, track: str) -
         return None
     first_s, end_s = study.clock(session_id, track).to_session(np.array(span))
     return float(first_s), float(end_s)
+
+
+def ends_without_frames(study: Study, store: FeatureStore | None, sessions: Iterable[str]) -> dict[str, float]:
+    """When these sessions, which have no video, end: by their extracted sound, the sound's header or the transcript.
+
+    Infinite where none of these says.
+    """
+    return {session_id: _end_s(study, store, session_id) or math.inf for session_id in sessions}
+
+
+def _end_s(study: Study, store: FeatureStore | None, session_id: str) -> float | None:
+    from tasks.media.container import RecordingError
+    from tasks.planning.units import sound_length_s  # PyAV, which a study of videos does not need here
+
+    session = study.sessions[session_id]
+    if store and (span := recorded_s(study, store, session_id, MAIN)):
+        return span[1] - AUDIO_HOP_S + _PITCH_S
+    try:
+        if session.audio:
+            return sound_length_s(study.path(session.audio))
+        if session.transcript:
+            said = read_transcript(study.path(session.transcript), allow_malformed=True).utterances
+            return max((utterance.end_s for utterance in said), default=None)
+    except (RecordingError, TranscriptError, StudyFileError, OSError):
+        pass  # extraction and check say what is wrong with it
+    ends = [
+        float(np.max(store.view(session_id, feature, array="end"), initial=0.0))
+        for feature in (_WORDS, _UTTERANCES)
+        if store and store.has(session_id, feature)
+    ]
+    return max(ends, default=None)
 
 
 def with_coverage(windows: pd.DataFrame, study: Study, recorded: Mapping[str, Mapping[str, Span]]) -> pd.DataFrame:

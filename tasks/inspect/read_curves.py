@@ -15,6 +15,7 @@ from storyframes.face_tracking import face_landmarks, face_rule
 from storyframes.features import CLOCK, COMPARE_2016_COLUMNS, in_order
 from storyframes.spec import MAIN, MAIN_ARRAY, Axis, of_track
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
 from storyframes.times import last_frame_end_s
 from tasks.inspect.array_curves import read_array_curves, read_heat_map, row_change
 from tasks.inspect.session_curves import ACTION_UNITS, FaceCurves, SessionCurves, Utterances
@@ -72,8 +73,10 @@ def has_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> bool:
 
 
 def _has_picture(store: FeatureStore, session_id: str, track: str) -> bool:
-    """Whether the track has frames, or should have; a session's own files always do."""
-    return track == MAIN or of_track(CLOCK, track) in {status.feature for status in store.statuses(session_id)}
+    """Whether the track has frames, or should have: a session's own files unless the study names no video of it."""
+    clock = of_track(CLOCK, track)
+    status = next((entry.status for entry in store.statuses(session_id) if entry.feature == clock), None)
+    return track == MAIN if status is None else status is not Status.MISSING
 
 
 def _faces(feature: StoredFeature) -> list[FaceCurves]:

@@ -109,6 +109,9 @@ def read_frames(path: Path, batch_size: int, *, allow_truncated: bool = False) -
         check_promise(path, header, frames, allow_truncated=allow_truncated)
 
 
+_ANY_FPS = 25.0  # of a copy, where the header names no rate
+
+
 @contextmanager
 def file_for_tools(path: Path) -> Iterator[Path]:
     """The video itself where its pictures are stored upright; else an upright copy, for a tool that opens the file.
@@ -126,7 +129,7 @@ def file_for_tools(path: Path) -> Iterator[Path]:
         return
     with scratch_folder("upright") as folder, ShownFrames(path) as frames:
         copy = folder / f"{path.stem}.avi"
-        write_lossless(copy, (picture for _, picture in read_pictures(path, frames)), header.fps)
+        write_lossless(copy, (picture for _, picture in read_pictures(path, frames)), header.fps or _ANY_FPS)
         yield copy
 
 

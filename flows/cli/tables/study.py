@@ -40,6 +40,7 @@ def study_table(study: Study, *, every: bool = True) -> Table:
     table = Table(show_header=False)
     ratings = Counter(rating.session_id for rating in study.ratings)
     without = {
+        "video": "no frames, and windows in seconds",
         "audio": "sound from the video's own track",
         "transcript": "no glove, no sbert",
         "openface": "no recorded OpenFace values",
@@ -60,7 +61,8 @@ def study_table(study: Study, *, every: bool = True) -> Table:
     if tracks := Counter(track for of_session in study.tracks.values() for track in of_session if track != MAIN):
         table.add_row("tracks", ", ".join(f"{name} of {counted(count, 'session')}" for name, count in tracks.items()))
     for column, meaning in without.items():
-        count = sum(getattr(session, column) is None for session in study.sessions.values())
+        having = [one for one in study.sessions.values() if one.video or column != "audio"]
+        count = sum(getattr(session, column) is None for session in having)
         if count:
             table.add_row(f"without {column}", f"{count} ({meaning})")
     unrated = sum(session_id not in ratings for session_id in study.sessions)

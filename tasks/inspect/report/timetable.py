@@ -28,13 +28,16 @@ class Clip:
     face_tracked: float | None
     words: int | None
     track: str = MAIN  # whose frames these are
+    has_frames: bool = True  # whether there are any: a session without a video has none
 
     @property
     def name(self) -> str:
-        return f"{self.phase}, frames {self.frames}"
+        return f"{self.phase}, " + (f"frames {self.frames}" if self.has_frames else f"from {self.start_s:.2f} s")
 
     @property
     def frames(self) -> str:
+        if not self.has_frames:
+            return "none"
         whose = "" if self.track == MAIN else f" of {self.track}"
         return f"{self.start_frame} to {self.stop_frame}{whose}"
 
@@ -89,7 +92,7 @@ def read_timetable(
         index: the clip index; None where the track has no clips.
         with_text: whether utterances may be on the page.
     """
-    table = Timetable(_phases(study, session_id, device), _clips(index, session_id))
+    table = Timetable(_phases(study, session_id, device), _clips(study, index, session_id))
     if not with_text or device is None or device.files.transcript is None:
         return table, ""
     try:
@@ -120,10 +123,12 @@ def _phases(study: Study, session_id: str, device: Device | None) -> tuple[Phase
     )
 
 
-def _clips(index: pd.DataFrame | None, session_id: str) -> tuple[Clip, ...]:
+def _clips(study: Study, index: pd.DataFrame | None, session_id: str) -> tuple[Clip, ...]:
     """The windows of a session, from the clip index."""
     if index is None:
         return ()
+    track = index.attrs.get("track", MAIN)
+    files = study.tracks.get(session_id, {}).get(track)
     columns = [name for name in index.attrs.get("schemes", {}) if name in index]
     clips = []
     for _, rows in index[index["session_id"] == session_id].groupby(["phase", "start_frame"], sort=False):
@@ -140,7 +145,8 @@ def _clips(index: pd.DataFrame | None, session_id: str) -> tuple[Clip, ...]:
                 labels=tuple((name, text) for name, text in labels if text),
                 face_tracked=None if pd.isna(row.face_tracked) else float(row.face_tracked),
                 words=None if pd.isna(row.words) else int(row.words),
-                track=index.attrs.get("track", MAIN),
+                track=track,
+                has_frames=files is None or files.video is not None,
             )
         )
     return tuple(sorted(clips, key=lambda clip: (clip.start_s, clip.phase)))

@@ -1,0 +1,253 @@
+"""Sessions of sound, of a transcript, or of a silent video: from the tables to clips, report, export and release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.media.recordings import write_recording, write_wave
+from support.studies import run
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.request import ExtractionRequest
+from flows.run import conclude, open_run, planned
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
+from storyframes.store.records import Status
+from tasks.clip_index.index import build_clip_index
+from tasks.planning.selection import Selection
+from tasks.study.load import load_study
+
+RATE = 16_000
+FEATURES = ("frames", "opensmile", "glove")
+ROWS = {
+    "camera": "camera,p1,camera.mkv,,",
+    "podcast": "podcast,p2,,podcast.wav,podcast.json",
+    "chat": "chat,p3,,,chat.json",
+    "silent": "silent,p4,silent.mkv,,",
+}
+HAS = {
+    "camera": {"frames", "opensmile"},
+    "podcast": {"opensmile", "glove"},
+    "chat": {"glove"},
+    "silent": {"frames"},
+}
+ENDS_S = {"camera": 2.0, "podcast": 2.5, "chat": 3.3, "silent": 2.0}
+
+
+def tone(seconds: float) -> np.ndarray:
+    return (9000 * np.sin(2 * np.pi * 200 * np.arange(round(seconds * RATE)) / RATE)).astype(np.int16)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    write_recording(folder / "camera.mkv", 50, tone(2.0)[:, None])
+    write_recording(folder / "silent.mkv", 50)
+    write_wave(folder / "podcast.wav", tone(2.5), RATE)
+    for name, end_s in (("podcast", 2.0), ("chat", 3.3)):
+        said = [("A", 0.2, 1.0, "we sang"), ("B", 1.2, end_s, "we sang")]
+        keys = ("speaker", "start_s", "end_s", "text")
+        (folder / f"{name}.json").write_text(
+            json.dumps({"utterances": [dict(zip(keys, one, strict=True)) for one in said]})
+        )
+    (folder / "glove.txt").write_text("".join(f"{word} {' '.join(['0.5'] * 300)}\n" for word in ("we", "sang")))
+    return folder
+
+
+def make(folder: Path, files: Path, *sessions: str) -> Path:
+    """A study of these sessions, with its configuration beside it."""
+    study = folder / "study"
+    study.mkdir()
+    for path in files.iterdir():
+        (study / path.name).symlink_to(path) if path.name == "glove.txt" else (study / path.name).hardlink_to(path)
+    rows = ["session_id,participant_id,video,audio,transcript", *(ROWS[session] for session in sessions)]
+    (study / "sessions.csv").write_text("\n".join(rows) + "\n")
+    (folder / "seconds.toml").write_text(
+        f'features = {list(FEATURES)}\n[glove]\nvectors = "{files}/glove.txt"\ndemo_vectors = true\n'
+        "[clips]\nwindow_s = 1.0\nstride_s = 0.5\n"
+    )
+    return study
+
+
+def extracted(folder: Path, study: Path, files: Path) -> dict[str, Status]:
+    """Extract here, and write the tables as the command does; the outcomes by session/feature."""
+    create_store(folder / "store")
+    glove = {"vectors": files / "glove.txt", "demo_vectors": True}
+    outcomes = run(study, folder / "store", Selection(only=FEATURES), glove=glove)
+    request = ExtractionRequest(study=study, features=str(folder / "store"), config=folder / "seconds.toml")
+    again = planned(open_run(request))
+    assert not again.plan.units  # what has no input is not tried again
+    result = conclude(again, ())
+    assert result.good, result
+    return {name: outcome.status for name, outcome in outcomes.items()}
+
+
+def done(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "250"})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.output
+
+
+@pytest.mark.parametrize("session", ["podcast", "chat", "silent"])
+def test_a_study_of_one_kind(tmp_path: Path, files: Path, session: str) -> None:
+    study = make(tmp_path, files, session)
+    outcomes = extracted(tmp_path, study, files)
+    expected = {feature: Status.DONE if feature in HAS[session] else Status.MISSING for feature in FEATURES}
+    assert outcomes == {f"{session}/{feature}": status for feature, status in expected.items()}
+    store = FeatureStore(tmp_path / "store")
+    clips = store.clips()
+    starts = np.arange(0, ENDS_S[session] - 1 + 1e-6, 0.5)
+    np.testing.assert_allclose(clips["start_s"], starts, atol=0.02)
+    np.testing.assert_allclose(clips["stop_s"] - clips["start_s"], 1.0, atol=1e-6)
+    assert clips["clip_id"].is_unique
+    if session == "chat":  # words at 0.2, 0.47, 1.2 and 1.9 s
+        assert clips["words"].tolist() == [2, 1, 2, 1, 0]
+    inputs = {"podcast": ["audio", "words"], "chat": ["words"], "silent": [ClipInput("frames")]}[session]
+    dataset = ClipDataset(store, inputs)
+    assert len(dataset) == len(clips)
+    assert len(dataset.read(range(len(dataset)))["index"]) == len(clips)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, files: Path) -> Path:
+    folder = tmp_path_factory.mktemp("mixed")
+    study = make(folder, files, *ROWS)
+    extracted(folder, study, files)
+    return folder
+
+
+def test_one_index_has_sessions_with_a_camera_and_without(mixed: Path) -> None:
+    clips = FeatureStore(mixed / "store").clips()
+    assert set(clips["session_id"]) == set(ROWS)
+    without = clips[clips["session_id"].isin(["podcast", "chat"])]
+    assert (without["stop_frame"] - without["start_frame"] == 15).all()  # steps of 1 / [clips] fps seconds
+    assert without["start_frame"].tolist() == np.floor(without["start_s"] * 15).tolist()
+    assert without["frames_expected"].isna().all()
+    assert clips.loc[clips["session_id"] == "camera", "frames_expected"].eq(25).all()
+    podcast = clips[clips["session_id"] == "podcast"]
+    time = FeatureStore(mixed / "store").read("podcast", "opensmile", array="time")
+    assert podcast["audio_start"].tolist() == np.searchsorted(time, podcast["start_s"] - 1e-6).tolist()
+    assert podcast["sound_covered"].min() > 0.95
+
+
+def test_one_dataset_masks_what_a_session_lacks(mixed: Path) -> None:
+    inputs = [ClipInput(name, missing="mask", **more) for name, more in (("audio", {}), ("glove", {}))]
+    dataset = ClipDataset(mixed / "store", inputs)
+    batch = dataset.read(range(len(dataset)))
+    session = dataset.clips["session_id"]
+    assert batch["audio_mask"].any(axis=1).tolist() == session.isin(["camera", "podcast"]).tolist()
+    assert batch["glove_length"][session == "podcast"].tolist()[0] == 2
+    assert not batch["glove_mask"][session.isin(["camera", "silent"])].any()
+    at_rate = ClipDataset(mixed / "store", [ClipInput("opensmile", rate=20.0, missing="mask")])
+    assert at_rate[0]["opensmile"].shape[0] == 20
+
+
+def test_rows_for_frames_are_masked_where_there_are_none(mixed: Path) -> None:
+    where = 'session_id in ["camera", "podcast"]'
+    dataset = ClipDataset(mixed / "store", [ClipInput("audio", axis="frame", missing="mask")], where)
+    alone = ClipDataset(mixed / "store", [ClipInput("audio", axis="frame")], 'session_id == "camera"')
+    camera = (dataset.clips["session_id"] == "camera").to_numpy()
+    batch = dataset.read(range(len(dataset)))
+    np.testing.assert_array_equal(batch["audio"][camera], alone.read(range(len(alone)))["audio"])
+    assert batch["audio_mask"].any(axis=1).tolist() == camera.tolist()
+    with pytest.raises(
+        ValueError, match=r"lack the input 'audio' \(of podcast\): give it a rate=, which needs no frames"
+    ):
+        ClipDataset(mixed / "store", [ClipInput("audio", axis="frame")], where)
+    words = ClipDataset(mixed / "store", [ClipInput("words", axis="frame", rate=10.0)], 'session_id == "chat"')
+    assert words[0]["words_mask"].tolist() == [False] * 2 + [True] * 8  # "we sang" from 0.2 to 1.0 s
+
+
+def test_windows_in_frames_say_which_two_lines_help(mixed: Path) -> None:
+    study = load_study(mixed / "study")
+    index = build_clip_index(study, WindowSpec(window=25, stride=10), FeatureStore(mixed / "store"))
+    assert set(index.excluded) == {"podcast", "chat"}
+    assert index.excluded["chat"] == (
+        "it has no video, and [clips] window = 25 counts frames: cut clips in seconds, by two lines under [clips] in "
+        "place of window and stride: window_s = 1 and stride_s = 0.4"
+    )
+    alone = build_clip_index(study, WindowSpec(), None)
+    assert "window_s = 4.8 and stride_s = 0.6" in alone.excluded["podcast"]  # 120 frames at the others' 25
+
+
+def test_without_a_store_windows_end_with_the_files(mixed: Path) -> None:
+    index = build_clip_index(load_study(mixed / "study"), WindowSpec(window_s=1.0, stride_s=0.5), None)
+    assert not index.excluded
+    stored = FeatureStore(mixed / "store").clips()
+    columns = ["clip_id", "start_s", "stop_s"]
+    for session in ("podcast", "chat"):
+        ours, theirs = (clips[clips["session_id"] == session][columns] for clips in (index.clips, stored))
+        pd.testing.assert_frame_equal(ours.reset_index(drop=True), theirs.reset_index(drop=True))
+
+
+def test_phases_are_cut_at_the_end_of_the_sound(tmp_path: Path, files: Path) -> None:
+    study = make(tmp_path, files, "podcast", "chat")
+    phases = "session_id,phase,start_s,end_s\npodcast,a,0,1.3\npodcast,b,1.3,9\nchat,a,0.3,2.4\n"
+    (study / "phases.csv").write_text(phases)
+    index = build_clip_index(load_study(study), WindowSpec(window_s=1.0, stride_s=0.5), None)
+    clips = index.clips[["session_id", "phase", "start_s"]].round(3).to_numpy().tolist()
+    assert clips == [
+        ["chat", "a", 0.3],
+        ["chat", "a", 0.8],
+        ["chat", "a", 1.3],
+        ["podcast", "a", 0.0],
+        ["podcast", "b", 1.3],
+    ]
+    assert index.warnings == {"podcast": "the phase 'b' ends at 9.00 s, the recording ends at 2.50 s"}
+
+
+RELEASE = """
+title = "Sounds and words"
+description = "What was heard and said."
+license = "CC-BY-4.0"
+version = "1.0"
+authors = ["Surname, Name"]
+labels = []
+phases = []
+leave_out = []
+allow_biometric = true
+allow_text_vectors = false
+allow_rater_ids = false
+[features]
+frames = "all"
+opensmile = "all"
+"""
+
+
+def test_commands_work_on_sessions_without_a_camera(mixed: Path, tmp_path: Path) -> None:
+    study, store, config = mixed / "study", mixed / "store", ("--config", mixed / "seconds.toml")
+    done("check", study, *config)
+    assert "excluded" not in done("index", study, store, *config)
+    done("status", store)
+    done("verify", store)
+    done("clips", store)
+    for session in ROWS:
+        shown = done("show", store, session)
+        assert all(feature in shown for feature in HAS[session])
+        assert ("loudness" in shown) == (session in ("camera", "podcast"))
+        done("view", study, store, session, "--out", tmp_path / f"{session}.rrd")
+    assert "has no video" in done("overlay", study, store, "chat", "--out", tmp_path / "x.png", code=2)
+    assert "nothing" in done("plan", study, *config)
+    done("report", study, store, "--out", tmp_path / "report", "--with-text", "--with-video", *config)
+    page = (tmp_path / "report/sessions/podcast.html").read_text()
+    assert "loudness" in page
+    assert "session, from 0.50 s" in page
+    assert "missing" not in page
+    assert "we sang" in (tmp_path / "report/sessions/chat.html").read_text()
+    done("export", store, "--out", tmp_path / "export")
+    done("export", store, "--out", tmp_path / "at_rate", "--rate", "10")
+    exported = pd.read_parquet(next((tmp_path / "at_rate").rglob("podcast/opensmile*.parquet")))
+    assert len(exported) == 25
+    (tmp_path / "release.toml").write_text(RELEASE)
+    done("release", store, "--out", tmp_path / "given", "--config", tmp_path / "release.toml")
+    done("release", "verify", tmp_path / "given")
+    given = FeatureStore(tmp_path / "given/features").clips()
+    assert sorted(given.groupby("session_id").size()) == [3, 3, 4]  # of the chat nothing is released
