@@ -21,8 +21,7 @@ from storyframes.clips.feature_input import has_frame_rows
 from storyframes.clips.inputs import MASK, ClipInput
 from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
 from storyframes.features import CLOCK
-from storyframes.label_curves import is_label_curve
-from storyframes.spec import Axis, column_of
+from storyframes.spec import Axis, column_of, is_label_curve
 from storyframes.store.feature_store import FeatureStore
 
 _PLACE = "\0place"  # no filter can name this column

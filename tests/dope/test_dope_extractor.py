@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from support.dope.blank_model import blank_content, expect_everywhere, saved
+from support.media.turned import record_turned
 from support.stores import local
+from support.studies import extract_session, make_study
 
 from storyframes.features import BODY_JOINTS, FACE_LANDMARKS, FEATURES, HAND_JOINTS
 from storyframes.store import catalogue, record_status
@@ -86,6 +88,21 @@ def test_every_array_of_the_participant(extracted: tuple[Path, Outcome]) -> None
     attributes = FeatureStore(store_root).attributes("s0001", "dope")
     expected = {"device": "cpu", "engine": "openvino", "precision": "float32", "every_n_frames": 1}
     assert {name: attributes[name] for name in expected} == expected
+
+
+def test_one_scene_in_any_orientation_has_the_same_poses(crowd: Path, tmp_path: Path) -> None:
+    """The model sees the same in every picture: what differs where width and height are exchanged is where that is."""
+    bodies = {}
+    for name in ("as it is", "90", "180", "270"):
+        folder = make_study(tmp_path / name, video="v.mp4")
+        record_turned(folder / "v.mp4", name, seconds=0.16)
+        settings = {"dope": {"min_size": 64, "max_size": 96, "rpn_post_nms_top_n": 20, "model": crowd}}
+        store, outcomes = extract_session(folder, tmp_path / f"{name} store", "dope", **settings)
+        assert outcomes["dope"].status == "done", outcomes["dope"].reason
+        bodies[name] = store.read("s", "dope", array="body_2d")
+    assert np.ptp(bodies["as it is"], axis=(0, 1)).min() > 0
+    for name, body in bodies.items():
+        np.testing.assert_array_equal(body, bodies["as it is"], err_msg=name)
 
 
 def test_joints_and_units_are_named_in_the_store(extracted: tuple[Path, Outcome]) -> None:

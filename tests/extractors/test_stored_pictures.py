@@ -16,10 +16,12 @@ from PIL import Image
 from support.media.recordings import write_recording, write_wave
 from support.media.turned import record_turned
 from support.media.video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
+from support.models.tiny_image_models import transformers_model
 from support.models.torchvision_reference import V1, torchvisions_embeddings, transform
 from support.stores import local
 from support.studies import extract_session, make_study
 
+import storyframes
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
@@ -29,6 +31,8 @@ from tasks.extractors import frame_pass
 from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock, Frames, read_clock
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.overlay import draw_overlay
+from tasks.inspect.report.session_page import write_thumbnails
 from tasks.media.recording import DEINTERLACING
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
@@ -136,21 +140,41 @@ def test_one_scene_in_any_orientation_is_one_feature_also_for_a_tool_that_opens_
     tool.write_text(TOOL.format(python=sys.executable, columns=list(OPENFACE_COLUMNS)))
     tool.chmod(0o755)
     openface = {"backend": "binary", "binary": tool, "loads": [tool]}
+    model = transformers_model(tmp_path / "vit", "vit")
+    embed = [{"name": "tiny", "kind": "image", "source": f"path:{model}", "dtype": "float32"}]
+    features = ("openface", "resnet50", "tiny")
     stored = {}
     for name in ("as it is", "90", "180", "270", "mirrored"):
         study = make_study(tmp_path / name, video="v.mp4")
         record_turned(study / "v.mp4", name, seconds=0.24)
         store, outcomes = extract_session(
-            study, tmp_path / f"{name} store", "openface", "resnet50", openface=openface, resnet50=UNTRAINED
+            study, tmp_path / f"{name} store", *features, openface=openface, resnet50=UNTRAINED, embed=embed
         )
         assert {outcome.status for outcome in outcomes.values()} == {"done"}, outcomes
-        stored[name] = [store.read("s", feature) for feature in ("openface", "resnet50")]
+        stored[name] = [store.read("s", feature) for feature in features]
     seen = stored["as it is"][0][:, [OPENFACE_COLUMNS.index(f"x_{number}") for number in range(3)]]
     assert np.ptp(seen, axis=1).min() > 1  # of other colours in every corner
-    for name, (openface_rows, resnet50_rows) in stored.items():
-        np.testing.assert_array_equal(resnet50_rows, stored["as it is"][1], err_msg=name)
-        np.testing.assert_array_equal(openface_rows, stored["as it is"][0], err_msg=name)
+    assert len(np.unique(stored["as it is"][2], axis=0)) > 1  # the model sees different pictures
+    for name, values in stored.items():
+        for feature, rows, expected in zip(features, values, stored["as it is"], strict=True):
+            np.testing.assert_array_equal(rows, expected, err_msg=f"{feature}, {name}")
     assert not list(Path(tempfile.gettempdir()).glob("storyframes-upright-*"))
+
+
+def test_what_people_look_at_is_upright_and_so_is_a_recording_by_itself(tmp_path: Path) -> None:
+    seen = {}
+    for name in ("as it is", "270"):
+        study = make_study(tmp_path / name, video="v.mp4", openface="faces.csv")
+        video = record_turned(study / "v.mp4", name, seconds=0.4)
+        write_openface(study / "faces.csv", frames=10)
+        store, _ = extract_session(study, tmp_path / f"{name} store", "openface")
+        drawn = draw_overlay(video, store, "s", 7)
+        assert drawn.shape == (48, 64, 3)
+        (small,) = [write_thumbnails(video, store, "s", study / "frames", "main")[0]]
+        read = storyframes.extract(video, "resnet50", cache=tmp_path / "cache", resnet50=UNTRAINED)
+        seen[name] = drawn, (study / small.name).read_bytes(), read.to_pandas()
+    for upright, turned in zip(seen["as it is"], seen["270"], strict=True):
+        np.testing.assert_array_equal(np.asarray(turned), np.asarray(upright))
 
 
 def test_output_of_openface_recorded_elsewhere_may_be_of_pictures_that_lay(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import cv2
@@ -11,7 +12,7 @@ from support.media.turned import MATRICES, TURNED_BY_FFMPEG, record_turned, set_
 from support.media.video_variants import INTERLACED, ffmpeg, make
 
 from tasks.media.container import RecordingError
-from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.recording import file_for_tools, read_frame_times, read_frames
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import read_header
 
@@ -55,6 +56,27 @@ def test_a_video_to_be_shown_askew_is_refused(tmp_path: Path, matrix: tuple[floa
     for read in (read_frame_times, read_header, lambda path: list(read_frames(path, 16))):
         with pytest.raises(RecordingError, match=r"v\.mp4: frame 1 is to be shown askew .* ffmpeg -i"):
             read(path)
+
+
+def test_a_tool_opens_an_upright_recording_itself_and_of_a_turned_one_a_copy_of_every_frame(tmp_path: Path) -> None:
+    """Also where the rate varies: an AVI has no times, and each frame is in it once."""
+    plain, varying = tmp_path / "plain.mp4", tmp_path / "varying.mp4"
+    picture = ("-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25:duration=2")
+    ffmpeg(*picture, "-vf", "select='not(between(mod(n,10),3,7))'", "-fps_mode", "vfr", "-pix_fmt", "yuv420p", plain)
+    with file_for_tools(plain) as opened:
+        assert opened == plain
+    shutil.copy(plain, varying)
+    set_matrix(varying, MATRICES["90"])
+    frames = pictures(varying)
+    assert len(frames) == len(read_frame_times(varying).time) == 25
+    with file_for_tools(varying) as copy:
+        assert copy != varying
+        assert copy.parent.stat().st_mode & 0o777 == 0o700
+        opened_by_tool, seen = cv2.VideoCapture(str(copy), cv2.CAP_FFMPEG), []
+        while (shown := opened_by_tool.read())[0]:
+            seen.append(shown[1][..., ::-1])
+        assert np.array_equal(np.array(seen), frames)
+    assert not copy.parent.exists()
 
 
 def test_a_copy_for_tools_has_the_same_pixels(tmp_path: Path) -> None:
