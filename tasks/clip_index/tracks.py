@@ -84,7 +84,7 @@ def ends_without_frames(study: Study, store: FeatureStore | None, sessions: Iter
 
 def _end_s(study: Study, store: FeatureStore | None, session_id: str) -> float | None:
     from tasks.media.container import RecordingError
-    from tasks.planning.units import sound_length_s  # PyAV, which a study of videos does not need here
+    from tasks.media.sound import sound_length_s  # PyAV, which an index of extracted videos does not need
 
     session = study.sessions[session_id]
     if store and (span := recorded_s(study, store, session_id, MAIN)):

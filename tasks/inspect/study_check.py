@@ -21,9 +21,8 @@ from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openf
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
 from tasks.media.container import RecordingError, open_container
-from tasks.media.sound import read_audio
+from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.video_header import VideoHeader, length_s, read_header
-from tasks.planning.units import sound_length_s
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.transcript import TranscriptError, read_transcript

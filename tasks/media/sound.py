@@ -68,6 +68,16 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[Au
         yield AudioBlock(start_s + samples / rate, resampler.flush())
 
 
+def sound_length_s(path: Path) -> float:
+    """How long a sound file should be by its header, seconds; 0 where it does not say.
+
+    Raises:
+        RecordingError: FFmpeg cannot read it.
+    """
+    with open_container(path) as container:
+        return (container.duration or 0) / av.time_base
+
+
 def sound_s(path: Path) -> float:
     """The length of the sound that decodes, seconds, with the silence of its gaps; headers may promise another.
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
-
-import av
 
 from storyframes.features import CLOCK, STORIES
 from tasks.extract import ExtractionUnit
@@ -20,7 +17,8 @@ from tasks.extractors.base import Extractor, Input, Source
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.extractors.settings import ExtractorSettings
-from tasks.media.container import RecordingError, open_container
+from tasks.media.container import RecordingError
+from tasks.media.sound import sound_length_s
 from tasks.media.video_header import promised_length_s
 
 _MOST_CPUS = 8  # beyond them decoding and resizing, which take one processor, are what the network waits for
@@ -132,13 +130,3 @@ def recording_s(source: Source) -> float:
     except (RecordingError, OSError):  # the extractor will say so
         pass
     return 0.0
-
-
-def sound_length_s(path: Path) -> float:
-    """How long a sound file should be by its header, seconds; 0 where it does not say.
-
-    Raises:
-        RecordingError: FFmpeg cannot read it.
-    """
-    with open_container(path) as container:
-        return (container.duration or 0) / av.time_base
