@@ -218,7 +218,7 @@ def import_labels(
 ) -> None:
     """Add labels to a study from files of annotations; nothing is written unless all of it can be."""
     from tasks.study.csv_text import csv_bytes
-    from tasks.study.importers.annotation_file import ImportFaultError
+    from tasks.study.importers.annotation_file import NO_TIMES, ImportFaultError
     from tasks.study.importers.import_labels import Import, import_labels, read_all, unmapped_tiers
     from tasks.study.importers.mapping import Role, proposals
 
@@ -267,7 +267,8 @@ def import_labels(
     schemes = ", ".join(f"{name} {count}" for name, count in imported.labels.items())
     sessions = counted(len(imported.sessions), "session")
     units = ", ".join(dict.fromkeys(file.unit for file in read))
-    shown.print(f"{total} ({escape(schemes)}) of {sessions}; times read as {units}")
+    times = "without times" if units == NO_TIMES else f"times read as {units}"
+    shown.print(f"{total} ({escape(schemes)}) of {sessions}; {times}")
     if dry_run:
         shown.print("nothing is written; without --dry-run it would be")
 

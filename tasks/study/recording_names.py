@@ -164,11 +164,16 @@ def _without_pattern(keys: Sequence[str], remarks: list[str]) -> list[Named]:
     others = Counter(head for key in {*keys} if (head := _split(key)[0]) not in shared)
     depths = {sum(key.count(separator) for separator in _SEPARATORS) for key in keys}
     are_alike = bool(shared) and len(depths) == 1 and max(others.values(), default=1) == 1
-    named = []
+    named, wrong = [], []
     for key in keys:
         head, tail = _split(key)
         in_parts = tail and (are_alike or head in shared)
-        named.append(_named(head if in_parts else key, {"track": tail} if in_parts else {}, remarks))
+        try:
+            named.append(_named(head if in_parts else key, {"track": tail} if in_parts else {}, remarks))
+        except FilesError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise FilesError(listed(wrong, _SHOWN, "\n"))
     if shared:
         remarks.append(
             f"several recordings of one session, by the words for cameras and microphones in their names: "

@@ -193,6 +193,7 @@ def _sessions(
     """
     sessions: dict[str, _Session] = {}
     wrong: dict[str, list[str]] = {}
+    contradictions = []
     for path, key, name in zip(paths, keys, named, strict=True):
         session = sessions.setdefault(name.session_id, _Session(name))
         files = session.devices.setdefault(name.track, {})
@@ -202,7 +203,9 @@ def _sessions(
         session.keys[key] = name.track
         about = session.named
         if (about.participant_id, about.recorded_at) != (name.participant_id, name.recorded_at):
-            raise FilesError(f"{key!r}: another participant or date than {next(iter(session.keys))!r} has")
+            contradictions.append(f"{key!r}: another participant or date than {next(iter(session.keys))!r} has")
+    if contradictions:
+        raise FilesError(listed(contradictions, _NAMED, "\n"))
     if wrong:
         how = (
             "say --names with {session}, and with {track} where they are several cameras or microphones of one session"
@@ -265,12 +268,14 @@ def _add(sessions: Sequence[_Session], column: str, files: Mapping[PurePosixPath
         name, index = max(fitting, key=lambda owner: len(owner[0]))
         session = sessions[index]
         owners.setdefault((index, session.keys.get(name, session.main)), []).append(path)
-    several = [paths for paths in owners.values() if len(paths) > 1]
+    several = [
+        f"{next(iter(sessions[index].devices[device].values()))} has {len(paths)} files for {column}: "
+        f"{', '.join(map(str, paths[:_NAMED]))}"
+        for (index, device), paths in owners.items()
+        if len(paths) > 1
+    ]
     if several:
-        index, device = next(owner for owner, paths in owners.items() if len(paths) > 1)
-        shown = ", ".join(map(str, several[0][:_NAMED]))
-        recording = next(iter(sessions[index].devices[device].values()))
-        raise FilesError(f"{recording} has {len(several[0])} files for {column}: {shown}: let the glob find one")
+        raise FilesError(f"{listed(several, _NAMED, '; ')}: let the glob find one")
     for (index, device), paths in owners.items():
         sessions[index].devices[device][column] = str(paths[0])
     if unused:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -20,6 +23,7 @@ from tasks.study.importers.import_labels import Import, Imported, import_labels,
 from tasks.study.labels import Scheme, SchemeType
 from tasks.study.load import Study, load_study
 
+ROOT = Path(__file__).parents[2]
 NO_TIMES: dict[object, str | None] = {}
 NAMES = [made.name for made in RECORDINGS]
 
@@ -220,3 +224,28 @@ def test_from_a_bare_folder_to_labels_without_a_table_written_by_hand(tmp_path: 
     assert {one.session_id for one in loaded.labels if one.scheme == "empathy"} == {*SESSIONS}
     assert [one.value for one in loaded.labels if one.session_id == "p05" and one.track == "cam2"] == [5.0, 94.0]
     assert all(ID_PATTERN.fullmatch(one.rater_id or "") for one in loaded.labels)
+
+
+def test_on_a_terminal_the_command_asks_what_the_columns_are(tmp_path: Path, study: Path) -> None:
+    sheet = workbook(tmp_path / "r.xlsx", ("File", "Mood", "Notes"), ("b.mp4", "glad", "x"))
+    answers = iter([b"\n", b"mood:text\n", b"skip\n"])  # the first proposal is taken as it is
+    command = [sys.executable, "-m", "flows.cli", "import", "labels", str(sheet), "--to", str(study)]
+    controller, terminal = pty.openpty()
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=ROOT) as process:
+        os.close(terminal)
+        shown = b""
+        while chunk := _read(controller):
+            shown += chunk
+            if shown.endswith(b"]: "):
+                os.write(controller, next(answers))
+    os.close(controller)
+    assert process.returncode == 0, shown.decode()
+    assert b"File: SCHEME[:TYPE[:MIN..MAX]], @role or skip [@file]: " in shown
+    assert labels(study) == [("s2", "mood", "glad", None, None)]
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:  # the other end is closed
+        return b""

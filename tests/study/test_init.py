@@ -234,6 +234,14 @@ def test_every_misfit_is_named_at_once_with_patterns_that_fit(tmp_path: Path) ->
     assert "--names '{participant}_{session}' fits 4 of 4 names" in lines[4]
 
 
+def test_recordings_of_one_session_that_contradict_each_other_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FilesError) as error:
+        names(tmp_path, "s_20240501_x.mp4", "s_20240502_y.mp4", "s_20240503_z.mp4", pattern="{session}_{date}_{track}")
+    assert str(error.value).splitlines() == [
+        f"'s_{name}': another participant or date than 's_20240501_x' has" for name in ("20240502_y", "20240503_z")
+    ]
+
+
 def test_a_configuration_that_fits_the_recordings(tmp_path: Path) -> None:
     for number, (rate, seconds) in enumerate([(25, 4.5), (5, 9)], start=1):
         sound = ["-f", "lavfi", "-i", f"sine=duration={seconds}"] if number == 1 else []

@@ -64,6 +64,8 @@ def check_curves(root: Path, files: Sequence[CurveFile], schemes: Mapping[str, S
     Raises:
         ImportFaultError: naming the file, the row and the rule.
     """
+    if files and (root / FOLDER).is_symlink():
+        raise ImportFaultError(f"{FOLDER}: is a link, which may leave the study: make it a folder")
     for file in files:
         if os.path.lexists(root / file.row["path"]):
             raise ImportFaultError(f"{file.row['path']}: is there already; nothing is written")

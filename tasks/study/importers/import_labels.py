@@ -289,8 +289,13 @@ def _write(
         raise ImportFaultError(f"with these labels the study would not be valid; nothing is written:\n{shown}")
     if is_dry:
         return
-    write_curves(root, curves)
-    put_in_place(root, content)  # schemes first: one without labels is a valid study
+    try:
+        write_curves(root, curves)
+        put_in_place(root, content)  # schemes first: one without labels is a valid study
+    except OSError:
+        for curve in curves:
+            (root / curve.row["path"]).unlink(missing_ok=True)
+        raise
 
 
 def _check_times(file: AnnotationFile, how: Import) -> None:
