@@ -6,12 +6,13 @@ The pipeline (the extra ``storyframes[pipeline]``) does the work; it is looked u
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from storyframes.features import in_order
 from storyframes.installation import install_line
+from storyframes.notebook import plot_columns
 from storyframes.plug_ins import load_pipeline
 from storyframes.store.feature_store import SessionView, part_frame
 
@@ -135,6 +136,21 @@ class ExtractedFile(SessionView):
         _, *lines = super().__repr__().splitlines()
         lines += [f"  {feature} failed: {reason}" for feature, reason in self.failed.items()]
         return "\n".join([f"ExtractedFile {self.name}: {', '.join(self.asked)}", *lines])
+
+    def _repr_html_(self) -> str:
+        failed = f"failed: {', '.join(self.failed)}; the attribute failed says why"
+        return self._html("ExtractedFile", [failed] if self.failed else [])
+
+    def plot(self, feature: str | None = None, columns: Sequence[str] | None = None, *, ax: Any = None) -> Any:
+        """Draw columns of a feature, or of a part of one, against time; see :meth:`SessionView.plot`.
+
+        Args:
+            feature: as of :meth:`to_pandas`.
+
+        Raises:
+            KeyError: as of :meth:`to_pandas`.
+        """
+        return plot_columns(self.to_pandas(feature), columns, ax)
 
     def to_pandas(
         self,

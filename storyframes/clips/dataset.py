@@ -19,6 +19,7 @@ from storyframes.clips.inputs import MASK, Clip, ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
 from storyframes.clips.readers import Batch, FeatureReader, Field, InputReader, PaddedRows
 from storyframes.clips.splits import SplitSpec
+from storyframes.notebook import html_table, strip
 from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
@@ -144,6 +145,25 @@ class ClipDataset:
         lines += [f"  split anew: {self.split!r}"] if self.split else []
         lines += [f"  {name}: masked in {share:.0%} of the clips" for name, share in self.missing.items()]
         return "\n".join([*lines, *(f"  {name}: {field.shape} {field.dtype}" for name, field in self.fields.items())])
+
+    def _repr_html_(self) -> str:
+        """The arrays of a clip, and how many clips each label has: no ids, no names of labels' values."""
+        fields = html_table(
+            f"ClipDataset: {len(self):,} clips of {len(self._sessions)} sessions",
+            ("array", "shape of a clip", "dtype", "masked"),
+            [
+                (name, field.shape, field.dtype, f"{self.missing[name]:.0%}" if name in self.missing else "")
+                for name, field in self.fields.items()
+            ],
+            (f"{split}: {count:,} clips" for split, count in self.clips["split"].value_counts(sort=False).items()),
+        )
+        labels = []
+        for name, level in self.schemes.items():
+            values = self.clips[name].dropna()
+            numbers = values.to_numpy(float) if level == "interval" else pd.factorize(values, sort=True)[0]
+            bins = np.histogram(numbers, 20 if level == "interval" else max(values.nunique(), 1))[0]
+            labels.append((name, level, f"{len(values):,}", strip(bins / max(bins.max(), 1))))
+        return fields + (html_table("Labels", ("label", "level", "clips", "how many"), labels) if labels else "")
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One clip: its arrays by field, and its ``index``."""

@@ -7,6 +7,8 @@ mapped, others are opened when they are read.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ import pandas as pd
 
 from storyframes.features import STORIES, in_order
 from storyframes.installation import install_line
+from storyframes.notebook import html_table, plot_columns, strip
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, of_track
 from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
@@ -94,6 +97,15 @@ class FeatureStore(FeatureReader):
         """The stories of the rows of a feature of the story texts; empty where the store does not have the feature."""
         return tuple(self.attributes(STORIES, feature)["story_ids"]) if self.has(STORIES, feature) else ()
 
+    def _repr_html_(self) -> str:
+        """How many sessions have each feature, and which in their order: no ids and no folders."""
+        sessions = self.sessions
+        rows = []
+        for feature in in_order(self._versions.counts()):
+            having = np.array([self.has(session_id, feature) for session_id in sessions], bool)
+            rows.append((feature, int(having.sum()), strip(having)))
+        return html_table(f"FeatureStore: {len(sessions)} sessions", ("feature", "sessions", "which have it"), rows)
+
     def clips(self) -> pd.DataFrame:
         """The clip index: one row per window and target of its labels, with the columns that docs/store.md lists.
 
@@ -133,6 +145,51 @@ class SessionView:
             lines += [f"  {feature}/{name}: {array!r}" for name, array in arrays.items()]
             lines += [f"  {feature} has the caveat: {caveat}" for caveat in caveats.get(feature, ())]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The features with which of their rows are measurements: no values, no words, no names of files."""
+        return self._html("SessionView")
+
+    def _html(self, title: str, notes: Iterable[str] = ()) -> str:
+        rows: list[tuple[object, ...]] = []
+        for feature in in_order(self._features()):
+            try:
+                table = chosen_table(self.store, self.session_id, feature, None, None)
+                measured = replace(table, arrays={}).read(0, table.rows).keys[MASK]
+            except (StoreError, OSError):
+                rows.append((feature, "cannot be read", "", "", ""))
+                continue
+            width = sum(math.prod(array.shape) for array in table.arrays.values())
+            share = f"{measured.mean():.0%}" if len(measured) else ""
+            rows.append((feature, f"{table.rows:,} × {table.axis}", width, share, strip(measured)))
+        caveats = [f"{feature}: {caveat}" for feature, of_it in self.caveats.items() for caveat in of_it]
+        headings = ("feature", "rows", "numbers a row", "measured", "which rows are measurements")
+        return html_table(title, headings, rows, [*caveats, *notes])
+
+    def plot(self, feature: str, columns: Sequence[str] | None = None, *, ax: Any = None) -> Any:
+        """Draw columns of a feature against time, with gaps where rows are no measurements.
+
+        Args:
+            feature: of the session; of another track, ``<feature>@<track>``.
+            columns: which; None takes the first 12.
+            ax: matplotlib's axes to draw on; None makes a figure, which a notebook shows as ``plot(…).figure``.
+
+        Returns:
+            The axes.
+
+        Raises:
+            StoreError: there is no such feature.
+            ValueError: it has no such column.
+            ModuleNotFoundError: matplotlib is not installed; the message says how to get it.
+
+        Example:
+            >>> from storyframes import FeatureStore
+            >>> session = FeatureStore("STORE").session("s00")
+            >>> axes = session.plot("openface", ["AU12_r", "AU06_r"])
+            >>> [line.get_label() for line in axes.lines], axes.get_xlabel()
+            (['AU12_r', 'AU06_r'], 's')
+        """
+        return plot_columns(self.to_pandas(feature), columns, ax)
 
     @property
     def caveats(self) -> dict[str, list[str]]:
