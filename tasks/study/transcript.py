@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,10 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
             captions = _read_captions(path, speaker_prefixes)
             faults += captions.faults
             uncertain_speakers = captions.uncertain_speakers
-            drafts = [_Draft(cue.speaker, cue.start_s, cue.end_s, cue.text, ()) for cue in captions.cues]
+            drafts = [
+                _Draft(speaker=cue.speaker, start_s=cue.start_s, end_s=cue.end_s, text=cue.text)
+                for cue in captions.cues
+            ]
     except OSError as error:
         raise TranscriptError(f"{path.name}: cannot be read: {error.strerror}") from None
     finished = [_finish(draft, number, faults) for number, draft in enumerate(drafts, start=1)]
@@ -111,20 +114,20 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
 # --- a draft: an utterance as read, before its times are checked and those of its words interpolated ------------------
 
 
-@dataclass(frozen=True)
-class _DraftWord:
-    text: str
-    start_s: float | None
-    end_s: float | None
+class _DraftWord(BaseModel):
+    word: str
+    start_s: float | None = None
+    end_s: float | None = None
 
 
-@dataclass(frozen=True)
-class _Draft:
-    speaker: str
+class _Draft(BaseModel):
+    """As the study's own JSON has it."""
+
+    speaker: str | None = None
     start_s: float
     end_s: float
     text: str
-    words: tuple[_DraftWord, ...]
+    words: list[_DraftWord] | None = None
 
 
 def _finish(draft: _Draft, number: int, faults: list[str]) -> Utterance | None:
@@ -134,9 +137,10 @@ def _finish(draft: _Draft, number: int, faults: list[str]) -> Utterance | None:
         faults.append(f"{where}: runs from {draft.start_s} s to {draft.end_s} s; {_RULE}")
         return None
     words = [
-        _checked(word, draft, f"{where}, word {position}", faults) for position, word in enumerate(draft.words, start=1)
-    ] or [_DraftWord(text, None, None) for text in draft.text.split()]
-    return Utterance(draft.speaker, draft.start_s, draft.end_s, draft.text, tuple(_time_words(words, draft)))
+        _checked(word, draft, f"{where}, word {position}", faults)
+        for position, word in enumerate(draft.words or (), start=1)
+    ] or [_DraftWord(word=text) for text in draft.text.split()]
+    return Utterance(draft.speaker or "", draft.start_s, draft.end_s, draft.text, tuple(_time_words(words, draft)))
 
 
 def _are_times(start_s: float, end_s: float) -> bool:
@@ -149,7 +153,7 @@ def _checked(word: _DraftWord, utterance: _Draft, where: str, faults: list[str])
         return word
     if word.start_s is None:
         faults.append(f"{where}: has an end, {word.end_s} s, but no start")
-        return _DraftWord(word.text, None, None)
+        return _DraftWord(word=word.word)
     end_s = word.start_s if word.end_s is None else word.end_s
     if not _are_times(word.start_s, end_s):
         faults.append(f"{where}: runs from {word.start_s} s to {word.end_s} s; {_RULE}")
@@ -160,7 +164,7 @@ def _checked(word: _DraftWord, utterance: _Draft, where: str, faults: list[str])
         )
     else:
         return word
-    return _DraftWord(word.text, None, None)
+    return _DraftWord(word=word.word)
 
 
 def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
@@ -173,7 +177,7 @@ def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
     while position < len(words):
         word = words[position]
         if word.start_s is not None and word.end_s is not None:
-            yield Word(word.text, word.start_s, word.end_s)
+            yield Word(word.word, word.start_s, word.end_s)
             clock = word.end_s
             position += 1
             continue
@@ -189,41 +193,23 @@ def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
 
 
 def _spread(words: Sequence[_DraftWord], start_s: float, end_s: float) -> Iterator[Word]:
-    lengths = [max(len(word.text), 1) for word in words]
+    lengths = [max(len(word.word), 1) for word in words]
     per_character = (end_s - start_s) / sum(lengths)
     for word, length in zip(words, lengths, strict=True):
-        yield Word(word.text, start_s, start_s + per_character * length, timed=False)
+        yield Word(word.word, start_s, start_s + per_character * length, timed=False)
         start_s += per_character * length
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-class _OwnWord(BaseModel):
-    word: str
-    start_s: float | None = None
-    end_s: float | None = None
-
-
-class _OwnUtterance(BaseModel):
-    speaker: str | None = None
-    start_s: float
-    end_s: float
-    text: str
-    words: list[_OwnWord] | None = None
-
-    def draft(self) -> _Draft:
-        words = tuple(_DraftWord(word.word, word.start_s, word.end_s) for word in self.words or ())
-        return _Draft(self.speaker or "", self.start_s, self.end_s, self.text, words)
-
-
 class _Own(BaseModel):
     """The study's own format: utterances with speaker, start_s, end_s, text and, optionally, words with times."""
 
-    utterances: list[_OwnUtterance]
+    utterances: list[_Draft]
 
-    def drafts(self) -> Iterator[_Draft]:
-        return (utterance.draft() for utterance in self.utterances)
+    def drafts(self) -> Iterable[_Draft]:
+        return self.utterances
 
 
 class _AssemblyWord(BaseModel):
@@ -233,7 +219,7 @@ class _AssemblyWord(BaseModel):
     speaker: str | None = None
 
     def draft(self) -> _DraftWord:
-        return _DraftWord(self.text, self.start / 1000, self.end / 1000)
+        return _DraftWord(word=self.text, start_s=self.start / 1000, end_s=self.end / 1000)
 
 
 class _AssemblyUtterance(BaseModel):
@@ -243,6 +229,11 @@ class _AssemblyUtterance(BaseModel):
     text: str
     words: list[_AssemblyWord] | None = None
 
+    def draft(self) -> _Draft:
+        words = [word.draft() for word in self.words or ()]
+        start_s, end_s = self.start / 1000, self.end / 1000
+        return _Draft(speaker=self.speaker, start_s=start_s, end_s=end_s, text=self.text, words=words)
+
 
 class _Assembly(BaseModel):
     """AssemblyAI's transcript object: times in milliseconds; ``utterances`` is null without speaker labels."""
@@ -251,13 +242,10 @@ class _Assembly(BaseModel):
     words: list[_AssemblyWord] | None = None
 
     def drafts(self) -> Iterator[_Draft]:
-        for utterance in self.utterances or ():
-            words = tuple(word.draft() for word in utterance.words or ())
-            yield _Draft(utterance.speaker or "", utterance.start / 1000, utterance.end / 1000, utterance.text, words)
-        if self.utterances is None:
-            yield from self._sentences()
+        utterances = self._sentences() if self.utterances is None else self.utterances
+        return (utterance.draft() for utterance in utterances)
 
-    def _sentences(self) -> Iterator[_Draft]:
+    def _sentences(self) -> Iterator[_AssemblyUtterance]:
         sentence: list[_AssemblyWord] = []
         for word in self.words or ():
             sentence.append(word)
@@ -268,11 +256,9 @@ class _Assembly(BaseModel):
             yield self._sentence(sentence)
 
     @staticmethod
-    def _sentence(words: list[_AssemblyWord]) -> _Draft:
-        text = " ".join(word.text for word in words)
-        speaker = words[0].speaker or ""
-        drafts = tuple(word.draft() for word in words)
-        return _Draft(speaker, words[0].start / 1000, words[-1].end / 1000, text, drafts)
+    def _sentence(words: list[_AssemblyWord]) -> _AssemblyUtterance:
+        text, first = " ".join(word.text for word in words), words[0]
+        return _AssemblyUtterance(speaker=first.speaker, start=first.start, end=words[-1].end, text=text, words=words)
 
 
 class _WhisperWord(BaseModel):
@@ -296,11 +282,14 @@ class _Whisper(BaseModel):
 
     def drafts(self) -> Iterator[_Draft]:
         for segment in self.segments:
-            words = tuple(_DraftWord(word.word.strip(), word.start, word.end) for word in segment.words or ())
-            yield _Draft(segment.speaker or "", segment.start, segment.end, segment.text.strip(), words)
+            words = [
+                _DraftWord(word=word.word.strip(), start_s=word.start, end_s=word.end) for word in segment.words or ()
+            ]
+            start_s, end_s, text = segment.start, segment.end, segment.text.strip()
+            yield _Draft(speaker=segment.speaker, start_s=start_s, end_s=end_s, text=text, words=words)
 
 
-def _read_json(path: Path) -> Iterator[_Draft]:
+def _read_json(path: Path) -> Iterable[_Draft]:
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
