@@ -32,13 +32,12 @@ from tasks.extractors.availability import check_tools
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import check_selection
 from tasks.planning.sources import curve_features
+from tasks.study.labels import listed
 from tasks.study.load import Study, load_study
 from tasks.study.study_identity import remember_study
 
 if TYPE_CHECKING:
     from prefect.states import State
-
-_NAMED = 5  # sessions in a sentence
 
 
 class Progress:
@@ -164,11 +163,7 @@ class RunResult:
         )
 
     def _without_clips(self) -> str:
-        if not self.excluded:
-            return ""
-        named = ", ".join(sorted(self.excluded)[:_NAMED])
-        more = f" and {len(self.excluded) - _NAMED} more" if len(self.excluded) > _NAMED else ""
-        return f"; no clips of {named}{more}"
+        return f"; no clips of {listed(sorted(self.excluded))}" if self.excluded else ""
 
     def state(self) -> State:
         """Completed; PartialSuccess where some features failed or sessions have no clips; Failed where all failed.

@@ -19,8 +19,7 @@ from tasks.clip_index.label_rules import (
     labels_by_scheme,
     raters_in_names,
 )
-from tasks.clip_index.remarks import named
-from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType
+from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, listed
 from tasks.study.load import Study
 
 _NOBODY = "nobody in particular"  # no person_id: it has spaces
@@ -97,7 +96,7 @@ def labels_of_others(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[s
         meant = {label.session_id for label in labels if _is_meant(label, rule, roles)}
         if others := list(dict.fromkeys(label.session_id for label in labels if label.session_id not in meant)):
             yield (
-                f"no label of the scheme {name} in {named(others)} is of the person {rule.person!r} that "
+                f"no label of the scheme {name} in {listed(others)} is of the person {rule.person!r} that "
                 f"[labels.{name}] names: their windows have no value"
             )
 

@@ -11,8 +11,7 @@ import pandas as pd
 from storyframes.clips.splits import SPLITS
 from storyframes.clips.window_spec import SAME_RATE, WindowSpec
 from storyframes.clips.windows import PhaseRow, SessionSignals, phase_frames
-
-_NAMED = 5  # sessions or phases in a sentence
+from tasks.study.labels import listed
 
 
 def why_none(
@@ -39,7 +38,7 @@ def why_none(
         )
     asked = [phase for phase in phases if spec.phases is None or phase.phase in spec.phases]
     if not asked:
-        there = named(sorted({phase.phase for phase in phases}))
+        there = listed(sorted({phase.phase for phase in phases}))
         return f"0 clips: [clips] phases = {list(spec.phases or ())} are none of the study's, which are {there}"
     if windows:
         return (
@@ -83,7 +82,7 @@ def assumed_rates(sessions: Sequence[str], spec: WindowSpec) -> Iterator[str]:
     """The sessions whose rate neither frame times nor a header say."""
     if sessions:
         yield (
-            f"[clips] fps = {spec.fps:g} is assumed of {named(sessions)}: there are no frame times of "
+            f"[clips] fps = {spec.fps:g} is assumed of {listed(sessions)}: there are no frame times of "
             f"{'it' if len(sessions) == 1 else 'them'}, and no header that says the rate"
         )
 
@@ -118,9 +117,3 @@ def _usual_rate(rates: Mapping[str, float], spec: WindowSpec) -> float:
     each = np.unique(ordered)
     alike = np.searchsorted(ordered, each * (1 + SAME_RATE), "right") - np.searchsorted(ordered, each * (1 - SAME_RATE))
     return float(each[np.lexsort((-each, -np.abs(each - spec.fps), alike))[-1]])
-
-
-def named(names: Sequence[str]) -> str:
-    """The names, of very many the first."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from storyframes.store.storage.files import sha256_file
 from storyframes.times import ticks
-from tasks.clip_index.remarks import named
 from tasks.models.digests import DigestCache
+from tasks.study.labels import listed
 from tasks.study.load import Phase, Study, StudyFileError
 
 COLUMNS = ("video", "audio")
@@ -78,12 +78,12 @@ def shared_recording_remarks(study: Study, shared: Iterable[SharedRecording]) ->
         people = recording.participants(study)
         if not recording.is_cut:
             yield (
-                f"the sessions {named(recording.sessions)} have the same recording, {recording.uses[0].relative}: "
+                f"the sessions {listed(recording.sessions)} have the same recording, {recording.uses[0].relative}: "
                 "clips of it are in the index more than once, in one split; 'storyframes check' says more"
             )
         elif len(people) > 1:
             yield (
-                f"the sessions {named(recording.sessions)} are parts of one recording, {recording.uses[0].relative}, "
+                f"the sessions {listed(recording.sessions)} are parts of one recording, {recording.uses[0].relative}, "
                 "so their participants are in one split"
             )
 

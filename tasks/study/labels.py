@@ -125,7 +125,7 @@ def did_you_mean(name: str, names: tuple[str, ...] | set[str]) -> str:
     return f": is {match[0]!r} meant?" if match else ""
 
 
-def listed(names: Sequence[str], most: int, separator: str = ", ") -> str:
+def listed(names: Sequence[str], most: int = 5, separator: str = ", ") -> str:
     """The first names, the others counted."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return separator.join(names[:most]) + more

@@ -29,7 +29,6 @@ from tasks.study.strict_tables import (
 
 _WITH_TEXT = "stories"
 _WITH_FILES = ("sessions", "tracks", "curves")
-_ROWS_NAMED = 5  # rows with the same key that a problem names
 
 
 class Placed(NamedTuple):
@@ -345,7 +344,7 @@ def repeated(rows: Iterable[Placed], key: Callable[[Any], Hashable]) -> Iterator
 
 def named_rows(rows: list[Placed]) -> str:
     """The first rows by number, the others counted."""
-    named = listed([str(placed.number) for placed in rows], _ROWS_NAMED)
+    named = listed([str(placed.number) for placed in rows])
     return f"row {named} has" if len(rows) == 1 else f"rows {named} have"
 
 

@@ -17,6 +17,7 @@ from storyframes.store.record_status import FeatureStatus
 from tasks.inspect.formatting import counted, human_bytes, measured_rows
 from tasks.inspect.quality import Quality, QualityFinding, check_quality
 from tasks.inspect.session_curves import SessionCurves, summarize_curves
+from tasks.study.labels import listed
 
 _SPANS = 6  # of a finding
 
@@ -80,9 +81,8 @@ def _findings_table(findings: Sequence[QualityFinding], whose: str) -> Table:
     for heading in ("finding", "what", "rule", "times (s)"):
         table.add_column(heading, overflow="fold")
     for finding in findings:
-        spans = ", ".join(f"{start:.2f}-{stop:.2f}" for start, stop in finding.spans[:_SPANS])
-        more = f" and {len(finding.spans) - _SPANS} more" if len(finding.spans) > _SPANS else ""
-        table.add_row(f"[yellow]{finding.rule}[/]", escape(finding.message), escape(finding.rule_text), spans + more)
+        spans = listed([f"{start:.2f}-{stop:.2f}" for start, stop in finding.spans], _SPANS)
+        table.add_row(f"[yellow]{finding.rule}[/]", escape(finding.message), escape(finding.rule_text), spans)
     return table
 
 
