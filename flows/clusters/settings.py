@@ -75,7 +75,7 @@ class ExistingScheduler(StrictSettings):
 class WorkerShape(StrictSettings):
     """One kind of worker."""
 
-    count: int = Field(ge=1)  # how many
+    count: int = Field(ge=1)
     cpus: int = Field(default=1, ge=1)  # processors of each: 1, or as many as the widest tool takes ([openface] cpus)
     memory: str = "4GiB"  # of each, as Dask writes it
     directives: tuple[str, ...] = ()  # further lines for the batch script (Slurm only), e.g. ``--constraint=…``

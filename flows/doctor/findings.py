@@ -19,7 +19,7 @@ class State(StrEnum):
 class Finding:
     """One thing that was looked at."""
 
-    about: str  # its name
+    about: str
     state: State  # whether it is available
     what: str  # what was found
     advice: str = ""  # what to do about a gap, or a fault

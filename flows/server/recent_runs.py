@@ -23,7 +23,7 @@ class RecentRun:
     """One run of a flow."""
 
     name: str  # as Prefect called it
-    flow: str  # which flow
+    flow: str
     state: str  # Completed, PartialSuccess, Failed, Crashed, Running, Scheduled, …
     message: str  # of the state: counts, or why it could not be done
     started: datetime | None  # UTC; None before it starts

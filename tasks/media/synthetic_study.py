@@ -22,7 +22,7 @@ class SynthesisError(Exception):
 class SyntheticStudy:
     """A plan of a synthetic study."""
 
-    sessions: int  # how many
+    sessions: int
     seconds: float  # length of each
     seed: int = 0  # seeds everything
     # width, height: of the videos, pixels

@@ -35,7 +35,7 @@ _TASK_S = 0.2  # of a processor: what Prefect and Dask take for each task
 class Recording:
     """One track of a session."""
 
-    track: str  # its name
+    track: str
     length_s: float  # how long it is; 0 where that is not known, which counts as the mean of all others
     features: frozenset[str]  # that can be made of it, as they are called in the store
     frames: float = 0.0  # how many; 0 where that is not known, which counts as the mean rate of all others
@@ -60,14 +60,14 @@ class FeatureForecast:
 class Forecast:
     """A whole study."""
 
-    sessions: int  # how many
+    sessions: int
     tracks: int  # how many there are besides the sessions' own files
     recorded_s: float  # length of all recordings, those of tracks as well
     workers: int  # processors that extract
     wall_s: float  # from the first task to the last, with nothing else running
     cpu_s: float  # processor-seconds of all work
     bytes: int  # of the feature store
-    features: tuple[FeatureForecast, ...]  # one by one
+    features: tuple[FeatureForecast, ...]
 
 
 def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: int) -> Forecast:

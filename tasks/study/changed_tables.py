@@ -34,7 +34,7 @@ class TableChangeError(Exception):
 class ChangedTable:
     """A table as its file has it, to be changed."""
 
-    table: str  # its name
+    table: str
     columns: list[str]  # as the file has them, those without a name numbered; empty for a new table
     rows: list[dict[str, Any]]  # the cells of each row: text, and in Parquet the file's values
     schema: pa.Schema | None = None  # of a Parquet file; None for a CSV file, and for a new table
@@ -201,7 +201,7 @@ class MeasuredClock:
     # session_id, track: of the recording that was measured
     session_id: str
     track: str
-    clock: str  # the clock's name
+    clock: str
     # clock_s, session_s: the same moments on this clock and on the session's, seconds
     clock_s: tuple[float, ...]
     session_s: tuple[float, ...]

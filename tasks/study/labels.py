@@ -39,7 +39,7 @@ class RaterKind(StrEnum):
 class Scheme:
     """One kind of label."""
 
-    name: str  # of the scheme
+    name: str
     type: SchemeType  # of its values
     # minimum, maximum: of an ordinal or interval scheme or a curve; None where the study gives none
     minimum: float | None = None

@@ -76,7 +76,7 @@ class Requirements:
 class Environment:
     """An environment that is here."""
 
-    folder: Path  # where
+    folder: Path
     python: str  # the version of its interpreter when it was made
     made_at: str  # when
     distributions: tuple[str, ...]  # what is installed in it, as ``numpy-1.26.4``
