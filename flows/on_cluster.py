@@ -77,14 +77,7 @@ def do_on_cluster(
 
 
 class ClusterExecutor(Executor[O]):
-    """Bundles of units as Prefect tasks that Dask's workers do.
-
-    Args:
-        runner: of Prefect, started.
-        task: does a bundle.
-        resources: of all workers together.
-        doubts: see :func:`do_on_cluster`.
-    """
+    """Bundles of units as Prefect tasks that Dask's workers do."""
 
     def __init__(
         self,

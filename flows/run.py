@@ -174,12 +174,7 @@ class RunResult:
 
 
 def conclude(run: Run, outcomes: Sequence[Outcome], warn: Callable[[str], None] = lambda _: None) -> RunResult:
-    """Write the tables of what is published by now, and say what the run did.
-
-    Args:
-        outcomes: of the units that were due.
-        warn: called with everything that is odd about the clips.
-    """
+    """Write the tables of what is published by now, and say what the run did."""
     index, problem = write_tables(run)
     for session_id, reason in index.excluded.items():
         warn(f"{session_id} gives no clips: {reason}")

@@ -279,7 +279,6 @@ def update_clip_index(
     """Bring the store's clip index up to date: sessions are read where something of them changed since it was made.
 
     Args:
-        rules: by scheme, how its labels meet clips.
         anew: read all sessions, so that damage in one that did not change is found as well.
         progress: called with (session_id, number, how many) before each session that is read.
 

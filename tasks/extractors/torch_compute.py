@@ -76,12 +76,6 @@ def forward_in_batches(
 ) -> tuple[torch.Tensor, int]:
     """The network's rows for ``inputs``; if a GPU's memory is too small for a batch, it is halved.
 
-    Args:
-        forward: inputs in, their rows out.
-        inputs: along the first axis.
-        batch_size: how many go through together.
-        too_large: the error if the memory does not hold a single one.
-
     Returns:
         The rows, and the batch size that the memory holds.
 

@@ -36,11 +36,7 @@ def compare_stores(
     features: tuple[str, ...] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Compare the current versions of two stores.
-
-    Args:
-        features: only these; all otherwise. ``openface`` is that of every track, ``openface@child_b`` of one.
-        progress: called with ``session/feature`` before each.
+    """Compare the current versions of two stores; ``openface`` is that of every track, ``openface@child_b`` of one.
 
     Raises:
         ComparisonError: a feature or a tolerance's column is in neither store.

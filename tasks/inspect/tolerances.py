@@ -110,11 +110,7 @@ def parse_tolerances(texts: Iterable[str], *, exact: bool = False) -> Tolerances
 
 
 def check_tolerances(tolerances: Tolerances, stores: Iterable[FeatureStore]) -> None:
-    """Refuse a tolerance of an unknown feature or column: a misspelt one would silently have no effect.
-
-    Args:
-        tolerances: with those given by the user.
-        stores: to be compared. Features of installed extractors are known as well.
+    """Refuse a tolerance of a feature or column that neither the stores nor an extractor has: it would have no effect.
 
     Raises:
         ToleranceError: a feature or a column is unknown.

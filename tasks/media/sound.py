@@ -46,7 +46,6 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[Au
     """The sound of ``path`` in blocks, all channels averaged and resampled; one block is in memory at a time.
 
     Args:
-        path: a video with sound or a sound file.
         rate: samples per second of the result.
         zero_s: the container's time of second 0 of the recording: for a video's own sound that of the first frame
             shown (:attr:`~tasks.media.video_header.VideoHeader.start_s`). None for a sound file, whose first sample is
@@ -195,7 +194,6 @@ def find_clipped(path: Path, zero_s: float | None = None) -> tuple[tuple[float, 
     resampled, in one pass with flat memory.
 
     Args:
-        path: a video with sound or a sound file.
         zero_s: as of :func:`read_audio`.
 
     Returns:

@@ -39,7 +39,6 @@ def read_bands(path: Path, zero_s: float | None) -> SoundBands:
     """The powers in the bands; the sound itself is never in memory as a whole (an hour of powers takes 15 MB).
 
     Args:
-        path: a video with sound or a sound file.
         zero_s: as of :func:`tasks.media.sound.read_audio`.
 
     Raises:

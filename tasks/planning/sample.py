@@ -32,11 +32,7 @@ class Sample:
     of_s: float  # how long the whole recording is
 
     def cut(self, kind: str, path: Path, frames: int) -> InputFile:
-        """The beginning of one of the session's files, as a file of its own that has its name.
-
-        Args:
-            kind: which input it is.
-            frames: of the sample's video; the rows of a table that has one for each.
+        """The beginning of one of the session's files, under its name; of a table the rows of so many frames.
 
         Raises:
             SampleError: it cannot be cut.

@@ -38,13 +38,7 @@ class CurvePaths:
 
 
 class StudySources:
-    """The files of every session and track of a study, with the extractors that are asked for of them.
-
-    Args:
-        rules: by scheme, of which raters its curves are features.
-        digests: of files that have not changed.
-        may_download: whether an extractor may download the model that its fingerprint needs.
-    """
+    """The files of every session and track of a study, with the extractors that are asked for of them."""
 
     def __init__(
         self,
@@ -144,11 +138,7 @@ def session_source(
 
 
 def input_file(path: Path, name: str = "", digest: Callable[[Path], str] = sha256_file) -> InputFile:
-    """A file as an extractor is given it.
-
-    Args:
-        name: by which messages call it; the file's own name where empty.
-        digest: gives its SHA-256.
+    """A file as an extractor is given it; messages call it by ``name``, its own where that is empty.
 
     Raises:
         OSError: it cannot be read.
@@ -221,9 +211,7 @@ def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCach
     """The recording as extractors are given it.
 
     Args:
-        recording: a video, or a file of sound alone.
         others: by kind of input, what comes with it: a transcript, say.
-        digests: of files that have not changed.
 
     Raises:
         RecordingError: it is no recording.

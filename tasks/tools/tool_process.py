@@ -70,12 +70,7 @@ class Reaper:
 
 @contextlib.contextmanager
 def reaper(folder: Path | None = None, command: Sequence[str] = ()) -> Iterator[Reaper]:
-    """While the block runs, a second process waits to clean up when this one is killed; at its end it does so as well.
-
-    Args:
-        folder: to remove.
-        command: to run before (it removes a container).
-    """
+    """A second process runs the command and removes the folder at the end of the block, or when this one is killed."""
     script = str(Path(__file__).with_name("reaper_process.py"))
     process = subprocess.Popen(
         [sys.executable, "-I", script, str(folder or ""), *command],

@@ -87,10 +87,6 @@ class AudioShape:
 def audio_shape(folder: Path | None, config: Mapping[str, Any], where: str) -> AudioShape:
     """The shape of a model.
 
-    Args:
-        folder: with the processor's configuration.
-        where: begins the sentence of an error.
-
     Raises:
         ExtractionError: it is no encoder of sound whose rows follow from strides, or its files do not say how it hears.
     """

@@ -94,12 +94,7 @@ class FramePoses:
 
 
 class DopeNetwork(nn.Module):
-    """The network of one model file.
-
-    Args:
-        boxes_per_pass: boxes whose features are in memory at once.
-        roi_border: the features of a box beyond the feature map.
-    """
+    """The network of one model file."""
 
     def __init__(
         self,

@@ -27,7 +27,6 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     Args:
         boxes: (N, 4) float, x1 y1 x2 y2.
         scores: (N,) float; of two equal scores the first box is the better one.
-        iou_threshold: largest intersection over union of two kept boxes.
     """
     if has_compiled_operators():
         from torchvision.ops import nms as compiled_nms
@@ -71,7 +70,6 @@ def roi_align(
         features: (B, C, H, W) float.
         boxes: (N, 4) float, x1 y1 x2 y2 within the image; narrower than one cell counts as one cell.
         images: (N,) integer, which of the B maps each box belongs to.
-        size: bins along each axis.
         scale: cells per pixel of the image.
         border: the value of samples beyond the map.
 

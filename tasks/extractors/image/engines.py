@@ -127,7 +127,6 @@ class OpenVinoEngine:
     sessions in two threads of one process do not wait for each other, and nothing of a session stays behind.
 
     Args:
-        batch_size: None for what suits.
         cpus: processors to use; each computes a batch of its own, with one thread.
 
     Raises:
@@ -165,7 +164,6 @@ def compile_network(
 
     Args:
         convert: gives the network; called once it is known that it can be computed.
-        threads: processors to use.
         streams: how many batches are computed at once, each by its share of the threads.
 
     Raises:

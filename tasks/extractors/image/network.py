@@ -46,12 +46,7 @@ class Backbone(torch.nn.Module, ABC):
 
 
 class Readout(torch.nn.Module):
-    """Normalised images in, rows out: the chosen layers, pooled and concatenated.
-
-    Args:
-        layers: of it, from 0 to ``backbone.layers``.
-        pool: what is made of a layer's tokens.
-    """
+    """Normalised images in, rows out: the chosen layers, pooled and concatenated."""
 
     def __init__(self, backbone: Backbone, layers: Sequence[int], pool: Pool) -> None:
         super().__init__()

@@ -28,12 +28,7 @@ _GAP_ROWS = 64  # written at once where frames have no image
 
 
 class EmbeddingWriter:
-    """Takes frames, appends their rows in the same order.
-
-    Args:
-        values: where they go; frames without an image have its fill.
-        mask: where it goes which frames have an image.
-    """
+    """Takes frames, appends their rows in the same order."""
 
     def __init__(self, images: Images, engine: Engine, values: ShardWriter, mask: ShardWriter | None = None) -> None:
         self._images_of = images
@@ -105,12 +100,7 @@ class EmbeddingWriter:
 
 
 class ImageWriter(EmbeddingWriter):
-    """Takes the frames of a session, writes ``values`` and, if the feature has one, the mask ``valid``.
-
-    Args:
-        every: embed each frame whose number is a multiple of it.
-        faces: embed these in place of whole frames.
-    """
+    """Writes ``values`` of each ``every``-th frame, or of the face in it, and the mask ``valid`` if there is one."""
 
     def __init__(
         self,

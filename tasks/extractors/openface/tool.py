@@ -176,11 +176,7 @@ class OpenFaceCheck:
 
 
 def check_openface(run: Callable[[Path], AbstractContextManager[ToolOutput]], video: Path) -> OpenFaceCheck:
-    """Run OpenFace twice on the first two seconds of ``video``, and once on its first eight.
-
-    Args:
-        run: runs it on a clip, with the settings.
-        video: with a face in it.
+    """Run OpenFace twice on the first two seconds of ``video``, which shows a face, and once on its first eight.
 
     Raises:
         ExtractionError: it wrote nothing, or no complete output.

@@ -55,7 +55,6 @@ class UndefinedValues:
 
         Args:
             blocks: consecutive rows as the library gives them, each (n, columns) float32, n > 0.
-            columns: their names.
 
         Yields:
             (m, columns) float32; the rows of all blocks, in order.

@@ -148,10 +148,6 @@ def outside_session(
 ) -> Iterator[OutsideSession]:
     """A program at work on one session; it, and all it wrote, is gone at the end of the block.
 
-    Args:
-        attempt: a name that is this attempt's alone.
-        frames: what it will be sent; None where it reads files only.
-
     Raises:
         ExtractionError: its container cannot be run, or the disk is full.
     """

@@ -41,7 +41,6 @@ def chunks(text: str, tokenizer: Any, most_pieces: int) -> list[Chunk]:
     """The text in as few chunks as can be, cut between words; one chunk where the model reads it whole.
 
     Args:
-        tokenizer: a fast tokenizer of transformers.
         most_pieces: of a chunk. Only a single word that has more is cut inside.
     """
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
@@ -64,7 +63,6 @@ def embed_in_chunks(
     """One vector for each text: the mean of its chunks' vectors, by their word pieces.
 
     Args:
-        texts: the chunks of each.
         embed: texts in, (n, width) float32 out.
         unit_length: these are of unit length, and the mean is made so again.
 

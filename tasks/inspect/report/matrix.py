@@ -78,12 +78,7 @@ class Matrix:
 def build_matrix(
     session_ids: Iterable[str], entries: Iterable[FeatureStatus], expected: Iterable[ExpectedVersion]
 ) -> Matrix:
-    """The matrix of a study.
-
-    Args:
-        session_ids: the study's sessions in its order; other sessions of the store come after them.
-        expected: the versions that an extraction would make now.
-    """
+    """The matrix of a study's sessions, then of the store's others, with the versions that an extraction would make."""
     stored = {(entry.session_id, entry.feature): entry for entry in entries}
     requested = {(version.session_id, version.feature): version for version in expected}
     every = {session for session, _ in (*stored, *requested)}

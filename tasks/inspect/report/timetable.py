@@ -86,12 +86,7 @@ def read_timetable(
     *,
     with_text: bool,
 ) -> tuple[Timetable, str]:
-    """The timetable of a track, and why its transcript cannot be read.
-
-    Args:
-        index: the clip index; None where the track has no clips.
-        with_text: whether utterances may be on the page.
-    """
+    """The timetable of a track, and why its transcript cannot be read."""
     table = Timetable(_phases(study, session_id, device), _clips(study, index, session_id))
     if not with_text or device is None or device.files.transcript is None:
         return table, ""
