@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -229,8 +230,18 @@ def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePo
     if len(shown) < len(files):
         remarks.append(f"{column}: {len(files) - len(shown)} hidden files, left out")
     if not shown:
-        raise FilesError(f"--{_option(column)} {glob}: finds no file in {root}")
+        raise FilesError(f"--{_option(column)} {glob}: finds no file in {root}{_elsewhere(root)}")
     return [PurePosixPath(path) for path in shown]
+
+
+def _elsewhere(root: Path) -> str:
+    """Where in the folder recordings are, as a pattern that finds most of them; empty where there are none."""
+    suffixes = {*_BY_SUFFIX["video"], *_BY_SUFFIX["audio"]}
+    recordings = [
+        path for depth in ("*", "*/*", "*/*/*") for path in root.glob(depth) if path.suffix.lower() in suffixes
+    ]
+    folders = Counter(path.parent.relative_to(root) for path in recordings)
+    return f"; perhaps --recordings '{folders.most_common(1)[0][0] / '*'}'" if folders else ""
 
 
 def _option(column: str) -> str:

@@ -281,3 +281,9 @@ def test_sessions_without_a_video(tmp_path: Path) -> None:
     make_sessions(tmp_path, {"transcript": "texts/*"})
     assert table(tmp_path)[1:] == ["t1,t1,,texts/t1.vtt"]
     assert load_settings(tmp_path / "storyframes.toml").features == ("sbert",)
+
+
+def test_a_pattern_that_finds_nothing_is_answered_with_one_that_does(tmp_path: Path) -> None:
+    root = folder_of(tmp_path, "2024/phone/p01.mp4", "2024/phone/p02.MOV", "notes.txt", "one.wav")
+    with pytest.raises(FilesError, match=r"media/\*: finds no file in .*; perhaps --recordings '2024/phone/\*'"):
+        make_sessions(root, {"recording": "media/*"})
