@@ -41,7 +41,7 @@ DEMO = (
 ALONE = set(
     """
     benchmark_flow check_extractor clusters container_faults containers deployments environments
-    existing_scheduler extractors_command far_rows faults flows gc_protocol interruption label_curves leftovers
+    existing_scheduler extractors_command far_rows faults flows gc_protocol interruption leftovers
     locale missing_files object_store openface_binary opensmile outside outside_containers plugin_example
     plugin_privacy plugin_workers plugins_broken publish resnet50 scale scratch server slurm soak status_now
     stored_pictures strangers sync sync_study topics unreadable worker_mounts

@@ -99,6 +99,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6, help="of each session")
     parser.add_argument("--without", action="append", default=[], choices=FEATURES[1:], help="a feature")
+    parser.add_argument("--state", type=Path, help="a folder to begin with in place of an empty XDG_STATE_HOME")
     parser.add_argument("--keep", action="store_true", help="leave the folder, logs and all, to look at")
     arguments = parser.parse_args()
     features = tuple(feature for feature in FEATURES if feature not in arguments.without)
@@ -115,6 +116,8 @@ def main() -> None:
     try:
         study = SyntheticStudy(sessions=arguments.sessions, seconds=arguments.seconds, width=160, height=120)
         paths.prepare(study, tool_seconds=1.5)
+        if arguments.state:  # else the first run makes a Prefect server's database, for ten seconds of a processor
+            shutil.copytree(arguments.state, folder / "state", dirs_exist_ok=True)
         wrong = soak(paths, campaign, arguments.minutes, arguments.runs)
     finally:
         print_table(campaign)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ def test_runs_that_are_killed_at_random_lose_nothing_and_leave_nothing() -> None
     # The features that need neither a network nor its half a minute of imports.
     small = ["--sessions", "2", "--seconds", "4", "--without", "resnet50", "--without", "sbert"]
     command = [sys.executable, "-m", "benchmarks.soak", "--minutes", "5", "--runs", "2", "--seed", "3", *small]
+    if state := os.environ.get("STORYFRAMES_TEST_STATE"):  # by tests/run.py
+        command += ["--state", state]
     ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert ended.returncode == 0, ended.stdout
     assert "seed 3: 0 things that must not be" in ended.stdout

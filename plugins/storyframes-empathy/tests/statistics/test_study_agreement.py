@@ -80,6 +80,14 @@ def test_parts_that_overlap_without_being_the_same_are_counted_and_left_out(stud
     assert found.agreement.units_compared == 1
 
 
+def test_of_raters_who_are_asked_for_no_other_counts(study: Path) -> None:
+    values = {"anna": (4, 2, 5), "ben": (4, 3, 5), "cleo": (1, 5, 1)}
+    label(study, *(f"s1,warmth,{value},,,t{at},{who}" for who in values for at, value in enumerate(values[who])))
+    compared = compared_of(study, "warmth", raters=("anna", "ben"))
+    assert compared.alpha == pytest.approx(agreement(of(np.array([[4.0, 4], [2, 3], [5, 5]]))).alpha)
+    assert compared.ratings == 6
+
+
 def test_schemes_are_compared_as_what_they_are(study: Path) -> None:
     rows = [f"s1,{scheme},{value},,,t{at},{rater}" for scheme, values in (
         ("mood", ("up", "down", "up")), ("pace", ("fast", "slow", "even")), ("valence", ("-0.5", "0.25", "1"))
