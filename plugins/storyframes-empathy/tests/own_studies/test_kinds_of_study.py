@@ -1,9 +1,10 @@
-"""Kinds of study, each from a folder of files without a table to an epoch of training, scores and a report."""
+"""Nine kinds of study, each from a folder of files without a table to an epoch of training, scores and a report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from support.models.tiny_text_models import make_model
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
+from storyframes.store.records import Status
 from storyframes_empathy.scores.predictions import read_predictions
 from storyframes_empathy.scores.run_record import Run, read_run
 
@@ -167,3 +169,38 @@ def test_a_study_of_valence_that_was_rated_all_the_time(tmp_path: Path, voices: 
     ratings = read_predictions(Path(str(trained.run["folder"])), run).table
     expected = {session: number / 4 - 0.4 for number, session in enumerate(sessions)}
     assert ratings["rating"].tolist() == pytest.approx([expected[session] for session in ratings["session_id"]])
+
+
+def test_a_podcast_without_a_picture(tmp_path: Path, voices: list[Path]) -> None:
+    sessions = [f"talk{number}" for number in range(4)]
+    sounds = [(".wav", "-c:a pcm_s16le"), (".m4a", "-c:a aac")]
+    recordings = [
+        Made(f"{session}{suffix}", "", sound) for session, (suffix, sound) in zip(sessions, 2 * sounds, strict=True)
+    ]
+    make_media(tmp_path, recordings, voices)
+    trained = from_folder_to_model(tmp_path, [rate_sessions(tmp_path, sessions)], ["opensmile"])
+    check_run(trained, "a")
+    dataset = ClipDataset(tmp_path / "features", ["audio"])
+    seconds = (dataset.clips["stop_s"] - dataset.clips["start_s"])[0]
+    assert dataset[0]["audio_length"] == round(seconds * 100)
+
+
+def test_transcripts_alone(tmp_path: Path, text_model: Path) -> None:
+    sessions = [f"chat{number}" for number in range(4)]
+    media = make_media(tmp_path, [], [])
+    for session in sessions:
+        write_captions(media / f"{session}.vtt", ("Ann", "Ben", "Ann"), 12)
+    trained = from_folder_to_model(tmp_path, [rate_sessions(tmp_path, sessions)], [], text=text_model)
+    check_run(trained, "t")
+
+
+def test_five_hundred_tiny_sessions(tmp_path: Path, text_model: Path) -> None:
+    sessions = [f"n{number:03d}" for number in range(500)]
+    media = make_media(tmp_path, [], [])
+    for session in sessions:
+        write_captions(media / f"{session}.vtt", ("Ann",), 10)
+    with patch("os.fsync"):  # hundreds of versions, which need not survive the machine
+        trained = from_folder_to_model(tmp_path, [rate_sessions(tmp_path, sessions)], [], text=text_model)
+    check_run(trained, "t")
+    done = [name for name, status in trained.extracted.items() if status is Status.DONE]
+    assert done == [f"{session}/tiny_text" for session in sessions]
