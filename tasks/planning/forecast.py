@@ -178,6 +178,7 @@ def measure_study(
         if track == MAIN and not whole:
             raise SampleError("no session has all its files: there is nothing to measure on")
         measured: dict[str, Rate] = {}
+        reasons: dict[str, str] = {}
         while whole:
             best = max(whole, key=lambda one: len(_features(one) - measured.keys()))  # of equal ones the first
             lacking = _features(best) - measured.keys()
@@ -194,9 +195,10 @@ def measure_study(
                 reason = str(error)
                 break
             reason = f"not of the track as {best.session_id} has it, on which it was measured"
-            measured |= {rate.feature: rate for rate in found if rate.feature not in measured or not rate.reason}
+            reasons |= {rate.feature: rate.reason for rate in found}  # of what this session has no input for as well
+            measured |= {rate.feature: rate for rate in found if not rate.reason or rate.feature in lacking}
             whole.remove(best)
-        rates += [measured.get(name, Rate(name, reason=reason)) for name in names]
+        rates += [measured.get(name, Rate(name, reason=reasons.get(name, reason))) for name in names]
     recordings = [one.recording for candidates in by_track.values() for one in candidates if one.recording]
     return MeasuredStudy(rates, recordings)
 
