@@ -59,7 +59,7 @@ def read_unsynchronised(root: Path) -> Study:
         StudyError: anything else is wrong with its tables.
     """
     reading = read_study(root)
-    wrong = [one for one in reading.problems if (one.table, one.kind) != ("tracks", "unknown clock")]
+    wrong = [problem for problem in reading.problems if (problem.table, problem.kind) != ("tracks", "unknown clock")]
     if wrong:
         raise StudyError(root, wrong)
     return reading.study

@@ -64,14 +64,14 @@ def jobs_of(detector: DopeDetector, frame: np.ndarray) -> dict[str, Job]:
     maps = network.layers.of_frames(images.tensors)
     (boxes,) = network.proposals(images, maps.objectness, maps.deltas)
     passes, frames = boxes.split(network.boxes_per_pass), torch.zeros(network.boxes_per_pass)
-    crops = [roi_align(maps.features, some, frames[: len(some)], BINS, 1 / STRIDE) for some in passes]
+    crops = [roi_align(maps.features, batch, frames[: len(batch)], BINS, 1 / STRIDE) for batch in passes]
     (poses,) = network(images, [size])
     return {
         "resizing": partial(network_input, [frame], detector.options, detector.device),
         "layers of the frame": partial(network.layers.of_frames, images.tensors),
         "proposals, NMS": partial(network.proposals, images, maps.objectness, maps.deltas),
         "RoIAlign": lambda: [roi_align(maps.features, some, frames[: len(some)], BINS, 1 / STRIDE) for some in passes],
-        "layers of the boxes": lambda: [network.layers.of_boxes(some) for some in crops],
+        "layers of the boxes": lambda: [network.layers.of_boxes(crop) for crop in crops],
         "grouping": partial(frame_detections, poses, detector.ppi, detector.settings),
         "a frame": partial(detector.detect, [frame]),
     }

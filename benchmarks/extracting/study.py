@@ -111,7 +111,7 @@ def print_study(folder: Path, plan: SyntheticStudy, runs: int) -> None:
         wall_s, cpu_s = _median(results, "wall_s"), _median(results, "cpu_s")
         print(f"  {cpus:7d} {predicted[cpus]:13.0f} {wall_s:8.0f} {cpu_s:7.0f}   {each}")
     wall = _median(measured[1], "wall_s") / _median(measured[2], "wall_s")
-    busiest = {cpus: statistics.median(one.workers_s[0] for one in results) for cpus, results in measured.items()}
+    busiest = {cpus: statistics.median(result.workers_s[0] for result in results) for cpus, results in measured.items()}
     print(f"  two workers: {wall:.2f} x as fast by the clock, {busiest[1] / busiest[2]:.2f} x by processor time")
 
 

@@ -170,7 +170,7 @@ def _curve_faults(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[str]
 def _is_taken(study: Study, column: str) -> bool:
     is_empathy = column == EMPATHY.name and not study.ratings
     of_tracks = column in coverage_columns(study)
-    of_ratings = column == "reflected" and any(one.reflected is not None for one in study.ratings)
+    of_ratings = column == "reflected" and any(rating.reflected is not None for rating in study.ratings)
     return column.startswith("has_") or of_tracks or of_ratings or (column in COLUMNS and not is_empathy)
 
 
@@ -206,7 +206,7 @@ def _faults(
             f'{section}: raters = "all" would leave out the labels without a rater_id ({without_rater} of '
             "the table 'labels'): give them one"
         )
-    persons = {one.person_id for one in study.persons} | {one.role for one in study.persons if one.role}
+    persons = {person.person_id for person in study.persons} | {one.role for one in study.persons if one.role}
     if rule.person is not None and rule.person not in persons:
         yield f"{section}: person = {rule.person!r}: neither a person_id nor a role of the table 'persons'"
 

@@ -40,7 +40,9 @@ def clip_targets(study: Study) -> pd.DataFrame:
     rated = rated.assign(target=rated["story_id"])
     schemes = indexed_schemes(study)
     known = set(zip(rated["session_id"], rated["story_id"], strict=True))
-    others = {(each.session_id, each.target) for each in study.labels if each.target and each.scheme in schemes} - known
+    others = {
+        (label.session_id, label.target) for label in study.labels if label.target and label.scheme in schemes
+    } - known
     stories = {story.story_id for story in study.stories}
     rows = [(session, target if target in stories else None, None, None, target) for session, target in sorted(others)]
     more = pd.DataFrame(rows, columns=list(rated)).astype({"position": "Int8", "empathy": "Int8"})
@@ -54,7 +56,7 @@ def with_reflected(windows: pd.DataFrame, study: Study) -> pd.DataFrame:
 
     A boolean, missing where the rating does not say, or there is none.
     """
-    said = {(one.session_id, one.story_id): one.reflected for one in study.ratings}
+    said = {(rating.session_id, rating.story_id): rating.reflected for rating in study.ratings}
     if not any(each is not None for each in said.values()):
         return windows
     rated = zip(windows["session_id"], windows["target"], strict=True)
@@ -102,7 +104,7 @@ def labels_of_others(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[s
 
 
 def _roles(study: Study) -> dict[tuple[str, str | None], str | None]:
-    return {(one.session_id, one.person_id): one.role for one in study.persons}
+    return {(person.session_id, person.person_id): person.role for person in study.persons}
 
 
 def _is_meant(label: Label, rule: LabelRule, roles: Mapping[tuple[str, str | None], str | None]) -> bool:

@@ -289,7 +289,7 @@ def _batch(rows: Sequence[Mapping[str, Any]], windows: pd.DataFrame) -> pa.Recor
     ends = np.cumsum([0, *(of_session.get(row["session_id"], 0) for row in rows)])
     fields = list(WINDOW_TYPE)
     table = pa.Table.from_pandas(windows, pa.schema(fields), preserve_index=False).combine_chunks()
-    structs = pa.StructArray.from_arrays([pa.concat_arrays(each.chunks) for each in table.columns], fields=fields)
+    structs = pa.StructArray.from_arrays([pa.concat_arrays(column.chunks) for column in table.columns], fields=fields)
     lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs)
     columns: dict[str, Any] = {name: [row[name] for row in rows] for name in WINDOWS_SCHEMA.names if name != "windows"}
     return pa.RecordBatch.from_pydict(columns | {"windows": lists}, WINDOWS_SCHEMA)

@@ -96,10 +96,10 @@ class BenchmarkResult:
 
     @property
     def failed(self) -> tuple[TrainingOutcome, ...]:
-        return tuple(one for one in self.outcomes if one.failed)
+        return tuple(outcome for outcome in self.outcomes if outcome.failed)
 
     def __str__(self) -> str:
-        trained = sum(one.is_new and not one.failed for one in self.outcomes)
+        trained = sum(outcome.is_new and not outcome.failed for outcome in self.outcomes)
         before = sum(not one.is_new for one in self.outcomes)
         return f"{trained} trained, {before} done before, {len(self.failed)} failed"
 
@@ -139,7 +139,7 @@ def prepare_benchmark(
     names = grid(
         request.phases or tuple(there),
         request.models,
-        [modalities_of(one) for one in request.modalities],
+        [modalities_of(modality) for modality in request.modalities],
         request.seeds,
     )
     for name in names:
@@ -222,15 +222,15 @@ def _leave_artifacts(result: BenchmarkResult) -> None:
     create_markdown_artifact("\n\n".join(blocks), key="summary", description=str(result))
     rows = [
         {
-            "phase": one.run.phase,
-            "model": one.run.model.value,
-            "modalities": "+".join(one.run.modalities),
-            "seed": one.run.seed,
-            "status": "done before" if not one.is_new else str(one.status),
-            "seconds": round(one.seconds, 1),
-            "reason": one.reason,
+            "phase": outcome.run.phase,
+            "model": outcome.run.model.value,
+            "modalities": "+".join(outcome.run.modalities),
+            "seed": outcome.run.seed,
+            "status": "done before" if not outcome.is_new else str(outcome.status),
+            "seconds": round(outcome.seconds, 1),
+            "reason": outcome.reason,
         }
-        for one in result.outcomes
+        for outcome in result.outcomes
     ]
     create_table_artifact(rows, key="training", description=str(result))
 

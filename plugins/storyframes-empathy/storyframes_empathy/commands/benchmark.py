@@ -135,15 +135,15 @@ def _as_json(result: BenchmarkResult) -> dict[str, object]:
         "seconds": round(result.seconds, 1),
         "runs": [
             {
-                "phase": one.run.phase,
-                "model": one.run.model.value,
-                "modalities": "+".join(one.run.modalities),
-                "seed": one.run.seed,
-                "status": one.status.value,
-                "trained_now": one.is_new,
-                "reason": one.reason,
-                "seconds": round(one.seconds, 1),
+                "phase": outcome.run.phase,
+                "model": outcome.run.model.value,
+                "modalities": "+".join(outcome.run.modalities),
+                "seed": outcome.run.seed,
+                "status": outcome.status.value,
+                "trained_now": outcome.is_new,
+                "reason": outcome.reason,
+                "seconds": round(outcome.seconds, 1),
             }
-            for one in result.outcomes
+            for outcome in result.outcomes
         ],
     }

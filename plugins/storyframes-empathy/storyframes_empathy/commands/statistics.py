@@ -59,7 +59,7 @@ def agreement(
             if unknown := [name for name in raters if name not in study.raters]:
                 fail(f"--only {unknown[0]}: the study has no such rater; it has {', '.join(study.raters) or 'none'}", 2)
             schemes = study_agreement(study, raters, kappa, threshold)
-            if not any(one.agreement for one in schemes.values()):
+            if not any(scheme.agreement for scheme in schemes.values()):
                 fail(f"{source}: no two raters labelled the same: there is nothing to compare", 2)
             if json:
                 print(study_agreement_json(schemes))  # noqa: T201

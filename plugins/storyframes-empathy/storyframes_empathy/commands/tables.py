@@ -139,11 +139,11 @@ def mixed_tables(fitted: MixedTable) -> Iterator[Table | str]:
     for heading in headings:
         table.add_column(heading, justify="right")
     for fit in (model.fit for model in fitted.models if model.fit):
-        for one in fit.estimates:
-            interval = f"{_shown(one.low)} to {_shown(one.high)}"
-            numbers = (_shown(one.beta), _shown(one.se), _shown(one.z, 2), _p(one.p), interval)
+        for estimate in fit.estimates:
+            interval = f"{_shown(estimate.low)} to {_shown(estimate.high)}"
+            numbers = (_shown(estimate.beta), _shown(estimate.se), _shown(estimate.z, 2), _p(estimate.p), interval)
             variances = (_shown(fit.sigma2), _shown(fit.tau2))
-            table.add_row(escape(one.predictor), *numbers, *variances, str(fit.rows), str(fit.stories))
+            table.add_row(escape(estimate.predictor), *numbers, *variances, str(fit.rows), str(fit.stories))
     if table.row_count:
         yield table
     for model in fitted.models:
@@ -227,11 +227,17 @@ def pairs_json(evaluated: Evaluation) -> str:
 def outcomes_table(outcomes: Sequence[Outcome]) -> Table:
     """A row for each run."""
     table = Table("run", "status", "epoch kept", "val_mse", "folder")
-    for one in outcomes:
-        status = one.status.value if one.is_new or one.reason else f"{one.status.value} before"
-        epoch, epochs, mse = (one.weights.get(key) for key in ("epoch", "epochs", "val_mse"))
+    for outcome in outcomes:
+        status = outcome.status.value if outcome.is_new or outcome.reason else f"{outcome.status.value} before"
+        epoch, epochs, mse = (outcome.weights.get(key) for key in ("epoch", "epochs", "val_mse"))
         kept = f"{epoch} of {epochs}" if epoch else ""
-        row = (str(one.name), one.reason or status, kept, "" if mse is None else f"{mse:.4f}", str(one.folder))
+        row = (
+            str(outcome.name),
+            outcome.reason or status,
+            kept,
+            "" if mse is None else f"{mse:.4f}",
+            str(outcome.folder),
+        )
         table.add_row(*map(escape, row))
     return table
 

@@ -87,11 +87,11 @@ def _charts(evaluation: Evaluation, note: Callable[[str], object]) -> Iterator[t
 def _curves(given: Given, key: str, note: Callable[[str], object]) -> Chart | None:
     figure, rows, best = go.Figure(), [], []
     for (modalities, runs), colour in zip(given.items(), cycle(COLOURS), strict=False):
-        for one in runs:
+        for run in runs:
             try:
-                epochs = read_epochs(one.folder)
+                epochs = read_epochs(run.folder)
             except (OSError, ValueError) as error:
-                note(f"{one.run.name}: no curve: {error}")
+                note(f"{run.run.name}: no curve: {error}")
                 continue
             x = [epoch.epoch for epoch in epochs]
             for what, dash in (("val_mse", "solid"), ("train_mse", "dot")):
@@ -104,15 +104,15 @@ def _curves(given: Given, key: str, note: Callable[[str], object]) -> Chart | No
                     mode="lines",
                     name=label(modalities),
                     legendgroup=f"{modalities} {what}",
-                    showlegend=one is runs[0] and what == "val_mse",
+                    showlegend=run is runs[0] and what == "val_mse",
                     line={"color": colour, "dash": dash},
-                    hovertemplate=f"{label(modalities)}, seed {one.run.seed}, epoch %{{x}}: %{{y:.4f}}<extra></extra>",
+                    hovertemplate=f"{label(modalities)}, seed {run.run.seed}, epoch %{{x}}: %{{y:.4f}}<extra></extra>",
                 )
             known = [epoch for epoch in epochs if not math.isnan(epoch.val_mse)]
             if known:
                 lowest = min(known, key=lambda epoch: epoch.val_mse)
                 best.append(lowest.epoch)
-                rows.append((modalities, one.run.seed, len(epochs), lowest.epoch, f"{lowest.val_mse:.4f}"))
+                rows.append((modalities, run.run.seed, len(epochs), lowest.epoch, f"{lowest.val_mse:.4f}"))
     if not figure.data:
         return None
     figure.update_layout(xaxis={"title": "epoch"}, yaxis={"title": "MSE"}, showlegend=True)
@@ -133,7 +133,7 @@ def _calibration(given: Given, key: str) -> Chart | None:
     )  # fmt: skip
     rows, widest = [], 0.0
     for (modalities, runs), colour, symbol in zip(given.items(), cycle(COLOURS), cycle(_SYMBOLS), strict=False):
-        bins = [(one.run.seed, each) for one in runs for each in calibration(one.scored)]
+        bins = [(run.run.seed, each) for run in runs for each in calibration(run.scored)]
         widest = max([widest, *(abs(each.score - each.rating) for _, each in bins)])
         rows += [(modalities, seed, f"{each.score:.3f}", f"{each.rating:.3f}", each.n) for seed, each in bins]
         figure.add_scatter(
@@ -162,7 +162,7 @@ def _calibration(given: Given, key: str) -> Chart | None:
 def _spread(given: Given, key: str) -> Chart | None:
     figure, rows, means = go.Figure(), [], []
     for (modalities, runs), colour, symbol in zip(given.items(), cycle(COLOURS), cycle(_SYMBOLS), strict=False):
-        people = [(one.run.seed, each) for one in runs for each in by_participant(one.scored)]
+        people = [(run.run.seed, each) for run in runs for each in by_participant(run.scored)]
         people = [(seed, each) for seed, each in people if each.n]
         means += [each.mse for _, each in people]
         rows += [

@@ -182,7 +182,7 @@ def content(tables: Sequence[Table], evaluation: Evaluation) -> dict[str, Any]:
         "level": evaluation.level,
         "split": evaluation.split,
         "tables": [_table_content(table) for table in tables],
-        "runs": [_run_content(one) for one in evaluation.runs],
+        "runs": [_run_content(run) for run in evaluation.runs],
         "notes": list(evaluation.notes),
         "faults": list(evaluation.faults),
         "leaks": list(evaluation.leaks),

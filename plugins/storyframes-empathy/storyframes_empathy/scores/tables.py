@@ -116,8 +116,8 @@ class Table:
 def build_tables(evaluation: Evaluation) -> list[Table]:
     """A table for each phase, scheme and threshold, in the order of the paper."""
     by_table: dict[tuple[Any, ...], list[ScoredRun]] = defaultdict(list)
-    for one in evaluation.runs:
-        by_table[table_key(one.run)].append(one)
+    for run in evaluation.runs:
+        by_table[table_key(run.run)].append(run)
     return [_table(by_table[key], evaluation.split) for key in sorted(by_table, key=table_order)]
 
 
@@ -204,7 +204,7 @@ def _row(runs: Sequence[ScoredRun]) -> Row:
 
 def _of_metrics(metrics: Sequence[Metrics]) -> Row:
     cells = {name: _cell([float(getattr(one, name)) for one in metrics]) for name in (*METRICS, "prevalence")}
-    counts = [one.n for one in metrics]
+    counts = [metric.n for metric in metrics]
     return Row("", "", None, len(metrics), cells, (min(counts), max(counts)))
 
 
@@ -218,7 +218,7 @@ def _cell(values: Sequence[float]) -> Cell:
 def _constants(runs: Sequence[ScoredRun]) -> list[Row]:
     """What is reached by saying the same of everything: what most of the training clips are, or their mean."""
     rows = []
-    for level in sorted({one.scored.level for one in runs}):
+    for level in sorted({run.scored.level for run in runs}):
         by_seed: dict[int, ScoredRun] = {}
         for one in runs:
             if one.scored.level is level and one.train:

@@ -72,7 +72,7 @@ class Bart:
 
     def score(self, samples: Sequence[Sample], progress: Callable[[int], None] = lambda done: None) -> BartScores:
         """The cosine of each sample's text and story. A text is encoded once, however many samples have it."""
-        texts = sorted({text for one in samples for text in (one.said, one.story)}, key=len)
+        texts = sorted({text for sample in samples for text in (sample.said, sample.story)}, key=len)
         vectors: dict[str, np.ndarray] = {}
         truncated = 0
         for start in range(0, len(texts), _BATCH):

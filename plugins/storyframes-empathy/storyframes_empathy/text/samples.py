@@ -61,7 +61,7 @@ class Samples:
 
     def of_consenting(self, study: Study) -> Samples:
         """Those in which every participant has agreed that texts leave the machine (``consent_external``)."""
-        agreed = {one.participant_id for one in study.participants if one.consent_external}
+        agreed = {participant.participant_id for participant in study.participants if participant.consent_external}
         there: dict[str, set[str]] = {
             session_id: {session.participant_id} for session_id, session in study.sessions.items()
         }
@@ -69,9 +69,9 @@ class Samples:
             if person.participant_id:
                 there[person.session_id].add(person.participant_id)
         refused = {
-            one.session_id: "not everybody in it has consent_external in the table participants"
-            for one in self.samples
-            if not there[one.session_id] <= agreed
+            sample.session_id: "not everybody in it has consent_external in the table participants"
+            for sample in self.samples
+            if not there[sample.session_id] <= agreed
         }
         kept = tuple(one for one in self.samples if one.session_id not in refused)
         return replace(self, samples=kept, left_out={**self.left_out, **refused})
@@ -179,7 +179,7 @@ def read_said(study: Study, session_id: str, choice: SampleChoice) -> str:
         )
         for number, one in zip(numbers, transcript.utterances, strict=True)
     ]
-    spoken = [one for one in utterances if any(start <= one.start_s < end for start, end in spans)]
+    spoken = [utterance for utterance in utterances if any(start <= utterance.start_s < end for start, end in spans)]
     mine = [one for one in spoken if one.speaker.casefold() == choice.speaker.casefold()]
     if not mine:
         speakers = len({one.speaker for one in spoken})

@@ -37,7 +37,7 @@ def write_scores(
     folder = runs / run.phase / _slug(run.model) / run.modalities / str(run.seed)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     columns: dict[str, list[Any]] = {
-        "clip_id": [f"{one.session_id}:{run.phase}:@{one.story_id}" for one in samples],
+        "clip_id": [f"{sample.session_id}:{run.phase}:@{sample.story_id}" for sample in samples],
         "session_id": [one.session_id for one in samples],
         "participant_id": [one.participant_id for one in samples],
         "story_id": [one.story_id for one in samples],
