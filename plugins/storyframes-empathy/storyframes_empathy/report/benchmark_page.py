@@ -11,8 +11,8 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from storyframes_empathy.scores.closer_look import by_participant, calibration, read_epochs
 from storyframes_empathy.scores.evaluation import Evaluation, ScoredRun, table_key
+from storyframes_empathy.scores.run_diagnostics import by_participant, calibration, read_epochs
 from storyframes_empathy.scores.table_formats import HEADINGS, cell_text, count_text, shown_metrics
 from storyframes_empathy.scores.tables import Table, model_name, row_order, table_order
 from tasks.inspect.report.chart import COLOURS, Chart, label

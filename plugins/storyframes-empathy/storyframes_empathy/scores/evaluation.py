@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from storyframes_empathy.scores.intervals import Interval, participant_intervals, permutation_p
-from storyframes_empathy.scores.levels import Scored, at_level
 from storyframes_empathy.scores.metrics import Metrics
 from storyframes_empathy.scores.predictions import FILE, Predictions, read_predictions, score_limits
 from storyframes_empathy.scores.run_record import RECORD, Level, Run, RunError, ScoreScale, TrainLabels, read_run
+from storyframes_empathy.scores.scored_rows import Scored, at_level
 
 _STATE = "state.json"  # of a run that was begun here
 _LEAKED, _OFF_SCALE = "LEAKED: ", "OFF SCALE: "  # how notes begin that make the exit code 1

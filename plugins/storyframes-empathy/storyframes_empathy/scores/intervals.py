@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit, stdtrit
 
-from storyframes_empathy.scores.levels import Scored
 from storyframes_empathy.scores.metrics import pearson, spearman
+from storyframes_empathy.scores.scored_rows import Scored
 
 DRAWS = 1_000
 FEWEST = 4

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from storyframes_empathy.commands.app import app
 from storyframes_empathy.report.benchmark_page import write_benchmark
-from storyframes_empathy.scores.closer_look import EPOCHS, Epoch, by_participant, calibration, read_epochs
 from storyframes_empathy.scores.evaluation import evaluate
-from storyframes_empathy.scores.levels import Scored
 from storyframes_empathy.scores.metrics import score
+from storyframes_empathy.scores.run_diagnostics import EPOCHS, Epoch, by_participant, calibration, read_epochs
 from storyframes_empathy.scores.run_record import Level, Run
+from storyframes_empathy.scores.scored_rows import Scored
 from storyframes_empathy.scores.tables import build_tables
 
 RUN = Run(phase="story_share", model="ridge", modalities="t")

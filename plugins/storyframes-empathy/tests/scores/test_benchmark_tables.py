@@ -16,9 +16,9 @@ import pytest
 from empathy_support.runs import leave_run, leave_runs, predicted
 
 from storyframes_empathy.scores.evaluation import Evaluation, ScoredRun, evaluate
-from storyframes_empathy.scores.levels import Scored
 from storyframes_empathy.scores.metrics import Metrics
 from storyframes_empathy.scores.run_record import Level, Run, RunError, TrainLabels
+from storyframes_empathy.scores.scored_rows import Scored
 from storyframes_empathy.scores.table_formats import Format, cell_text, content, written
 from storyframes_empathy.scores.tables import Cell, Row, Table, build_tables, published_tables
 

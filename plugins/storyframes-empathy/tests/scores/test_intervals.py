@@ -17,10 +17,10 @@ from scipy.stats import t as student
 from benchmarks.empathy.coverage import POPULATIONS, Population, simulate
 from storyframes_empathy.scores import intervals
 from storyframes_empathy.scores.intervals import participant_intervals, permutation_p
-from storyframes_empathy.scores.levels import Scored, at_level
 from storyframes_empathy.scores.metrics import pearson, score
 from storyframes_empathy.scores.predictions import Predictions
 from storyframes_empathy.scores.run_record import Level, Run, RunError
+from storyframes_empathy.scores.scored_rows import Scored, at_level
 
 ORACLE = json.loads((Path(__file__).parents[1] / "data/metrics.json").read_text())["story_level"]
 RUN = Run(phase="reflection", model="tfn", modalities="v")

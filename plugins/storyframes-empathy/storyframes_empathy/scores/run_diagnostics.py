@@ -1,4 +1,4 @@
-"""How the scores of a run lie: epoch by epoch, against the ratings, and for each participant alone."""
+"""Diagnostics of a run: losses by epoch, calibration of its scores, and scores by participant."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from storyframes_empathy.scores.levels import Scored
 from storyframes_empathy.scores.metrics import pearson
+from storyframes_empathy.scores.scored_rows import Scored
 
 EPOCHS = "epochs.jsonl"
 _BINS = 10

@@ -1,4 +1,4 @@
-"""Of what a run is scored: its clips, or the stories that its sessions rated."""
+"""The rows by which a run is scored: its clips, or the stories that its sessions rated."""
 
 from __future__ import annotations
 
