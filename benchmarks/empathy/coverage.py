@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.measure import print_machine
 from storyframes_empathy.scores.intervals import participant_intervals, permutation_p
-from storyframes_empathy.scores.levels import Scored
 from storyframes_empathy.scores.run_record import Level, Run
+from storyframes_empathy.scores.scored_rows import Scored
 
 METRICS = ("r", "rho", "acc", "f1", "mse")
 PEOPLE = (4, 8, 20, 60)

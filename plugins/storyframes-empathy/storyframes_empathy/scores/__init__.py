@@ -1,8 +1,8 @@
 """Scores of runs, by their predictions alone: those of this plug-in, and those of models trained elsewhere.
 
-The way of a number: ``run_record`` (run.json: what decided a run) and ``predictions`` (predictions.parquet, read
-strictly), the two files through which models and scores know each other → ``scored_rows`` (clips, or stories) → ``metrics``
-and ``intervals`` → ``evaluation`` (all runs of a folder) → ``tables`` → ``table_formats``. ``run_diagnostics`` is what a
-page shows of a run, ``implied_prevalence`` what printed numbers give away of the labels. Nothing here needs PyTorch or
-the pipeline.
+``run_record`` (run.json: what decided a run) and ``predictions`` (predictions.parquet, read strictly) are the files
+that training writes and scoring reads. ``scored_rows`` makes rows of clips or stories of them, ``metrics`` and
+``intervals`` score the rows, ``evaluation`` scores all runs of a folder, and ``tables`` and ``table_formats`` show the
+scores. ``run_diagnostics`` is what a page shows of a run, ``implied_prevalence`` what published numbers imply about the
+labels. Nothing here needs PyTorch or the pipeline.
 """
