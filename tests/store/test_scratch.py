@@ -18,7 +18,7 @@ import pytest
 from storyframes.store.storage.files import ProcessIdentity
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
-PURPOSES = ["openface", "version", "prefect", "plan", "check", "dask"]
+PURPOSES = ["openface", "upright", "version", "prefect", "plan", "check", "dask"]
 WEEK_S = 7 * 24 * 3600
 
 
