@@ -166,6 +166,19 @@ def test_rows_for_frames_are_masked_where_there_are_none(mixed: Path) -> None:
     assert words[0]["words_mask"].tolist() == [False] * 2 + [True] * 8  # "we sang" from 0.2 to 1.0 s
 
 
+def test_a_continuous_label_of_a_sound_is_read_at_a_rate(tmp_path: Path, files: Path) -> None:
+    study = make(tmp_path, files, "podcast")
+    (study / "curve.csv").write_text("time_s,value\n" + "".join(f"{n / 10:g},{n}\n" for n in range(25)))
+    (study / "curves.csv").write_text("session_id,scheme,path\npodcast,valence,curve.csv\n")
+    create_store(tmp_path / "store")
+    run(study, tmp_path / "store", Selection(only=("label.valence",)))
+    done("index", study, tmp_path / "store", "--config", tmp_path / "seconds.toml")
+    valence = ClipDataset(tmp_path / "store", [ClipInput("label.valence", rate=10.0)])
+    assert valence[1]["label.valence"].tolist() == list(range(5, 15))  # from 0.5 s on
+    with pytest.raises(ValueError, match="'label.valence' \\(of podcast\\): give it a rate=, which needs no frames"):
+        ClipDataset(tmp_path / "store", ["label.valence"])
+
+
 def test_windows_in_frames_say_which_two_lines_help(mixed: Path) -> None:
     study = load_study(mixed / "study")
     index = build_clip_index(study, WindowSpec(window=25, stride=10), FeatureStore(mixed / "store"))
