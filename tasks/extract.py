@@ -213,7 +213,7 @@ def _publish(due: _Due, out: FeatureWriter) -> Current:
 
 
 def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:
-    """Refuse rows for frames that are not as many as the session has frames: they would lie at other times."""
+    """Refuse arrays whose number of rows is not the session's number of frames: their rows would have wrong times."""
     rows = out.rows(Axis.FRAME)
     if rows is None or extractor.name == CLOCK:
         return

@@ -263,7 +263,7 @@ def _sound_that_does_not_fit(recorded: Mapping[str, Recorded]) -> Iterator[tuple
             yield (
                 session_id,
                 f"there is sound from {sound_s[0]:.2f} s to {sound_s[1]:.2f} s, but frames from {frame_s[0]:.2f} s to "
-                f"{frame_s[1]:.2f} s: sound_covered tells which clips have it throughout",
+                f"{frame_s[1]:.2f} s: the column sound_covered says which clips have it throughout",
             )
 
 

@@ -262,7 +262,7 @@ def only_able_to_train(
         connection: of the cluster.
         features: the feature store's location.
         runs: the folder of runs; made here where it is not there.
-        warn: told, in a line, of a worker that joined later and cannot; it takes no work.
+        warn: called with a line about each worker that joined later and cannot train; it gets no work.
 
     Raises:
         ClusterError: with every problem of the workers that are there, and the machines that have it.

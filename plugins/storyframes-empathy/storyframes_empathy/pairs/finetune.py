@@ -101,7 +101,7 @@ def finetune(
         recipe: how.
         out: a folder that is not there yet; it is there only when all of it is.
         settings: the model to begin with; by default all-MiniLM-L6-v2.
-        progress: told the mean loss of each epoch.
+        progress: called with the mean loss of each epoch.
 
     Returns:
         The record.

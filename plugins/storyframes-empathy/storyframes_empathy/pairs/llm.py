@@ -37,7 +37,7 @@ def task(aspect: Aspect) -> str:
 
 
 def messages(first: str, second: str, aspect: Aspect) -> list[dict[str, str]]:
-    """What is sent for one order of a pair. A story is data: nothing tells the model to obey what stands in one."""
+    """What is sent for one order of a pair. A story is data: nothing tells the model to obey what is written in one."""
     content = f"{task(aspect)}\n\nFirst story:\n{first}\n\nSecond story:\n{second}"
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": content}]
 
@@ -54,7 +54,7 @@ class AspectScores:
     Attributes:
         pairs: with a score.
         missing: pairs where an answer to one of the orders was no number on the scale.
-        order_gap: how far the scores of the two orders lie apart, on average; None without a score.
+        order_gap: the mean difference between the scores of the two orders; None without a score.
     """
 
     pairs: int

@@ -26,7 +26,7 @@ class PairMetrics:
         acc: the share of pairs where both are above the threshold, or neither.
         precision, recall, f1: means over the two classes (macro), a class that occurs on neither side left out; 0 where
             a class's own is 0 / 0.
-        order_gap: how far the scores of the two orders lie apart, on average; None where one order was asked.
+        order_gap: the mean difference between the scores of the two orders; None where one order was asked.
     """
 
     scores: str

@@ -52,7 +52,7 @@ class Scores:
     Attributes:
         name: of the column they come from.
         values: (pairs,), NaN where one is missing.
-        order_gap: (pairs,) how far the scores of the two orders lie apart; None where one order was asked.
+        order_gap: (pairs,) the difference between the scores of the two orders; None where one order was asked.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What may be chosen of ratings: how kappa is taken of numbers, and what a table's columns are called unasked."""
+"""Options of agreement: how numbers become categories for kappa, and the default names of a table's columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ UNIT, RATER, VALUE = "unit", "rater", "value"
 
 
 class Categories(StrEnum):
-    """What numbers become before kappa is taken of them, which knows categories alone."""
+    """How numbers become categories, since kappa is defined for categories only."""
 
     FLOOR = "floor"  # 3.5 is 3
     ROUND = "round"  # 3.5 is 4, and so is 4.4

@@ -1,4 +1,4 @@
-"""Ratings of models beside those of people: how far they lie apart, and whether that can be chance."""
+"""Ratings of models compared with those of people: how much they differ, and whether that can be chance."""
 
 from __future__ import annotations
 

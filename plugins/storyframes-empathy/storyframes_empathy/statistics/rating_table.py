@@ -1,4 +1,4 @@
-"""Columns of numbers and names out of a table that is handed in (CSV or Parquet); all its faults are told at once.
+"""Columns of numbers and names of a table (CSV or Parquet); all its faults are reported at once.
 
 The file is read as strictly as a study's tables are. Rows are named as a spreadsheet shows them: the header is row 1.
 """
@@ -110,11 +110,11 @@ class RatingTable:
         self.check()
 
     def texts(self, column: str) -> list[str]:
-        """A column's cells as texts; empty where nothing stands."""
+        """A column's cells as texts; empty cells are empty texts."""
         return ["" if is_empty(cell) else str(cell).strip() for cell in self._cells(column)]
 
     def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
-        """These columns' cells as numbers, (rows, columns); NaN where nothing stands. What is no number is a fault."""
+        """These columns' cells as numbers, (rows, columns); NaN for empty cells. Other text is a fault."""
         commas = decimal_commas(self._table, columns)
         if commas:
             self.remarks.append(f"{commas[0]} numbers with a decimal comma: read as a point")
@@ -136,7 +136,7 @@ class RatingTable:
         return values
 
     def names(self, columns: Sequence[str]) -> NDArray[np.object_]:
-        """These columns' cells as names, (rows, columns); empty where nothing stands."""
+        """These columns' cells as names, (rows, columns); empty cells are empty texts."""
         values = np.full((len(self), len(columns)), "", dtype=object)
         for at, column in enumerate(columns):
             for place, cell in enumerate(self.texts(column)):

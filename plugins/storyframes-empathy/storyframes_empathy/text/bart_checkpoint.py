@@ -101,7 +101,7 @@ def _tensors(checkpoint: Path) -> Mapping[str, Any]:
 
 
 def _prefix(checkpoint: Path, tensors: Mapping[str, Any], expected: set[str]) -> str:
-    """What stands before the names of BART's tensors, so that all of them are there."""
+    """The prefix of the names of BART's tensors with which all of them are found."""
     needed = expected - set(_TIED)
     for name in sorted(tensors, key=len):
         if name.endswith(_SHARED):

@@ -125,10 +125,10 @@ def ask(
     round_ = _Round(service, cache, budget, keep_prompts, progress)
     for question in {one.digest: one for one in asked}.values():
         if known := cache.get(question.digest):
-            round_.told.answers[question.digest] = known
+            round_.asked.answers[question.digest] = known
         else:
             round_.open.append(question)
-    progress(len(round_.told.answers))
+    progress(len(round_.asked.answers))
     return round_.run()
 
 
@@ -138,7 +138,7 @@ class _Round:
     def __init__(
         self, service: Service, cache: AnswerCache, budget: Budget, keep_prompts: bool, progress: Callable[[int], None]
     ) -> None:
-        self.told = Asked()
+        self.asked = Asked()
         self.open: list[Question] = []
         self._service = service
         self._cache = cache
@@ -150,7 +150,7 @@ class _Round:
 
     def run(self) -> Asked:
         if not self.open:
-            return self.told
+            return self.asked
         service = self._service
         with (
             connected(service.endpoint, self._budget, service.key, service.timeout_s, service.retries) as (
@@ -165,11 +165,11 @@ class _Round:
             except BaseException:  # Ctrl-C: what is on its way is waited for and kept, nothing more is asked
                 self._stop("it was interrupted")
                 raise
-        self.told.requests = gate.sent
-        return self.told
+        self.asked.requests = gate.sent
+        return self.asked
 
     def _one(self, client: openai.OpenAI, question: Question) -> None:
-        if self.told.stopped:
+        if self.asked.stopped:
             return
         try:
             answer = self._answer(client, question)
@@ -193,9 +193,9 @@ class _Round:
         else:
             self._cache.put(question.digest, answer)
             with self._lock:
-                self.told.answers[question.digest] = answer
+                self.asked.answers[question.digest] = answer
                 self._in_a_row = 0
-                self._progress(len(self.told.answers))
+                self._progress(len(self.asked.answers))
 
     def _answer(self, client: openai.OpenAI, question: Question) -> Answer:
         """Asks, and once more with another seed where the answer is no number."""
@@ -229,7 +229,7 @@ class _Round:
 
     def _unanswered(self, question: Question, why: str) -> None:
         with self._lock:
-            self.told.unanswered[question.digest] = why
+            self.asked.unanswered[question.digest] = why
             self._in_a_row += 1
             if self._in_a_row < _UNANSWERED_IN_A_ROW:
                 return
@@ -237,7 +237,7 @@ class _Round:
 
     def _stop(self, why: str) -> None:
         with self._lock:
-            self.told.stopped = self.told.stopped or why
+            self.asked.stopped = self.asked.stopped or why
 
 
 def _status_reason(status: int, host: str) -> str:

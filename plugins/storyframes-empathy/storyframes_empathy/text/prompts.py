@@ -27,7 +27,7 @@ REFLECTION = (
 
 
 class Prompt(StrEnum):
-    """What the model is told that it receives."""
+    """What the prompt says that the model receives."""
 
     SHARE = "share"
     REFLECTION = "reflection"

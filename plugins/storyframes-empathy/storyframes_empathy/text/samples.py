@@ -53,7 +53,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Samples:
-    """What can be scored, and by session why others are not: nothing is there, or what is there is damaged."""
+    """The samples that can be scored, and by session why others cannot: a text is missing or damaged."""
 
     samples: tuple[Sample, ...]
     left_out: Mapping[str, str]

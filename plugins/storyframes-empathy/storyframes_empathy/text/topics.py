@@ -42,7 +42,7 @@ class Space(StrEnum):
 
 @dataclass(frozen=True)
 class Topics:
-    """Where each text lies and which topic it has.
+    """The position and the topic of each text.
 
     Attributes:
         points: (n, 2) float32.
@@ -166,7 +166,7 @@ def _silhouette(points: np.ndarray, labels: np.ndarray) -> float:
     from sklearn.metrics import silhouette_score
 
     if not 2 <= len(np.unique(labels)) < len(points):
-        return -1.0  # texts that lie in one place, however many topics are asked for
+        return -1.0  # all texts have the same position, however many topics are requested
     return float(silhouette_score(points, labels))
 
 

@@ -59,7 +59,7 @@ class Bank:
     Attributes:
         values: (frames, columns of all modalities) float32 or bfloat16.
         masks: (frames, modalities) bool.
-        widths: the columns of each modality, in the order in which they lie.
+        widths: the columns of each modality, in the order of the file.
         first: by session, the frame number that its first row is of, and that row.
     """
 

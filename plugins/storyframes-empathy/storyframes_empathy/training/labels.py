@@ -49,7 +49,7 @@ class LabelScale:
 def best_cut(scores: np.ndarray, similar: np.ndarray, copies: np.ndarray) -> float:
     """The cut of scores, strictly above which clips are said to be similar, that has the highest F1.
 
-    It lies in the middle between two scores; of equally good ones the highest is taken, where fewest are similar.
+    It is the middle between two scores; of equally good ones the highest is taken, where fewest are similar.
 
     Args:
         scores: (n,) finite.

@@ -1,4 +1,4 @@
-"""The folder of a run: where it lies, what state it is in, and that one process at a time trains it."""
+"""The folder of a run: its path, its state, and the lock by which one process at a time trains it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Outcome:
 
     Attributes:
         name: which.
-        folder: where it lies.
+        folder: of the run.
         status: done or failed.
         is_new: whether anything was trained now.
         reason: why it failed; empty otherwise.
@@ -89,7 +89,7 @@ def train_run(
         name: which run.
         settings: how.
         runs: the folder of all runs.
-        watch: told of the progress.
+        watch: called with the progress.
         replace: whether a run that something else decided may be taken the place of.
 
     Returns:

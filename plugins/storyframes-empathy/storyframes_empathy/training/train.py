@@ -132,8 +132,8 @@ def fit(
         seed: of weights, dropout and, with the epoch, order.
         checkpoint: the file, written anew after each epoch.
         fingerprint: of the run; a checkpoint of another is not gone on with.
-        note: told of all epochs that a checkpoint has.
-        watch: told of the progress.
+        note: called with all epochs that a checkpoint has.
+        watch: called with the progress.
 
     Returns:
         The model with the weights that are kept, and how it came to them.
