@@ -125,14 +125,6 @@ def curves_by_column(study: Study, scheme: str, rule: LabelRule) -> dict[str, li
     return found
 
 
-def public_curves(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[tuple[str, LabelRule, str, list[Curve]]]:
-    """The schemes whose curves are features, by name: the scheme, its rule, what some curves are called, and these."""
-    for name in sorted({curve.scheme for curve in study.curves if not study.schemes[curve.scheme].private}):
-        rule = rules.get(name, LabelRule())
-        for column, curves in curves_by_column(study, name, rule).items():
-            yield name, rule, column, curves
-
-
 def label_rule_faults(study: Study, rules: Mapping[str, LabelRule]) -> list[str]:
     """Everything for which labels cannot become columns of the clip index; each names the section or the scheme."""
     schemes, labels = indexed_schemes(study), labels_by_scheme(study)
@@ -154,17 +146,18 @@ def label_rule_faults(study: Study, rules: Mapping[str, LabelRule]) -> list[str]
 def _curve_faults(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[str]:
     """Schemes whose curves cannot be features: their names are too long, or two are the same."""
     taken: dict[str, str] = {}
-    for name, _, column, _ in public_curves(study, rules):
-        cure = "give the scheme another name in the tables 'schemes' and 'curves'"
-        feature = of_scheme(column)
-        if len(column) > MOST_CHARACTERS:
-            yield (
-                f"the scheme {name!r} would be the feature {feature!r}, whose name has more than "
-                f"{MOST_CHARACTERS} characters behind the dot: {cure}"
-            )
-        elif other := taken.get(column_of(feature)):
-            yield f"the scheme {name!r} would be the feature {feature!r}, and {other} would be called alike: {cure}"
-        taken[column_of(feature)] = f"the scheme {name!r}"
+    for name in sorted({curve.scheme for curve in study.curves if not study.schemes[curve.scheme].private}):
+        for column in curves_by_column(study, name, rules.get(name, LabelRule())):
+            cure = "give the scheme another name in the tables 'schemes' and 'curves'"
+            feature = of_scheme(column)
+            if len(column) > MOST_CHARACTERS:
+                yield (
+                    f"the scheme {name!r} would be the feature {feature!r}, whose name has more than "
+                    f"{MOST_CHARACTERS} characters behind the dot: {cure}"
+                )
+            elif other := taken.get(column_of(feature)):
+                yield f"the scheme {name!r} would be the feature {feature!r}, and {other} would be called alike: {cure}"
+            taken[column_of(feature)] = f"the scheme {name!r}"
 
 
 def _is_taken(study: Study, column: str) -> bool:

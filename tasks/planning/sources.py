@@ -15,7 +15,7 @@ from storyframes.features import STORIES
 from storyframes.label_curves import NEAREST, CurveRule
 from storyframes.spec import MAIN, of_scheme
 from storyframes.store.storage.files import sha256_file
-from tasks.clip_index.label_rules import LabelRule, public_curves
+from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
 from tasks.extractors.source import CurveFiles
@@ -82,17 +82,27 @@ class StudySources:
 
 def curve_features(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, Scheme]:
     """The features that the study's curves are, without the track in their names; private schemes are none."""
-    return {of_scheme(column): study.schemes[name] for name, _, column, _ in public_curves(study, rules)}
+    return {
+        of_scheme(column): study.schemes[name]
+        for name in sorted({curve.scheme for curve in study.curves})
+        if not study.schemes[name].private
+        for column in curves_by_column(study, name, rules.get(name, LabelRule()))
+    }
 
 
 def curves_by_track(study: Study, rules: Mapping[str, LabelRule]) -> dict[tuple[str, str], dict[str, CurvePaths]]:
     """By session and the track whose times they are in, and by feature, the files of the study's curves."""
     found: dict[tuple[str, str], dict[str, CurvePaths]] = {}
-    for name, rule, column, curves in public_curves(study, rules):
-        for curve in sorted(curves, key=lambda curve: curve.rater_id or ""):
-            of_track = found.setdefault((curve.session_id, curve.track or MAIN), {})
-            before = of_track.get(of_scheme(column), CurvePaths(study.schemes[name], rule.curve))
-            of_track[of_scheme(column)] = replace(before, paths=(*before.paths, curve.path))
+    for name in sorted({curve.scheme for curve in study.curves}):
+        scheme = study.schemes[name]
+        if scheme.private:
+            continue
+        rule = rules.get(name, LabelRule())
+        for column, curves in curves_by_column(study, name, rule).items():
+            for curve in sorted(curves, key=lambda curve: curve.rater_id or ""):
+                of_track = found.setdefault((curve.session_id, curve.track or MAIN), {})
+                before = of_track.get(of_scheme(column), CurvePaths(scheme, rule.curve))
+                of_track[of_scheme(column)] = replace(before, paths=(*before.paths, curve.path))
     return found
 
 
