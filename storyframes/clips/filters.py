@@ -106,7 +106,8 @@ def _complaint(lacking: pd.DataFrame, count: int, requested: ClipInput, store: F
     stories = lacking["story_id"].dropna().unique() if requested.name == "story" else []
     names = stories if len(stories) else lacking["session_id"].unique()
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    columns = [column_of(feature) for feature in needed_features(requested, store)]
+    needs = needed_features(requested, store)
+    columns = [column_of(feature) for feature in needs]
     has_columns = columns and all(column in lacking for column in columns)  # an index may be older than a feature
     advice = f"filter with where={' and '.join(columns)!r}, or " if has_columns else ""
     if requested.name == "label":
@@ -116,9 +117,10 @@ def _complaint(lacking: pd.DataFrame, count: int, requested: ClipInput, store: F
             cure = ask.removesuffix(", ") or "leave it out, or index a study that has ratings or labels"
             return f"none of the {count} clips has a rating, which is the input {requested.field!r}: {cure}"
         advice = f"{ask}filter with where='{RATING} is not null', or "
-    if requested.rate is None and not any(store.has(session, CLOCK) for session in names) and requested.name != "story":
-        needs_frames = requested.axis is Axis.FRAME or is_label_curve(requested.name)
-        advice = "give it a rate=, which needs no frames, or " if needs_frames else advice
+    if requested.rate is None and (requested.axis is Axis.FRAME or is_label_curve(requested.name)):
+        has_frames = any(store.has(session, CLOCK) for session in names)
+        has_rows = all(store.has(session, feature) for session in names for feature in needs if feature != CLOCK)
+        advice = advice if has_frames or not has_rows else "give it a rate=, which needs no frames, or "
     return (
         f"{len(lacking)} of {count} clips lack the input {requested.field!r} (of {shown}): {advice}"
         f"leave them out with drop_missing=True{_or_mask(requested)}"

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from typer.main import get_command
 
 PLUG_IN = Path(__file__).parents[1]
@@ -24,9 +25,13 @@ def examples(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (PLUG_IN / page).read_text(), re.DOTALL)
 
 
-def test_it_requires_the_storyframes_that_it_is_released_with() -> None:
+def test_it_requires_the_storyframes_whose_names_it_imports() -> None:
+    """The release that it comes with, and no later one that may change them."""
     project = tomllib.loads((PLUG_IN / "pyproject.toml").read_text())["project"]
-    assert f"storyframes=={version('storyframes')}" in project["dependencies"]
+    (needed,) = (one for one in map(Requirement, project["dependencies"]) if one.name == "storyframes")
+    major, minor, *_ = map(int, version("storyframes").split("."))
+    assert needed.specifier.contains(version("storyframes"))
+    assert not needed.specifier.contains(f"{major}.{minor + 1}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
