@@ -116,6 +116,24 @@ def test_tabular_events_of_an_old_boris_have_lines_above(tmp_path: Path, study: 
     assert read(tmp_path / "x.csv").origins_s == (7.5,)
 
 
+def test_media_of_boris_one_after_the_other_are_refused_because_times_go_on(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text(TABULAR.replace("media/cam1.mp4\t0", "media/cam1.mp4;media/b.mp4\t0"))
+    assert "row 4: names several media one after the other" in refused(tmp_path / "x.tsv")
+    (tmp_path / "x.tsv").write_text(TABULAR.replace("media/cam1.mp4\t0", "media/cam1.mp4|player #2:media/b.mp4\t0"))
+    assert {one.file for one in read(tmp_path / "x.tsv").annotations} == {"cam1.mp4"}
+    above = "Observation id,s2\nPlayer #1,a.mp4\n{}Time,Subject,Behavior,Status\n0.5,,nod,POINT\n{}"
+    (tmp_path / "x.csv").write_text(above.format("Player #1,b.mp4\n", ""))
+    assert "names several media one after the other" in refused(tmp_path / "x.csv")
+    (tmp_path / "x.csv").write_text(above.format("", "0.7,,nod,a,POINT\n"))
+    assert "row 5: has another number of cells than the header" in refused(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("names", [("母", "child"), ("Kid 1", "Kid-1")])
+def test_subjects_of_boris_that_give_no_id_of_their_own(tmp_path: Path, names: tuple[str, str]) -> None:
+    (tmp_path / "x.tsv").write_text(TABULAR.replace("mother", names[0]).replace("child", names[1]))
+    assert "its Subject gives no id, or that of another" in refused(tmp_path / "x.tsv")
+
+
 # --- Datavyu --------------------------------------------------------------------------------------------------------
 
 DATAVYU = (
@@ -207,6 +225,10 @@ def test_what_is_no_whole_annotation_of_nova(tmp_path: Path) -> None:
     scheme = f'<scheme name="laughter" type="DISCRETE">{ITEMS}</scheme>'
     path = nova(tmp_path, scheme, b"2.96;3.92;1;1\n", 2)
     assert "has 1 rows, and mother.x.kim.annotation says 2" in refused(path)
+    for attributes in ('type="FREE"', 'type="CONTINUOUS" sr="0" min="0" max="1"'):  # a negative length; a rate of 0
+        content = struct.pack("<ddi", 0.5, 1.5, -24) + bytes(36)
+        nova(tmp_path, f'<scheme name="x" {attributes}/>', content, 7 if "sr" in attributes else 1, "BINARY")
+        assert "is not as mother.x.kim.annotation says" in refused(path)
     nova(tmp_path, scheme, b"2.96;3.92;1\n", 1)
     assert "is not as mother.x.kim.annotation says" in refused(path)
     (tmp_path / f"{path.name}~").unlink()

@@ -6,11 +6,13 @@ import os
 import pty
 import subprocess
 import sys
+import zipfile
 from datetime import date
 from pathlib import Path
 
 import openpyxl
 import pytest
+from openpyxl.chart import LineChart, Reference
 from support.media.newcomer import RECORDINGS, SESSIONS, write_elan, write_ratings_sheet
 from typer.testing import CliRunner
 
@@ -41,9 +43,8 @@ def study(tmp_path: Path) -> Path:
 def bring(study: Path, path: Path | list[Path], *pairs: str, is_dry: bool = False, **options: object) -> Imported:
     """Import with these ``--map`` and other options."""
     paths = path if isinstance(path, list) else [path]
-    how = {
-        name: options.pop(name) for name in list(options) if name in ("skip", "rater_id", "session_from", "offset_s")
-    }
+    of_labels = ("skip", "rater_id", "person_id", "session_from", "offset_s")
+    how = {name: options.pop(name) for name in list(options) if name in of_labels}
     files, targets = read_all(paths, pairs, NO_TIMES, **options)
     return import_labels(files, Import(targets=targets, **how), study, is_dry=is_dry)
 
@@ -129,6 +130,13 @@ def test_sheets_that_would_be_misread_are_refused_and_nothing_is_written(tmp_pat
     assert "has the sheets 'Sheet', 'more': say --sheet NAME" in refused(study, sheet, *SHEET)
     sheet.write_bytes(b"\xd0\xcf\x11\xe0old")
     assert "is no .xlsx, or protected by a password" in refused(study, sheet, *SHEET)
+    workbook(sheet, head, ("b.mp4", "Kim", 1))
+    with zipfile.ZipFile(sheet) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(sheet, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content[:-60] if name.endswith("sheet1.xml") else content)
+    assert "or damaged" in refused(study, sheet, *SHEET)
     assert {path.name: path.read_bytes() for path in study.iterdir()} == before
 
 
@@ -146,6 +154,35 @@ def test_percent_cells_are_said_to_be_fractions(tmp_path: Path, study: Path) -> 
     book.save(tmp_path / "r.xlsx")
     files, _ = read_all([tmp_path / "r.xlsx"], ["File=@file"], NO_TIMES)
     assert files[0].remarks == ("column B is shown in percent: 40 % is read as 0.4",)
+    book.active["B1"] = "Sure (0-100)"
+    book.save(tmp_path / "r.xlsx")
+    assert "the column 'Sure (0-100)' is shown in percent" in refused(study, tmp_path / "r.xlsx", "File=@file")
+
+
+def test_hidden_cells_are_named_and_sheets_of_charts_are_none(tmp_path: Path, study: Path) -> None:
+    rows = (("File", "E (0-100)"), ("a_cam1.mp4", 1), ("b.mp4", 2))
+    book = openpyxl.load_workbook(workbook(tmp_path / "r.xlsx", *rows))
+    book.active.row_dimensions[3].hidden = True
+    book.active.column_dimensions["B"].hidden = True
+    chart = LineChart()
+    chart.add_data(Reference(book.active, min_col=2, min_row=1, max_row=3))
+    book.create_chartsheet("Drawn").add_chart(chart)
+    book.save(tmp_path / "r.xlsx")
+    files, _ = read_all([tmp_path / "r.xlsx"], ["File=@file"], NO_TIMES)
+    assert files[0].remarks == ("row 3, column B: hidden, and read like the others",)
+    assert "has no sheet 'Drawn', but 'Sheet'" in refused(study, tmp_path / "r.xlsx", "File=@file", sheet="Drawn")
+
+
+def test_a_range_that_is_not_the_scheme_s_is_refused(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "r.csv").write_text("session_id,e (0-100),f (1-5)\ns1,3,4\n")
+    sheet = tmp_path / "r.csv"
+    assert "its range is 1 to 5, that of the scheme 0 to 100" in refused(study, sheet, "e (0-100)=e", "f (1-5)=e")
+    (study / "schemes.csv").write_text("scheme,type,min,max\ne,interval,1,7\n")
+    message = refused(study, sheet, "e (0-100)=e", skip=["f (1-5)"])
+    assert message.endswith("or say e:1..7 if its values are of that range")
+    bring(study, sheet, "e (0-100)=e:1..7", "f (1-5)=f:interval:1..1234567")
+    assert labels(study) == [("s1", "e", 3.0, None, None), ("s1", "f", 4.0, None, None)]
+    assert load_study(study).schemes["f"].maximum == 1234567
 
 
 def test_several_raters_of_one_elan_file(tmp_path: Path, study: Path) -> None:
@@ -153,6 +190,30 @@ def test_several_raters_of_one_elan_file(tmp_path: Path, study: Path) -> None:
     spans = [(one.session_id, one.value, one.rater_id, one.start_s, one.end_s) for one in load_study(study).labels]
     assert spans == [("s1", "away", "Kim", 1.0, 4.0), ("s1", "away", "Lee", 1.5, 4.5)]
     assert made.remarks == ("x.eaf: is of session s1, by the name a_cam1.mp4",)
+
+
+def test_a_rater_of_the_user_replaces_a_single_one_and_tiers_without_one_are_named(tmp_path: Path, study: Path) -> None:
+    path = write_elan(tmp_path / "b.eaf", "")
+    both = ("gaze=gaze:nominal", "gaze (2)=gaze")
+    assert "names raters for its labels, or some: leave --rater out" in refused(study, path, *both, rater_id="r1")
+    made = bring(study, path, both[0], skip=["gaze (2)"], rater_id="r1", is_dry=True)
+    assert [row["rater_id"] for row in made.rows["labels"]] == ["r1"]
+    assert "b.eaf: names another rater than --rater r1, which is taken" in made.remarks
+    path.write_text(path.read_text().replace(' ANNOTATOR="Kim"', "").replace(' ANNOTATOR="Lee"', ""))
+    assert "b.eaf: 'gaze', 'gaze (2)' are all gaze, without a rater" in bring(study, path, *both).remarks[0]
+
+
+def test_files_of_several_folders_are_named_with_them(
+    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("s1/x.eaf", "s2/x.eaf", "s2/y.eaf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write_elan(tmp_path / name, "")
+    monkeypatch.chdir(tmp_path)
+    for second in ("x.eaf", "y.eaf"):
+        paths = [Path("s1/x.eaf"), tmp_path / "s2" / second]
+        made = bring(study, paths, "gaze=gaze:nominal", skip=["gaze (2)"], session_from="{session}/*", is_dry=True)
+        assert [row["session_id"] for row in made.rows["labels"]] == ["s1", "s2"]
 
 
 def test_entities_of_xml_are_never_expanded(tmp_path: Path, study: Path) -> None:
@@ -188,6 +249,35 @@ def test_continuous_ratings_become_curves_of_each_rater(tmp_path: Path, study: P
     assert "is there already; nothing is written" in refused(
         study, tmp_path / "b.csv", *pairs, rate=None if timed else 25.0
     )
+
+
+def test_rows_at_a_rate_are_counted_by_owner_and_never_beside_times(tmp_path: Path, study: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("session_id,tier,value\ns1,v,0.1\ns1,v,0.2\ns1,w,0.3\ns1,w,0.4\n")
+    made = bring(study, path, "v=v:curve:0..1", "w=w:curve:0..1", rate=10.0, is_dry=True)
+    assert made.labels == {"v": 2, "w": 2}
+    bring(study, path, "v=v:curve:0..1", "w=w:curve:0..1", rate=10.0)
+    assert [read_curve(study / curve.path).time_s.tolist() for curve in load_study(study).curves] == [[0.0, 0.1]] * 2
+    for mixed in ("session_id,v\ns1,1\ns2,1\ns1,2\n", "session_id,tier,value\ns1,v,1\ns1,w,1\ns1,v,2\n"):
+        path.write_text(mixed)
+        assert "c.csv: row 4: continues rows further up" in refused(study, path, "v=x:curve", skip=["*"], rate=10.0)
+    path.write_text("session_id,t_s,v\ns1,0,1\ns1,5,1\n")
+    message = refused(study, path, "v=x:curve", "t_s=@time", rate=10.0)
+    assert message == "c.csv: has times (t_s): leave --rate out, or name them otherwise"
+
+
+def test_curves_whose_names_join_to_one_are_two_files_and_persons_are_not_lost(tmp_path: Path, study: Path) -> None:
+    path = tmp_path / "c.csv"
+    (study / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,a.mp4\ns1_v,p1,b.mp4\n")
+    path.write_text("session_id,t_s,v,v_v\ns1,0,,0.25\ns1_v,0,0.5,\n")
+    bring(study, path, "v=v:curve:0..1", "v_v=v_v:curve:0..1", "t_s=@time")
+    values = {curve.session_id: read_curve(study / curve.path).value.tolist() for curve in load_study(study).curves}
+    assert values == {"s1": [0.25], "s1_v": [0.5]}
+    path.write_text("session_id,person_id,t_s,v\ns1,kid,0,0.25\ns1,mum,1,0.5\n")
+    assert "names several persons" in refused(study, path, "v=v:curve:0..1", "t_s=@time")
+    path.write_text("session_id,t_s,v\ns1,0,0.25\n")
+    made = bring(study, path, "v=v:curve:0..1", "t_s=@time", person_id="kid")
+    assert made.remarks == ("curves have no person and no confidence: left out of them",)
 
 
 def test_a_curve_outside_its_scheme_is_not_written(tmp_path: Path, study: Path) -> None:

@@ -26,6 +26,8 @@ _NOBODY = "No focal subject"
 _KIND = ("Behavior type", "Status")
 _MEDIA = ("Media file name", "Media file path", "Source")
 _START, _STOP, _TIME, _OBSERVATION, _OFFSET = "Start (s)", "Stop (s)", "Time", "Observation id", "Time offset (s)"
+_FIRST_PLAYER = "Player #1"
+_NO_MEDIA = ("", "NA", "Not found")  # of a live observation, and of an event beside its media
 _LINES_ABOVE = 100  # of an old export, before its table
 
 
@@ -39,6 +41,7 @@ def read_old_boris(path: Path) -> Table | None:
     """The table of a tabular export of BORIS 7 or older, which has lines about the observation above it; else None.
 
     Raises:
+        ImportFaultError: a row has another number of cells than the header, or several media are one after the other.
         OSError: it cannot be read.
     """
     try:
@@ -52,20 +55,26 @@ def read_old_boris(path: Path) -> Table | None:
     above = next((index for index, row in enumerate(rows[:_LINES_ABOVE]) if row[:1] == [_TIME] and BEHAVIOR in row), 0)
     if not above:
         return None
+    players = {tuple(row[1:2]) for row in rows[:above] if row[:1] == [_FIRST_PLAYER]}
+    if len(players) > 1:
+        raise _several(path, above + 1)
     about = {row[0].strip(): row[1].strip() for row in rows[:above] if len(row) > 1}
     columns = (*map(str.strip, rows[above]), _OBSERVATION, _OFFSET)
     added = (about.get(_OBSERVATION, ""), about.get(_OFFSET, ""))
-    numbered = enumerate(rows[above + 1 :], start=above + 2)
-    cells = [Row(number, number, (*row, *added)) for number, row in numbered if len(row) + 2 == len(columns)]
-    return Table(columns, cells)
+    numbered = [(number, row) for number, row in enumerate(rows[above + 1 :], start=above + 2) if any(row)]
+    if wrong := [f"row {number}" for number, row in numbered if len(row) + len(added) != len(columns)]:
+        raise ImportFaultError(f"{path.name}: {places(wrong)}: has another number of cells than the header: mend it")
+    return Table(columns, [Row(number, number, (*row, *added)) for number, row in numbered])
 
 
 def read_boris(table: Table, path: Path) -> AnnotationFile:
     """The behaviours of an export: their tier is their category, or ``Behavior``; a modifier has a tier of its own.
 
     Raises:
-        ImportFaultError: a time is no number, or a session has several media one after the other.
+        ImportFaultError: a time is no number, a subject gives no id, or a session has several media one after the
+            other.
     """
+    persons: dict[str, str] = {}
     annotations: list[Annotation] = []
     begun: dict[tuple[str, ...], tuple[Mapping[str, Any], int]] = {}
     unpaired: list[str] = []
@@ -92,7 +101,13 @@ def read_boris(table: Table, path: Path) -> AnnotationFile:
         else:
             start = end = cells[_TIME]
         span = (_seconds(path, row.number, start), _seconds(path, row.number, end))
-        annotations += _of_behavior(path, row.number, cells, span)
+        subject = cells.get("Subject", "")
+        person = as_id(subject) if subject and subject != _NOBODY else None
+        if person is not None and (not person or persons.setdefault(person, subject) != subject):
+            raise ImportFaultError(
+                f"{path.name}: row {row.number}: its Subject gives no id, or that of another: write ids for subjects"
+            )
+        annotations += _of_behavior(path, row.number, cells, span, person)
     unpaired += [f"row {number}" for _, number in begun.values()]
     if unpaired:
         raise ImportFaultError(f"{path.name}: {places(unpaired)}: a START without its STOP, or a STOP alone: mend it")
@@ -103,15 +118,14 @@ def read_boris(table: Table, path: Path) -> AnnotationFile:
     return AnnotationFile(path.name, "seconds", tiers, kept, remarks, backwards(kept), origins, names_persons=True)
 
 
-def _of_behavior(path: Path, row: int, cells: Mapping[str, str], span: tuple[float, float]) -> list[Annotation]:
-    media = next((cells[name] for name in _MEDIA if cells.get(name)), "")
-    if media.count("player #") > 1 or ";" in media:
-        raise ImportFaultError(
-            f"{path.name}: row {row}: names several media, and its times may be of any: import their exports one by one"
-        )
+def _of_behavior(
+    path: Path, row: int, cells: Mapping[str, str], span: tuple[float, float], person: str | None
+) -> list[Annotation]:
+    media = next((cells[name] for name in _MEDIA if cells.get(name, "") not in _NO_MEDIA), "")
+    first_player = cells.get("Source", "").partition("|")[0]  # the others play at the same time
+    if media.count("player #") > 1 or ";" in media or ";" in first_player:
+        raise _several(path, row)
     file = media.rpartition("player #1:")[2].strip() or cells.get(_OBSERVATION, "")
-    subject = cells.get("Subject", "")
-    person = as_id(subject) if subject and subject != _NOBODY else None
     behavior = cells[BEHAVIOR]
     modifiers = {name: cell for name, cell in cells.items() if name.startswith("Modifier") and cell not in ("", "None")}
     values = {cells.get("Behavioral category") or BEHAVIOR: behavior}
@@ -120,6 +134,11 @@ def _of_behavior(path: Path, row: int, cells: Mapping[str, str], span: tuple[flo
     return [
         Annotation(tier, value, *span, f"row {row}, {tier}", file, person_id=person) for tier, value in values.items()
     ]
+
+
+def _several(path: Path, row: int) -> ImportFaultError:
+    why = "names several media one after the other, and its times go on through all of them: export each by itself"
+    return ImportFaultError(f"{path.name}: row {row}: {why}")
 
 
 def _seconds(path: Path, row: int, text: str) -> float:

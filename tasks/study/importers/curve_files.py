@@ -40,7 +40,7 @@ def curve_files(rows: Sequence[Mapping[str, str]]) -> list[CurveFile]:
         rows: as rows of the table labels.
 
     Raises:
-        ImportFaultError: a row is no moment.
+        ImportFaultError: a row is no moment, or a curve is of several persons.
     """
     moments: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
     for row in rows:
@@ -50,9 +50,19 @@ def curve_files(rows: Sequence[Mapping[str, str]]) -> list[CurveFile]:
             )
         moments.setdefault(tuple(row.get(name, "") for name in _OWNER), []).append(row)
     files = []
+    stems: set[str] = set()
     for owner, values in moments.items():
         named = {name: cell for name, cell in zip(_OWNER, owner, strict=True) if cell}
-        path = f"{FOLDER}/{'_'.join(cell for cell in owner if cell)}.csv"
+        if len({value.get("person_id", "") for value in values}) > 1:
+            raise ImportFaultError(
+                f"{named['scheme']} is a curve, and that of {named['session_id']} names several persons: the table "
+                "curves has none: give each person's a scheme of its own"
+            )
+        stem = "_".join(named.values())
+        while stem.casefold() in stems:  # session s, scheme a_b and session s_a, scheme b
+            stem += "_"
+        stems.add(stem.casefold())
+        path = f"{FOLDER}/{stem}.csv"
         content = csv_bytes(("time_s", "value"), [(value["start_s"], value["value"]) for value in values])
         files.append(CurveFile(named | {"path": path}, content, len(values)))
     return files

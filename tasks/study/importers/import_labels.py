@@ -30,9 +30,10 @@ from tasks.study.importers.nova import read_nova
 from tasks.study.importers.owners import Owners, Said
 from tasks.study.importers.praat import read_textgrid
 from tasks.study.importers.sheet import SHEETS, read_sheet
-from tasks.study.labels import EMPATHY, Scheme, SchemeType
+from tasks.study.labels import EMPATHY, Scheme, SchemeType, listed
 from tasks.study.load import Study, load_study
 from tasks.study.problems import shortened
+from tasks.study.rows import as_words
 from tasks.study.strict_tables import with_decimal_point
 from tasks.study.table_rows import TableRows
 
@@ -117,9 +118,10 @@ def read_all(
     said = TimeColumns(start, end, duration, moment)
     options = SheetOptions(unit, said if said.names else None, roles, rate, sheet)
     files = [read_annotations(path, options) for path in paths]
-    if len({path.name for path in paths}) < len(paths):  # their folders distinguish them
-        common = Path(os.path.commonpath(paths))
-        files = [replace(file, name=str(path.relative_to(common))) for file, path in zip(files, paths, strict=True)]
+    whole = [os.path.abspath(path) for path in paths]
+    if len({*map(os.path.dirname, whole)}) > 1:  # their folders may distinguish them, or say the session
+        common = os.path.commonpath(whole)
+        files = [replace(file, name=os.path.relpath(path, common)) for file, path in zip(files, whole, strict=True)]
     return files, targets
 
 
@@ -227,9 +229,14 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
             _check_values(file.name, scheme, of_scheme)
     curves = {name for name, scheme in schemes.items() if scheme.type is SchemeType.CURVE}
     owners = Owners(study, how)
+    for file in files:
+        chosen[file.name] = owners.named_by_user(file, chosen[file.name])
+        owners.remarks += _unnamed_raters(file, how, chosen[file.name])
     rows = [_row(how, annotation, *owners.of(file, annotation)) for file in files for annotation in chosen[file.name]]
     owners.check()
-    contents = curve_files([row for row in rows if row["scheme"] in curves])
+    contents = curve_files(of_curves := [row for row in rows if row["scheme"] in curves])
+    if any("person_id" in row or "confidence" in row for row in of_curves):
+        owners.remarks.append("curves have no person and no confidence: left out of them")
     rows = [row for row in rows if row["scheme"] not in curves]
     added: dict[str, Sequence[Mapping[str, str]]] = {
         "schemes": [_scheme_row(scheme) for scheme in new.values()],
@@ -327,6 +334,20 @@ def _as_said(file: AnnotationFile, how: Import, schemes: Mapping[str, Scheme], a
     return annotation
 
 
+def _unnamed_raters(file: AnnotationFile, how: Import, chosen: Sequence[Annotation]) -> list[str]:
+    """A remark on the tiers of one scheme whose annotations name no rater: they may be several raters'."""
+    tiers: dict[str, dict[str, None]] = {}
+    for annotation in chosen:
+        if not (file.columns or annotation.rater_id or how.rater_id):
+            tiers.setdefault(how.targets[annotation.tier].scheme, {})[annotation.tier] = None
+    return [
+        f"{file.name}: {listed([*map(repr, names)])} are all {scheme}, without a rater: if they are several raters', "
+        "name each in the file, or import one tier at a time with --rater"
+        for scheme, names in tiers.items()
+        if len(names) > 1
+    ]
+
+
 def _new_schemes(files: Sequence[AnnotationFile], how: Import, root: Path, study: Study) -> dict[str, Scheme]:
     """The schemes that the study does not declare yet, by name."""
     declared = _declared(root, study)
@@ -341,11 +362,25 @@ def _new_schemes(files: Sequence[AnnotationFile], how: Import, root: Path, study
             if target.type not in (None, scheme.type):
                 says = "the study says it" if name in declared else "another --map says it"
                 raise ImportFaultError(f"--map {tier}={name}:{target.type}: {says} is {scheme.type}")
-            if target.minimum is not None and (target.minimum, target.maximum) != (scheme.minimum, scheme.maximum):
-                raise ImportFaultError(f"--map {tier}={name}: its range is another one than the study's")
+            _check_range(tier, target, [one for one in tiers if one.name == tier], scheme)
     if unsafe := [scheme.name for scheme in new.values() if any("|" in label for label in scheme.labels)]:
         raise ImportFaultError(f"{files[0].name}: a label of {', '.join(unsafe)} has a '|' in it: name it otherwise")
     return new
+
+
+def _check_range(tier: str, target: Target, tiers: Sequence[Tier], scheme: Scheme) -> None:
+    """Refuse values of another range: of the user's, without it of the file's, and of that in a column's name."""
+    limits = (scheme.minimum, scheme.maximum)
+    ranges = [(target.minimum, target.maximum)]
+    if target.minimum is None and limits != (None, None):
+        ranges = [range_in_name(tier) or (None, None), *((one.minimum, one.maximum) for one in tiers)]
+    if other := [one for one in ranges if one not in ((None, None), limits)]:
+        low, high, lowest, highest = ("none" if limit is None else f"{limit:g}" for limit in (*other[0], *limits))
+        same = "" if None in limits else f", or say {scheme.name}:{lowest}..{highest} if its values are of that range"
+        raise ImportFaultError(
+            f"--map {tier}={scheme.name}: its range is {low} to {high}, that of the scheme {lowest} to {highest}: give "
+            f"it a scheme of its own{same}"
+        )
 
 
 def _scheme(name: str, targets: Mapping[str, Target], tiers: Sequence[Tier], file: str) -> Scheme:
@@ -413,5 +448,5 @@ def _new_persons(study: Study, rows: Sequence[Mapping[str, str]]) -> list[dict[s
 
 def _scheme_row(scheme: Scheme) -> dict[str, str]:
     limits = {"min": scheme.minimum, "max": scheme.maximum}
-    cells = {name: f"{limit:g}" for name, limit in limits.items() if limit is not None}
+    cells = {name: str(as_words(limit)) for name, limit in limits.items() if limit is not None}
     return {"scheme": scheme.name, "type": scheme.type} | cells | {"labels": "|".join(scheme.labels)}

@@ -121,6 +121,8 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
         return _read_audformat(path.name, table)
     of_times, known_unit = _time_columns(path.name, table.columns, unit, time_columns)
     times = of_times.names
+    if options.rate and times:
+        raise ImportFaultError(f"{path.name}: has times ({', '.join(times)}): leave --rate out, or name them otherwise")
     commas = decimal_commas(table, (*times, "confidence")) is not None
     rows, empty_rows = without_empty_rows(table)
     is_long = {*_OF_LONG} <= {*table.columns}
@@ -132,6 +134,7 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
         _check_own_values(path.name, table, columns)
     annotations: list[Annotation] = []
     first_rows: dict[tuple[str, ...], int] = {}
+    owner: tuple[str, ...] = ()
     for row in rows:
         cells = {name: cell for name, cell in zip(table.columns, row.values, strict=True) if not is_empty(cell)}
         start_s, end_s, duration_s, moment_s = (
@@ -139,7 +142,13 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
             for name in (of_times.start, of_times.end, of_times.duration, of_times.moment)
         )
         if options.rate:
-            owner = tuple(str(cells.get(name, "")) for name in (_FILE, *_OTHERS[:3]))
+            before = owner
+            owner = tuple(str(cells.get(name, "")) for name in (_FILE, *_OTHERS[:3], *_OF_LONG[:is_long]))
+            if owner != before and owner in first_rows:
+                raise ImportFaultError(
+                    f"{path.name}: row {row.number}: continues rows further up, with others between them: sort "
+                    "them by session, rater and tier for --rate, or name a column of times with --time"
+                )
             moment_s = round((row.number - first_rows.setdefault(owner, row.number)) / options.rate, 9)
         if moment_s is not None:
             start_s = end_s = moment_s

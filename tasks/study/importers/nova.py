@@ -56,7 +56,7 @@ def read_nova(path: Path) -> AnnotationFile:
         tier, annotations, remarks = _annotations(
             scheme, rows, (meta.get("annotator") if meta is not None else "") or None
         )
-    except (ValueError, KeyError, IndexError, struct.error, csv.Error, NotTextError) as error:
+    except (ValueError, ArithmeticError, KeyError, IndexError, struct.error, csv.Error, NotTextError) as error:
         raise ImportFaultError(f"{values.name}: is not as {path.name} says ({type(error).__name__})") from None
     kept, empty = without_empty(annotations)
     remarks += [*empty, *overlaps(kept)]
@@ -76,6 +76,8 @@ def _rows(path: Path, kind: str, is_binary: bool) -> Iterator[tuple[str, ...]]:
         place = 0
         while place < len(content):
             start_s, end_s, length = struct.unpack_from("<ddi", content, place)
+            if length < 0:
+                raise ValueError
             text = content[place + 20 : place + 20 + length]
             (confidence,) = struct.unpack_from("<f", content, place + 20 + length)
             yield repr(start_s), repr(end_s), text.decode("latin-1"), f"{confidence:g}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from storyframes.spec import MAIN
@@ -79,7 +80,24 @@ class Owners:
             session_id = session_from(said.session_from, annotation.file or file.name)
         if not session_id:
             session_id, track = self._by_name(file, annotation)
-        return session_id, said.track or track, self._rater(annotation.rater_id or said.rater_id or "")
+        where = f"{file.name}: {annotation.place}"
+        return session_id, said.track or track, self._rater(annotation.rater_id or said.rater_id or "", where)
+
+    def named_by_user(self, file: AnnotationFile, annotations: Sequence[Annotation]) -> list[Annotation]:
+        """The annotations, with the user's rater and person in place of the single one that the file names.
+
+        Raises:
+            ImportFaultError: the file names several.
+        """
+        for word, field in (("rater", "rater_id"), ("person", "person_id")):
+            said, names = getattr(self._said, field), {getattr(annotation, field) for annotation in annotations}
+            if said is None or names <= {None, said}:
+                continue
+            if len(names) > 1:
+                raise ImportFaultError(f"{file.name}: names {word}s for its labels, or some: leave --{word} out")
+            annotations = [replace(annotation, **{field: said}) for annotation in annotations]
+            self.remarks.append(f"{file.name}: names another {word} than --{word} {said}, which is taken")
+        return list(annotations)
 
     def check(self) -> None:
         """Refuse the import if a session is not known.
@@ -90,7 +108,7 @@ class Owners:
         if self._unknown:
             raise ImportFaultError(
                 f"{listed(list(self._unknown), 10)}: of which session is it? Say --session ID or --session-from "
-                "PATTERN: no file of the study has that name"
+                "PATTERN: no file of the study has that name, or files of several sessions have it"
             )
 
     def _by_name(self, file: AnnotationFile, annotation: Annotation) -> tuple[str, str]:
@@ -112,10 +130,10 @@ class Owners:
         self._unknown.setdefault(f"{file.name}: {names[0]}" if annotation.file else file.name)
         return "", ""
 
-    def _rater(self, name: str) -> str:
+    def _rater(self, name: str, where: str) -> str:
         rater_id = name if not name or ID_PATTERN.fullmatch(name) else as_id(name)
         if name and (not rater_id or self._ids.setdefault(rater_id, name) != name):
-            raise ImportFaultError("a rater's name gives no id, or that of another: write ids for the raters")
+            raise ImportFaultError(f"{where}: its rater's name gives no id, or that of another: write ids for raters")
         if rater_id != name:
             self.remarks.append("raters' names are written as ids")
         return rater_id

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from storyframes.installation import install_line
 from tasks.study.importers.annotation_file import ImportFaultError
+from tasks.study.importers.mapping import range_in_name
+from tasks.study.labels import listed
 from tasks.study.rows import as_words
 from tasks.study.strict_tables import Row, Table, read_table
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 SHEETS = (".xlsx", ".xlsm")
 SEPARATORS = ",;\t|"
+_BAD_FILE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+_BAD_XML = (SyntaxError, LookupError, ValueError, TypeError, AttributeError)  # as its parser and openpyxl raise them
 _MOST_BYTES = 500_000_000  # of a workbook's XML
 
 
@@ -62,7 +67,20 @@ def read_sheet(path: Path, sheet: str | None = None) -> Table:
         raise ImportFaultError(f"{path.name}: row {number} has no name for column {unnamed[0]}: is it the header?")
     if twice := [name for name in names if names.count(name) > 1]:
         raise ImportFaultError(f"{path.name}: two columns have the name {twice[0]!r}")
+    for index, name in enumerate(names):
+        limits = range_in_name(name)
+        if limits and limits[1] > 1 and values.cell(number, index + 1).column_letter in percent:
+            raise ImportFaultError(
+                f"{path.name}: the column {name!r} is shown in percent, so 40 % would be 0.4: save it as plain numbers"
+            )
+    hidden = [f"row {place}" for place, row in rows if any(row) and values.row_dimensions[place].hidden]
+    hidden += [
+        f"column {letter}"
+        for letter, column in values.column_dimensions.items()
+        if column.hidden and values[f"{letter}1"].column <= width
+    ]
     remarks = [f"column {letter} is shown in percent: 40 % is read as 0.4" for letter in sorted(percent)]
+    remarks += [f"{listed(hidden)}: hidden, and read like the others"] if hidden else []
     below = [Row(place, None, row[:width]) for place, row in rows if place > number]
     return Table(names, below, remarks=remarks, separator=";")  # of numbers in texts commas are decimal commas
 
@@ -79,15 +97,18 @@ def _worksheet(path: Path, sheet: str | None, *, with_values: bool) -> Worksheet
         if size > _MOST_BYTES:
             raise ImportFaultError(f"{path.name}: is {size / 1e6:.0f} MB unpacked: export it as CSV")
         book = openpyxl.load_workbook(path, data_only=with_values)
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, defusedxml.DefusedXmlException) as error:
-        why = "is no .xlsx, or protected by a password: save it as .xlsx without one, or as CSV"
+    except (*_BAD_FILE, *_BAD_XML, defusedxml.DefusedXmlException) as error:
+        why = "is no .xlsx, or protected by a password, or damaged: save it as .xlsx without one, or as CSV"
         raise ImportFaultError(f"{path.name}: {why} ({type(error).__name__})") from None
-    filled = [name for name in book.sheetnames if book[name].max_row > 1 or book[name]["A1"].value is not None]
+    tables = {table.title: table for table in book.worksheets}  # without sheets of charts
+    filled = [name for name, table in tables.items() if table.max_row > 1 or table["A1"].value is not None]
     if sheet is None and len(filled) > 1:
         raise ImportFaultError(f"{path.name}: has the sheets {', '.join(map(repr, filled))}: say --sheet NAME")
-    if sheet is not None and sheet not in book.sheetnames:
-        raise ImportFaultError(f"{path.name}: has no sheet {sheet!r}, but {', '.join(map(repr, book.sheetnames))}")
-    worksheet: Worksheet = book[sheet or (filled or book.sheetnames)[0]]
+    if not tables:
+        raise ImportFaultError(f"{path.name}: has no sheet of cells")
+    if sheet is not None and sheet not in tables:
+        raise ImportFaultError(f"{path.name}: has no sheet {sheet!r}, but {', '.join(map(repr, tables))}")
+    worksheet: Worksheet = tables[sheet or (filled or [*tables])[0]]
     return worksheet
 
 
