@@ -24,7 +24,8 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}|(\*)")
 _SEPARATORS = "_- "
 _DEVICE = re.compile(
     r"(?:web|action)?cam(?:era)?|kamera|gopro|(?:i?phone|handy|tablet|ipad|screen|zoom|teams|browser|video|audio|sound|voice)"
-    r"|mic(?:rophone|ro)?|mikro(?:fon)?|lapel|lav(?:alier)?|headset|recorder|left|right|front|back|top|side|wide|close",
+    r"|mic(?:rophone|ro)?|mikro(?:fon)?|lapel|lav(?:alier)?|headset|recorder|left|right|front|back|top|side|wide|close"
+    r"|main",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"[-_]?[0-9a-d]?", re.IGNORECASE)

@@ -108,8 +108,7 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     recordings = [path for path, column in columns.items() if column != "transcript"] or list(columns)
     if not recordings:
         raise FilesError(f"--{_option(first)} {globs[first]}: finds no video, sound or transcript in {root}")
-    stems = [(_stem(path), path.parent) for path in recordings]
-    is_deep = len({stem for stem, _ in stems}) < len({*stems}) or "/" in (names or "")
+    is_deep = "/" in (names or "") or _need_folders(recordings, columns, remarks)
     keys = _keys(recordings, globs[first], is_deep)
     named = _ids_of_their_own(read_names(keys, names, remarks), remarks)
     sessions = _sessions(recordings, keys, named, columns, names)
@@ -144,6 +143,24 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     counts = {column: count for column, count in counts.items() if count}
     participants = len({row["participant_id"] for row in rows})
     return Made(len(rows), participants, counts, tuple(dict.fromkeys(remarks)), len(tracks), has_settings)
+
+
+def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath, str], remarks: list[str]) -> bool:
+    """Whether files of one name in several folders are several sessions: not where a folder is of one kind of file."""
+    folders: dict[str, dict[PurePosixPath, str]] = {}
+    for path in paths:
+        folders.setdefault(_stem(path), {})[path.parent] = columns[path]
+    shared = {stem: of_stem for stem, of_stem in folders.items() if len(of_stem) > 1}
+    kinds = {(path.parent, columns[path]) for path in paths}
+    if len(kinds) > len({folder for folder, _ in kinds}):
+        return bool(shared)
+    if any(len({*of_stem.values()}) < len(of_stem) for of_stem in shared.values()):
+        return True
+    if shared:
+        remarks.append(
+            f"files of one name in folders of video and of sound are one session: {listed([*shared], _NAMED)}"
+        )
+    return False
 
 
 def _streams(path: Path) -> Streams | None:

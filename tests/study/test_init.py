@@ -99,6 +99,21 @@ def test_folders_count_where_names_alone_are_not_enough(tmp_path: Path) -> None:
     assert table(root)[1:] == ["anna-1,anna,v/anna/1.mp4", "ben-1,ben,v/ben/1.mp4"]
 
 
+def test_folders_of_video_and_of_sound_are_of_the_same_sessions(tmp_path: Path) -> None:
+    root = folder_of(tmp_path, "m/video/p1.mp4", "m/sound/p1.wav", "m/video/p2.mp4", "m/sound/p2.wav")
+    made = make_sessions(root, {"recording": "m/*/*"})
+    assert table(root)[1:] == ["p1,p1,m/video/p1.mp4,m/sound/p1.wav", "p2,p2,m/video/p2.mp4,m/sound/p2.wav"]
+    assert made.remarks[0] == "files of one name in folders of video and of sound are one session: p1, p2"
+    mixed = folder_of(tmp_path / "mixed", "anna/1.mp4", "ben/1.wav", "ben/2.mp4")  # a folder of a participant
+    make_sessions(mixed, {"recording": "*/*"})
+    assert [line.partition(",")[0] for line in table(mixed)[1:]] == ["anna-1", "ben-1", "ben-2"]
+
+
+def test_a_recording_that_is_called_main_is_the_session_s_own(tmp_path: Path) -> None:
+    make(folder_of(tmp_path, "v/p1_cam1.mp4", "v/p1_main.mp4"))
+    assert table(tmp_path)[1:] == ["p1,p1,v/p1_main.mp4"]
+
+
 def test_names_that_are_no_ids_become_some_and_that_is_said(tmp_path: Path) -> None:
     root = folder_of(tmp_path, "v/Jörg & Ann (1).mp4")
     made = make(root)
