@@ -102,7 +102,9 @@ def grouped_remarks(remarks: Iterable[str]) -> list[str]:
     for remark in remarks:
         kinds.setdefault(_kind(remark), []).append(remark)
     return [
-        f"{first} ({_and_alike([one.partition(': ')[0] for one in others])})" if others else first
+        f"{first} ({_and_alike([match[0] if (match := _VARYING.search(one)) else '' for one in others])})"
+        if others
+        else first
         for first, *others in kinds.values()
     ]
 

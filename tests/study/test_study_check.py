@@ -73,6 +73,8 @@ def test_remarks_that_differ_in_names_and_numbers_are_one() -> None:
         f"{captions[0]} (and 2 alike: t/b2.vtt, t/c3.vtt)",
         other,
     ]
+    curves = [f"curves: c/s{number}.csv: {number} % of the frames have no value" for number in (4, 5)]
+    assert grouped_remarks(curves) == [f"{curves[0]} (and 1 alike: c/s5.csv)"]
     assert grouped_remarks([other, other.replace("comma", "point")]) == [other, other.replace("comma", "point")]
 
 
