@@ -22,6 +22,7 @@ from storyframes.store.layout import ID_PATTERN
 from tasks.study.curves import read_curve
 from tasks.study.importers.annotation_file import ImportFaultError
 from tasks.study.importers.import_labels import Import, Imported, import_labels, read_all
+from tasks.study.importers.mapping import range_in_name
 from tasks.study.labels import Scheme, SchemeType
 from tasks.study.load import Study, load_study
 
@@ -98,6 +99,19 @@ def test_a_long_sheet_names_its_schemes_in_a_column(tmp_path: Path, study: Path)
     assert labels(study) == [("s1", "w", 3.0, None, "cam2"), ("s2", "n", 4.0, None, None)]
 
 
+def test_files_of_one_name_are_distinguished_by_their_folders(tmp_path: Path, study: Path) -> None:
+    rows = "s1,p1,v/day1/cam.mp4\ns2,p2,v/day2/cam.mp4\ns3,p3,v/day3/p01.mp4\n"
+    (study / "sessions.csv").write_text(f"session_id,participant_id,video\n{rows}")
+    (study / "tracks.csv").unlink()
+    sheet = tmp_path / "r.csv"
+    sheet.write_text("File,warm\nC:\\x\\Day2\\cam.mp4,2\nday1/cam.mp4,1\nday9/p01.mp4,3\n")
+    bring(study, sheet, "File=@file", "warm=w:interval")
+    assert [one[0] for one in labels(study)] == ["s2", "s1", "s3"]
+    for unclear in ("cam.mp4", "p01.2", "p01.mp4,4\nday8/p01.mp4"):
+        sheet.write_text(f"File,warm\n{unclear},5\n")
+        assert "of which session is it?" in refused(study, sheet, "File=@file", "warm=x:interval")
+
+
 def test_what_is_not_mapped_is_answered_with_options_that_work(tmp_path: Path, study: Path) -> None:
     sheet = write_ratings_sheet(tmp_path / "r.xlsx", {"a_cam1.mp4": (20, 75)})
     message = refused(study, sheet)
@@ -171,6 +185,22 @@ def test_hidden_cells_are_named_and_sheets_of_charts_are_none(tmp_path: Path, st
     files, _ = read_all([tmp_path / "r.xlsx"], ["File=@file"], NO_TIMES)
     assert files[0].remarks == ("row 3, column B: hidden, and read like the others",)
     assert "has no sheet 'Drawn', but 'Sheet'" in refused(study, tmp_path / "r.xlsx", "File=@file", sheet="Drawn")
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("Empathy (0-100)", (0, 100)),
+        ("Valence (-1 to 1)", (-1, 1)),
+        ("Valence (−1–+1)", (-1, 1)),
+        ("Warmth [1..7]", (1, 7)),
+        ("Warmth (0.5 - 1.5)", (0.5, 1.5)),
+        ("Warmth (5-1)", None),
+        ("Story (2)", None),
+    ],
+)
+def test_the_range_in_a_column_s_name(name: str, limits: tuple[float, float] | None) -> None:
+    assert range_in_name(name) == limits
 
 
 def test_a_range_that_is_not_the_scheme_s_is_refused(tmp_path: Path, study: Path) -> None:

@@ -117,7 +117,7 @@ def _no_mapping(pair: str) -> ImportFaultError:
 
 def range_in_name(name: str) -> tuple[float, float] | None:
     """The range that a column's name has, as in ``Empathy (0-100)``."""
-    match = _RANGE.search(name)
+    match = _RANGE.search(name.replace("−", "-"))
     return (float(match[1]), float(match[2])) if match and float(match[1]) < float(match[2]) else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from storyframes.spec import MAIN
@@ -13,6 +14,8 @@ from tasks.study.importers.annotation_file import Annotation, AnnotationFile, Im
 from tasks.study.labels import listed
 from tasks.study.load import Study
 from tasks.study.recording_names import as_id
+
+_KINDS = ("video", "audio", "transcript", "openface")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,12 @@ def session_from(pattern: str, name: str) -> str:
     return match.group(1)
 
 
+def _shared_folders(one: PurePosixPath, other: PurePosixPath) -> int:
+    """How many folders two paths have in common, from the last one on."""
+    pairs = zip(reversed(one.parts), reversed(other.parts), strict=False)
+    return len(list(takewhile(lambda pair: pair[0].casefold() == pair[1].casefold(), pairs)))
+
+
 class Owners:
     """Of which session and track an annotation is, and by whom; sessions that are not known are reported together."""
 
@@ -61,12 +70,13 @@ class Owners:
         self._study, self._said = study, said
         self._unknown: dict[str, None] = {}
         self._ids: dict[str, str] = {}
-        self._files: dict[str, set[tuple[str, str]]] = {}
+        self._files: dict[str, set[tuple[str, str, PurePosixPath]]] = {}  # session, track and folder, by name and stem
+        self._folders: dict[tuple[str, str, str], PurePosixPath] = {}  # of the files that annotations name
         for session_id, tracks in study.tracks.items():
             for track in tracks.values():
-                for path in filter(None, (track.video, track.audio, track.transcript, track.openface)):
-                    for name in (PurePosixPath(path).name, PurePosixPath(path).stem):
-                        owner = session_id, "" if track.name == MAIN else track.name
+                for path in map(PurePosixPath, filter(None, (getattr(track, kind) for kind in _KINDS))):
+                    owner = session_id, "" if track.name == MAIN else track.name, path.parent
+                    for name in (path.name, path.stem):
                         self._files.setdefault(name.casefold(), set()).add(owner)
 
     def of(self, file: AnnotationFile, annotation: Annotation) -> tuple[str, str, str]:
@@ -108,16 +118,22 @@ class Owners:
         if self._unknown:
             raise ImportFaultError(
                 f"{listed(list(self._unknown), 10)}: of which session is it? Say --session ID or --session-from "
-                "PATTERN: no file of the study has that name, or files of several sessions have it"
+                "PATTERN: no file of the study has that name, or several have it in other folders"
             )
 
     def _by_name(self, file: AnnotationFile, annotation: Annotation) -> tuple[str, str]:
         names = [annotation.file] if annotation.file else [*file.media, file.name]
         for name in names:
             path = PurePosixPath(name.replace("\\", "/"))
-            owners = self._files.get(path.name.casefold()) or self._files.get(path.stem.casefold()) or set()
-            if len({session for session, _ in owners}) == 1:
-                session_id, track = min(owners)  # the session's own recording before its tracks
+            stem = path.name if path.suffix[1:].isdecimal() else path.stem  # p01.2 is no file p01
+            owners = self._files.get(path.name.casefold()) or self._files.get(stem.casefold()) or set()
+            shared = {owner: _shared_folders(path.parent, owner[2]) for owner in owners}
+            nearest = [owner[:2] for owner, count in shared.items() if count == max(shared.values())]
+            if len({session for session, _ in nearest}) == 1:
+                session_id, track = min(nearest)  # the session's own recording before its tracks
+                first = self._folders.setdefault((session_id, track, path.name.casefold()), path.parent)
+                if annotation.file and first != path.parent:  # one of the two recordings is not the study's
+                    break
             else:
                 ids = [one for one in (name, path.stem, *path.parts[:-1]) if one in self._study.sessions]
                 if not ids:
