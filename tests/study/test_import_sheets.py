@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import subprocess
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.installation import install_line
 from storyframes.store.layout import ID_PATTERN
+from storyframes.store.storage.files import write_atomically
 from tasks.study.curves import read_curve
 from tasks.study.importers.annotation_file import ImportFaultError
 from tasks.study.importers.import_labels import Import, Imported, import_labels, read_all
@@ -308,6 +310,19 @@ def test_curves_whose_names_join_to_one_are_two_files_and_persons_are_not_lost(t
     path.write_text("session_id,t_s,v\ns1,0,0.25\n")
     made = bring(study, path, "v=v:curve:0..1", "t_s=@time", person_id="kid")
     assert made.remarks == ("curves have no person and no confidence: left out of them",)
+
+
+def test_a_full_disk_leaves_a_valid_study(tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: Path, content: bytes) -> None:
+        if path.name == "labels.csv":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_atomically(path, content)
+
+    monkeypatch.setattr("tasks.study.changed_tables.write_atomically", write)
+    (tmp_path / "c.csv").write_text("session_id,t_s,v,w\ns1,0,0.5,1\n")
+    with pytest.raises(OSError, match="No space"):
+        bring(study, tmp_path / "c.csv", "v=v:curve:0..1", "w=w:interval", "t_s=@time")
+    assert (load_study(study).curves, list((study / "curves").iterdir())) == ((), [])
 
 
 def test_a_curve_outside_its_scheme_is_not_written(tmp_path: Path, study: Path) -> None:

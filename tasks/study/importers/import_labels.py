@@ -241,8 +241,8 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
     added: dict[str, Sequence[Mapping[str, str]]] = {
         "schemes": [_scheme_row(scheme) for scheme in new.values()],
         "persons": _new_persons(study, rows) if all(file.names_persons for file in files) else [],
-        "curves": [curve.row for curve in contents],
         "labels": rows,
+        "curves": [curve.row for curve in contents],  # last: if a table cannot be written, none names removed files
     }
     _write(root, {table: cells for table, cells in added.items() if cells}, contents, schemes, is_dry)
     counts = Counter(row["scheme"] for row in rows)
