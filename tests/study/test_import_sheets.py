@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -146,14 +147,26 @@ def test_sheets_that_would_be_misread_are_refused_and_nothing_is_written(tmp_pat
     assert "has the sheets 'Sheet', 'more': say --sheet NAME" in refused(study, sheet, *SHEET)
     sheet.write_bytes(b"\xd0\xcf\x11\xe0old")
     assert "is no .xlsx, or protected by a password" in refused(study, sheet, *SHEET)
-    workbook(sheet, head, ("b.mp4", "Kim", 1))
-    with zipfile.ZipFile(sheet) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(sheet, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content[:-60] if name.endswith("sheet1.xml") else content)
+    change_cells(workbook(sheet, head, ("b.mp4", "Kim", 1)), lambda cells: cells[:-60])
     assert "or damaged" in refused(study, sheet, *SHEET)
     assert {path.name: path.read_bytes() for path in study.iterdir()} == before
+
+
+def change_cells(path: Path, change: Callable[[bytes], bytes]) -> Path:
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, change(content) if name.endswith("sheet1.xml") else content)
+    return path
+
+
+def test_a_formula_that_gives_an_empty_text_is_an_empty_cell(tmp_path: Path, study: Path) -> None:
+    rows = (("File", "Mood"), ("b.mp4", 3), ("a_cam1.mp4", '=IF(B2=3,"","x")'))
+    sheet = workbook(tmp_path / "r.xlsx", *rows)
+    change_cells(sheet, lambda cells: cells.replace(b'"B3"', b'"B3" t="str"'))
+    bring(study, sheet, "File=@file", "Mood=mood:interval")
+    assert labels(study) == [("s2", "mood", 3.0, None, None)]
 
 
 def test_without_openpyxl_the_message_has_the_line_that_installs_it(

@@ -52,7 +52,10 @@ def read_sheet(path: Path, sheet: str | None = None) -> Table:
     percent = set()
     for cells, raw in zip(values.iter_rows(), formulas.iter_rows(), strict=True):
         for cell, formula in zip(cells, raw, strict=True):
-            if cell.data_type == "e" or (formula.data_type == "f" and cell.value is None):
+            is_unknown = (
+                formula.data_type == "f" and cell.value is None and cell.data_type != "str"
+            )  # "str": an empty one
+            if cell.data_type == "e" or is_unknown:
                 what = (
                     "is an error" if cell.data_type == "e" else "is a formula whose value is not stored: save it again"
                 )
