@@ -28,7 +28,7 @@ _DEVICE = re.compile(
     r"|main",
     re.IGNORECASE,
 )
-_NUMBERED = re.compile(r"[-_]?[0-9a-d]?", re.IGNORECASE)
+_NUMBERED = re.compile(r"[-_]?(?:\d{1,2}|[a-d])?", re.IGNORECASE)
 _SHOWN = 20  # misfits that a message lists
 
 

@@ -110,8 +110,8 @@ def test_folders_of_video_and_of_sound_are_of_the_same_sessions(tmp_path: Path) 
 
 
 def test_a_recording_that_is_called_main_is_the_session_s_own(tmp_path: Path) -> None:
-    make(folder_of(tmp_path, "v/p1_cam1.mp4", "v/p1_main.mp4"))
-    assert table(tmp_path)[1:] == ["p1,p1,v/p1_main.mp4"]
+    made = make(folder_of(tmp_path, "v/p1_cam1.mp4", "v/p1_cam12.mp4", "v/p1_main.mp4"))
+    assert (table(tmp_path)[1:], made.tracks) == (["p1,p1,v/p1_main.mp4"], 2)
 
 
 def test_names_that_are_no_ids_become_some_and_that_is_said(tmp_path: Path) -> None:
