@@ -554,6 +554,12 @@ def test_the_session_in_a_name(pattern: str, name: str, session: str) -> None:
     assert session_from(pattern, name) == session
 
 
+def test_the_session_in_a_name_is_one_of_the_study() -> None:
+    assert session_from("{session}_*.eaf", "p01_kim_v2.eaf", ["p01", "p02"]) == "p01"
+    with pytest.raises(ImportFaultError, match="may be of p01, p01_2: say more of the name"):
+        session_from("{session}_*.eaf", "p01_2_kim.eaf", ["p01", "p01_2"])
+
+
 @pytest.mark.parametrize(("pattern", "name"), [("{session}.wav", "s1.eaf"), ("x", "s1"), ("{session}{session}", "s1")])
 def test_a_name_without_a_session(pattern: str, name: str) -> None:
     with pytest.raises(ImportFaultError, match="--session-from"):

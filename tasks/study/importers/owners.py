@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -34,16 +34,17 @@ class Said:
     track: str | None = None
 
 
-def session_from(pattern: str, name: str) -> str:
+def session_from(pattern: str, name: str, sessions: Collection[str] = ()) -> str:
     """The session's id in a file's name.
 
     Args:
         pattern: with ``{session}`` in the place of the session's id, and ``*`` for any text; it is compared with the
             whole path where it has a ``/``, else with the path's last part.
         name: the path.
+        sessions: of the study; where the name can be divided in several ways, the session is one of these.
 
     Raises:
-        ImportFaultError: the name does not match.
+        ImportFaultError: the name does not match, or matches with several sessions.
     """
     if pattern.count("{session}") != 1:
         raise ImportFaultError(f"--session-from {pattern}: write {{session}} once, in the place of the session's id")
@@ -53,7 +54,12 @@ def session_from(pattern: str, name: str) -> str:
     match = re.fullmatch(f"{before}({ID_PATTERN.pattern}){after}", against)
     if match is None:
         raise ImportFaultError(f"--session-from {pattern}: does not fit {against!r}")
-    return match.group(1)
+    fitting = [session for session in sessions if re.fullmatch(f"{before}{re.escape(session)}{after}", against)]
+    if len(fitting) > 1:
+        raise ImportFaultError(
+            f"--session-from {pattern}: {against!r} may be of {listed(fitting)}: say more of the name"
+        )
+    return fitting[0] if fitting else match.group(1)
 
 
 def _shared_folders(one: PurePosixPath, other: PurePosixPath) -> int:
@@ -70,6 +76,7 @@ class Owners:
         self._study, self._said = study, said
         self._unknown: dict[str, None] = {}
         self._ids: dict[str, str] = {}
+        self._by_pattern: dict[str, str] = {}
         self._files: dict[str, set[tuple[str, str, PurePosixPath]]] = {}  # session, track and folder, by name and stem
         self._folders: dict[tuple[str, str, str], PurePosixPath] = {}  # of the files that annotations name
         for session_id, tracks in study.tracks.items():
@@ -87,7 +94,10 @@ class Owners:
                 f"{file.name}: {annotation.place}: is of another session than --session {said.session_id}"
             )
         if said.session_from and not annotation.session_id:
-            session_id = session_from(said.session_from, annotation.file or file.name)
+            name = annotation.file or file.name
+            if name not in self._by_pattern:
+                self._by_pattern[name] = session_from(said.session_from, name, self._study.sessions)
+            session_id = self._by_pattern[name]
         if not session_id:
             session_id, track = self._by_name(file, annotation)
         where = f"{file.name}: {annotation.place}"
