@@ -340,12 +340,9 @@ def _unnamed_raters(file: AnnotationFile, how: Import, chosen: Sequence[Annotati
     for annotation in chosen:
         if not (file.columns or annotation.rater_id or how.rater_id):
             tiers.setdefault(how.targets[annotation.tier].scheme, {})[annotation.tier] = None
-    return [
-        f"{file.name}: {listed([*map(repr, names)])} are all {scheme}, without a rater: if they are several raters', "
-        "name each in the file, or import one tier at a time with --rater"
-        for scheme, names in tiers.items()
-        if len(names) > 1
-    ]
+    how_to = "if they are several raters', name each in the file, or import one tier at a time with --rater"
+    several = {scheme: listed([*map(repr, names)]) for scheme, names in tiers.items() if len(names) > 1}
+    return [f"{file.name}: {names} are all {scheme}, without a rater: {how_to}" for scheme, names in several.items()]
 
 
 def _new_schemes(files: Sequence[AnnotationFile], how: Import, root: Path, study: Study) -> dict[str, Scheme]:
@@ -449,4 +446,4 @@ def _new_persons(study: Study, rows: Sequence[Mapping[str, str]]) -> list[dict[s
 def _scheme_row(scheme: Scheme) -> dict[str, str]:
     limits = {"min": scheme.minimum, "max": scheme.maximum}
     cells = {name: str(as_words(limit)) for name, limit in limits.items() if limit is not None}
-    return {"scheme": scheme.name, "type": scheme.type} | cells | {"labels": "|".join(scheme.labels)}
+    return {"scheme": scheme.name, "type": scheme.type, **cells, "labels": "|".join(scheme.labels)}
