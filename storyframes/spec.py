@@ -294,7 +294,7 @@ def _check_array(where: str, name: str, spec: ArraySpec) -> None:
     if not isinstance(spec.axis, Axis):
         raise SpecError(f"{where}: there is no axis {spec.axis!r}; there are {', '.join(Axis)}")
     dtype = _check_dtype(where, spec)
-    if name in _CLOCK and (dtype.name != "float64" or spec.shape):
+    if name in _CLOCK and (dtype != _dtype("float64") or spec.shape):
         raise SpecError(f"{where}: the array {name!r} holds seconds on the recording's clock, one float64 a row")
     if not isinstance(spec.shape, tuple) or not all(_is_whole(size) and size > 0 for size in spec.shape):
         raise SpecError(f"{where}: shape {spec.shape!r} is not a tuple of whole numbers above 0 (without the rows)")
