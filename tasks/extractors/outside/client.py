@@ -1,7 +1,7 @@
 """The interface of a program outside: frames in, arrays out. Standard library and numpy only, Python 3.8 or later.
 
-storyframes runs ``python -I client.py PROGRAM MANIFEST`` in the plug-in's own environment. The program (a file, or a
-folder with a ``__main__.py``) imports this very module by the name ``storyframes_outside``::
+storyframes runs ``python -I client.py PROGRAM MANIFEST --no-network`` in the plug-in's own environment. The program (a
+file, or a folder with a ``__main__.py``) imports this very module by the name ``storyframes_outside``::
 
     from storyframes_outside import job
 
@@ -150,8 +150,8 @@ class _ArrayFile:
 job: Job
 
 
-# Of each machine: the kernel's name of it (AUDIT_ARCH_*), and the numbers of socket() and io_uring_setup().
-_SYSTEM_CALLS = {"x86_64": (0xC000003E, 41, 425), "aarch64": (0xC00000B7, 198, 425)}
+# Of each machine: the kernel's name of it (AUDIT_ARCH_*), and the numbers of socket(), io_uring_setup() and seccomp().
+_SYSTEM_CALLS = {"x86_64": (0xC000003E, 41, 425, 317), "aarch64": (0xC00000B7, 198, 425, 277)}
 
 
 def close_network() -> None:
@@ -163,7 +163,7 @@ def close_network() -> None:
     known = _SYSTEM_CALLS.get(platform.machine())
     if known is None:
         raise SystemExit(f"the network cannot be closed on {platform.machine()}: run this feature on another machine")
-    machine, socket, io_uring_setup = known
+    machine, socket, io_uring_setup, seccomp = known
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
     refuse, allow = (0x00050000 | 13, 0x7FFF0000)  # EACCES
     # (code, jumps if so, jumps if not, operand); the call's number is at 0, the machine at 4, its arguments from 16
@@ -176,8 +176,8 @@ def close_network() -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
     header = ctypes.create_string_buffer(struct.pack("HP", len(program), ctypes.addressof(code)))
     libc = ctypes.CDLL(None, use_errno=True)
-    no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
-    if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.prctl(set_seccomp, filter_mode, header, 0, 0):
+    no_new_privileges, set_filter, of_all_threads = 38, ctypes.c_long(1), ctypes.c_long(1)  # numpy has started some
+    if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.syscall(seccomp, set_filter, of_all_threads, header):
         raise SystemExit(f"the network cannot be closed: {os.strerror(ctypes.get_errno())}")
 
 
