@@ -55,6 +55,10 @@ from tasks.study.labels import EMPATHY
 from tasks.study.load import Study, StudyFileError
 
 ROW_GROUP = 16_384
+_NO_LENGTH = (
+    "it has no video, and neither its sound nor its transcript says how long it is: 'storyframes check' says what is "
+    "wrong with them"
+)
 _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
 
 
@@ -105,6 +109,9 @@ def _build(
     unknown = [session_id for session_id in there if session_id not in in_time]
     header_fps, lengths_s = _look_at_headers(study, [name for name in unknown if study.sessions[name].video])
     ends_s = ends_without_frames(study, store, [name for name in unknown if not study.sessions[name].video])
+    if not study.phases:
+        excluded |= {name: _NO_LENGTH for name, end_s in ends_s.items() if math.isinf(end_s)}
+        there = [session_id for session_id in there if session_id not in excluded]
     phases = _phases(study, there, in_time, lengths_s | ends_s)
     found = find_windows(study, spec, store, phases, header_fps, ends_s, known, progress)
     excluded |= found.unreadable
@@ -114,7 +121,8 @@ def _build(
             excluded[session_id] = reason
     there = [session_id for session_id in there if session_id not in excluded]
     rates = header_fps if store is None else {name: one.rate for name, one in recorded.items() if one.rate is not None}
-    excluded |= other_rates({name: rates[name] for name in there if name in rates}, ends_s, spec)
+    without_video = [name for name in there if name in ends_s]
+    excluded |= other_rates({name: rates[name] for name in there if name in rates}, without_video, spec)
     there = [session_id for session_id in there if session_id not in excluded]
     digests = DigestCache(store.storage, INPUTS, study.root) if store else None
     shared = find_shared_recordings(study, digests)

@@ -63,6 +63,8 @@ def why_none(
 def _frames(phase: PhaseRow, signal: SessionSignals, spec: WindowSpec) -> tuple[int, float]:
     end_s = min(phase.end_s, math.inf if signal.end_s is None else signal.end_s)
     first, stop = phase_frames(phase.start_s, end_s, signal.time, signal.header_fps or spec.fps)
+    if signal.end_s is not None:  # its frames are steps of time, and the last one is not whole
+        stop = math.floor(end_s * spec.fps + 1e-6)
     return stop - first, signal.rate(spec.fps)
 
 

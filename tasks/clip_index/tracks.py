@@ -93,8 +93,7 @@ def _end_s(study: Study, store: FeatureStore | None, session_id: str) -> float |
         if session.audio:
             return sound_length_s(study.path(session.audio))
         if session.transcript:
-            said = read_transcript(study.path(session.transcript), allow_malformed=True).utterances
-            return max((utterance.end_s for utterance in said), default=None)
+            return read_transcript(study.path(session.transcript), allow_malformed=True).end_s
     except (RecordingError, TranscriptError, StudyFileError, OSError):
         pass  # extraction and check say what is wrong with it
     ends = [
@@ -108,7 +107,10 @@ def _end_s(study: Study, store: FeatureStore | None, session_id: str) -> float |
 def with_coverage(windows: pd.DataFrame, study: Study, recorded: Mapping[str, Mapping[str, Span]]) -> pd.DataFrame:
     """The windows with a column for each track besides the sessions' own: which share of their time it recorded.
 
-    Float32; missing in sessions of which it is not known when the track recorded.
+    Float32, 0 to 1; missing in sessions of which it is not known when the track recorded.
+
+    Args:
+        recorded: by session and track, from when to when it recorded, where that is known.
     """
     windows = windows.copy(deep=False)
     start_s, stop_s = windows["start_s"].to_numpy(), windows["stop_s"].to_numpy()
@@ -130,7 +132,11 @@ def coverage_columns(study: Study) -> dict[str, str]:
 
 
 def apart_from_the_session(recorded: Mapping[str, Span]) -> str:
-    """What is wrong where a track by its clock recorded nothing while the session was recorded; else empty."""
+    """What is wrong where a track by its clock recorded nothing while the session was recorded; else empty.
+
+    Args:
+        recorded: by track, ``main`` among them, from when to when it recorded, where that is known.
+    """
     own = recorded.get(MAIN)
     for track, theirs in sorted(recorded.items()):
         if track != MAIN and own and (theirs[0] >= own[1] or theirs[1] <= own[0]):

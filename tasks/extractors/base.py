@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 import storyframes
-from storyframes.features import FeatureSpec
+from storyframes.features import CLOCK, FeatureSpec
 from storyframes.spec import LABEL_PREFIX
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import canonical_json
@@ -313,6 +313,8 @@ class Extractor(ABC, Generic[S]):
             MissingInputError: the session lacks an input.
             ExtractionError: an input cannot be used, or a setting or a model is missing.
         """
+        if source.frameless and self.needs_frames and CLOCK in self.after:
+            source.file(Input.VIDEO)  # there is none, and so no frames
         kinds = self.inputs_of(source)
         inputs = {str(kind): self.file(source, kind) for kind in kinds}
         settings = dict(self.value_settings())

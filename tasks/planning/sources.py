@@ -26,6 +26,7 @@ from tasks.planning.units import recording_s
 from tasks.study.labels import Scheme
 from tasks.study.load import Session, Study, StudyFileError
 from tasks.study.rows import PATH_COLUMNS, Track
+from tasks.study.transcript import TranscriptError, read_transcript
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,13 @@ class CurvePaths:
 
 
 class StudySources:
-    """The files of every session and track of a study, with the extractors that are asked for of them."""
+    """The files of every session and track of a study, with the extractors that are asked for of them.
+
+    Args:
+        rules: by scheme, of which raters its curves are features.
+        digests: SHA-256 of files that have not changed.
+        may_download: whether an extractor may download the model that its fingerprint needs.
+    """
 
     def __init__(
         self,
@@ -186,6 +193,8 @@ def unusable_files(study: Study, session_id: str, track: str, extractors: Iterab
 def track_length_s(study: Study, track: Track) -> float:
     """How long a track is: by its video's header, else its sound's, else as long as its session; 0 if unknown.
 
+    A session that is a transcript alone is as long as its transcript.
+
     Raises:
         StudyFileError: that file cannot be used.
     """
@@ -193,7 +202,12 @@ def track_length_s(study: Study, track: Track) -> float:
         if relative is not None:
             file = input_file(study.path(relative), relative, lambda _: "")  # its digest is not needed
             return recording_s(Source(track.session_id, {kind: file}))
-    return 0.0 if track.name == MAIN else track_length_s(study, study.tracks[track.session_id][MAIN])
+    if track.name != MAIN:
+        return track_length_s(study, study.tracks[track.session_id][MAIN])
+    try:
+        return read_transcript(study.path(track.transcript), allow_malformed=True).end_s if track.transcript else 0.0
+    except TranscriptError:
+        return 0.0  # its extraction says what is wrong
 
 
 RECORDING = "file"

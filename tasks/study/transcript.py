@@ -57,6 +57,11 @@ class Transcript:
     # captions that may begin with a speaker's name, or that have no speaker where others do
     uncertain_speakers: int = 0
 
+    @property
+    def end_s(self) -> float:
+        """When the last utterance ends, seconds; 0 where nothing is said."""
+        return max((utterance.end_s for utterance in self.utterances), default=0.0)
+
     def words(self) -> list[Word]:
         """All words in the order of their start."""
         return [word for word, _ in self._in_order()]
@@ -71,7 +76,7 @@ class Transcript:
 
 
 def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefixes: bool | None = None) -> Transcript:
-    """The transcript at ``path``; the suffix says the format and, for JSON, the keys.
+    """The transcript at ``path``: ``.json``, whose keys say the format, ``.vtt`` or ``.srt``.
 
     Args:
         allow_malformed: read what can be read. An utterance without valid times is left out; a word's times are

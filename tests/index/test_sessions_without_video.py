@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,17 @@ from flows.run import conclude, open_run, planned
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Status
 from tasks.clip_index.index import build_clip_index
+from tasks.extractors.base import CommonSettings, Extractor, ExtractorSettings, Input, MissingInputError, Source
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.forecast import forecast, measure_study
 from tasks.planning.selection import Selection
+from tasks.planning.sources import input_file
 from tasks.study.load import load_study
 
 RATE = 16_000
@@ -199,6 +206,54 @@ def test_without_a_store_windows_end_with_the_files(mixed: Path) -> None:
     for session in ("podcast", "chat"):
         ours, theirs = (clips[clips["session_id"] == session][columns] for clips in (index.clips, stored))
         pd.testing.assert_frame_equal(ours.reset_index(drop=True), theirs.reset_index(drop=True))
+
+
+def test_a_session_of_unknown_length_is_excluded_by_name(tmp_path: Path, files: Path) -> None:
+    study = make(tmp_path, files, "podcast", "chat")
+    (study / "podcast.wav").unlink()
+    (study / "podcast.wav").write_bytes(b"no sound")  # not through the hard link
+    for spec in (WindowSpec(window_s=1.0), WindowSpec()):
+        index = build_clip_index(load_study(study), spec, None)
+        assert index.excluded["podcast"].startswith("it has no video, and neither its sound nor its transcript says")
+    assert set(build_clip_index(load_study(study), WindowSpec(window_s=1.0), None).clips["session_id"]) == {"chat"}
+
+
+def test_the_window_that_is_proposed_gives_clips(tmp_path: Path, files: Path) -> None:
+    study = load_study(make(tmp_path, files, "podcast"))
+    (why,) = build_clip_index(study, WindowSpec(window_s=30.0), None).remarks
+    window_s = float(why.rpartition("window_s = ")[2])
+    assert 2.4 < window_s <= 2.5
+    assert len(build_clip_index(study, WindowSpec(window_s=window_s), None).clips) == 1
+
+
+def test_a_transcript_alone_is_planned_by_its_own_length(mixed: Path, files: Path) -> None:
+    study = load_study(mixed / "study")
+    settings = ExtractorsSettings.model_validate({"glove": {"vectors": files / "glove.txt", "demo_vectors": True}})
+    chat = Selection(session_ids=("chat",), only=("glove",))
+    measured = measure_study(study, settings, 2, lambda *_: None, lambda *_: None, chat)
+    planned_bytes = forecast(measured.rates, measured.recordings, 1)
+    assert planned_bytes.recorded_s == pytest.approx(3.3)
+    catalogue = FeatureStore(mixed / "store").catalogue()
+    stored = catalogue[(catalogue["session_id"] == "chat") & (catalogue["feature"] == "glove")]["bytes"].item()
+    assert planned_bytes.bytes == pytest.approx(stored, rel=0.3)
+
+
+class LengthOfWords(Extractor[ExtractorSettings]):
+    """Has a row for each frame, of what is not a picture."""
+
+    spec = FeatureSpec("length", "of words", {"values": ArraySpec(Axis.FRAME, "int64", "letters", fill=0)})
+    version = 1
+    inputs = (Input.TRANSCRIPT,)
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        raise AssertionError("it has no frames")
+
+
+def test_what_needs_frames_has_no_input_whatever_it_reads(files: Path) -> None:
+    source = Source("chat", {"transcript": input_file(files / "chat.json")}, frameless=True)
+    with pytest.raises(MissingInputError, match="the study names no video for this session"):
+        LengthOfWords(ExtractorSettings(), CommonSettings()).fingerprint(source)
+    assert LengthOfWords(ExtractorSettings(), CommonSettings()).fingerprint(replace(source, frameless=False)).digest
 
 
 def test_phases_are_cut_at_the_end_of_the_sound(tmp_path: Path, files: Path) -> None:
