@@ -77,7 +77,13 @@ def do_on_cluster(
 
 
 class ClusterExecutor(Executor[O]):
-    """Bundles of units as Prefect tasks that Dask's workers do."""
+    """Bundles of units as Prefect tasks that Dask's workers do.
+
+    Args:
+        runner: of Prefect, started.
+        resources: of all workers together.
+        doubts: see :func:`do_on_cluster`.
+    """
 
     def __init__(
         self,

@@ -64,7 +64,11 @@ def extract_one(
     sections: Mapping[str, Any],
     progress: Callable[[str, int, int], None] | None,
 ) -> ExtractedFile:
-    """What :func:`storyframes.extract` does; arguments and errors are its."""
+    """What :func:`storyframes.extract` does; arguments and errors are its.
+
+    Args:
+        others: by kind of input, what comes with the file.
+    """
     if progress is None:
         with progress_bar("extracting") as shown:
             return extract_one(file, features, others, config=config, cache=cache, sections=sections, progress=shown)

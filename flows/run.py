@@ -174,7 +174,12 @@ class RunResult:
 
 
 def conclude(run: Run, outcomes: Sequence[Outcome], warn: Callable[[str], None] = lambda _: None) -> RunResult:
-    """Write the tables of what is published by now, and say what the run did."""
+    """Write the tables of what is published by now, and say what the run did.
+
+    Args:
+        outcomes: of the units that were due.
+        warn: called with everything that is odd about the clips.
+    """
     index, problem = write_tables(run)
     for session_id, reason in index.excluded.items():
         warn(f"{session_id} gives no clips: {reason}")
@@ -212,7 +217,12 @@ def write_tables(run: Run) -> tuple[ClipIndex, str]:
 
 
 def end_state(result: object, *, good: bool, in_part: bool) -> State:
-    """The state that a run ends in; its message is the result as text, its data the result."""
+    """The state that a run ends in; its message is the result as text, its data the result.
+
+    Args:
+        good: nothing failed.
+        in_part: something was done, though not all.
+    """
     from prefect.states import Completed, Failed  # a second, which a run without a flow does not wait for
 
     if good:

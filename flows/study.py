@@ -60,7 +60,12 @@ def extract_session(session_id: str, request: ExtractionRequest) -> State:
 
 @flow(name="extract-study", persist_result=False)
 def go_on(request: ExtractionRequest, run_id: str) -> State:
-    """Go on with a run that this process has planned; see :func:`extract_study`."""
+    """Go on with a run that this process has planned; see :func:`extract_study`.
+
+    Args:
+        request: of the run, for people who look at the server.
+        run_id: see :func:`flows.run.registered`.
+    """
     return _ended(lambda: registered_run(run_id))
 
 

@@ -50,6 +50,10 @@ def only_able_workers(
 ) -> Iterator[None]:
     """Ask every worker whether it sees what it needs, now and while the block runs when it joins.
 
+    Args:
+        units: what the workers are going to do, of one run.
+        warn: called with a line about a worker that joined later and lacks something; it takes no units.
+
     Raises:
         ClusterError: with every problem of the workers that are there, and the machines that have it.
         StorageError: the store cannot be written to.

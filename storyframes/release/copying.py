@@ -37,6 +37,11 @@ def copy_feature(
 ) -> Current:
     """Write a feature into the release; values are copied to the bit.
 
+    Args:
+        session_id: the session, or ``stories``.
+        target: the released store.
+        root: the released store's folder.
+
     Raises:
         StoreError: the feature cannot be read.
         PublishError: the copy cannot be read back as it was written.

@@ -121,6 +121,10 @@ def read_attributes(storage: Storage, session_id: str, feature: str, path: str) 
 def open_array(storage: Storage, path: str, array: StoredArray) -> Any:
     """Open an array with zarr-python, after a check that its metadata and its file's size are as published.
 
+    Args:
+        path: of the array, below the store.
+        array: as it was published.
+
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.
         StorageError: the storage cannot be reached.

@@ -73,6 +73,10 @@ def new_version() -> str:
 def feature_path(session_id: str, feature: str) -> str:
     """The folder of a feature's versions.
 
+    Args:
+        session_id: the session, or ``stories``.
+        feature: as the store calls it; of another track, ``<feature>@<track>``.
+
     Raises:
         StoreError: an id could leave the store.
     """

@@ -40,6 +40,7 @@ def open_rows(storage: Storage, path: str, layout: ShardLayout, kept: Kept) -> R
     """The rows of the array at ``path``; slices of every kind of result hold the same values.
 
     Args:
+        path: of the array, below the store.
         layout: as it was published.
 
     Raises:

@@ -66,7 +66,10 @@ class Clock:
         return last_frame_end_s(self.time)
 
     def rows_at(self, start_s: np.ndarray, end_s: np.ndarray) -> np.ndarray:
-        """For each frame, the last-starting of (n,) spans [start, end), in order, that holds it; -1 where none does.
+        """For each frame, the last-starting span [start, end) that holds its time, -1 where none does.
+
+        Args:
+            start_s, end_s: (n,) seconds, in the order of their start.
 
         Returns:
             (T,) int32.

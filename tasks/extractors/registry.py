@@ -256,7 +256,12 @@ def extractor_classes(settings: ExtractorsSettings, scope: Scope) -> dict[str, t
 def build_extractors(
     settings: ExtractorsSettings, session_id: str, *, may_download: bool = True
 ) -> dict[str, Extractor[Any]]:
-    """The extractors of a session (or of the stories), by feature, in the order in which they run."""
+    """The extractors of a session (or of the stories), by feature, in the order in which they run.
+
+    Args:
+        session_id: the session, or ``stories``; empty for any session.
+        may_download: see :attr:`Extractor.may_download`.
+    """
     classes = extractor_classes(settings, _scope(session_id))
     return {name: _built(cls, name, settings, may_download=may_download) for name, cls in classes.items()}
 

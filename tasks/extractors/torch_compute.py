@@ -76,6 +76,12 @@ def forward_in_batches(
 ) -> tuple[torch.Tensor, int]:
     """The network's rows for ``inputs``; if a GPU's memory is too small for a batch, it is halved.
 
+    Args:
+        forward: inputs in, their rows out.
+        inputs: (n, …), in batches along the first axis.
+        batch_size: how many go through together at most.
+        too_large: the error's message if the memory does not hold a single one.
+
     Returns:
         The rows, and the batch size that the memory holds.
 

@@ -38,6 +38,11 @@ def compare_stores(
 ) -> Comparison:
     """Compare the current versions of two stores; ``openface`` is that of every track, ``openface@child_b`` of one.
 
+    Args:
+        tolerances: by how much values may differ.
+        features: only these; None for all.
+        progress: called with ``session/feature`` before each.
+
     Raises:
         ComparisonError: a feature or a tolerance's column is in neither store.
         StoreError: an array cannot be read.

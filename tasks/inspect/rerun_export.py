@@ -44,6 +44,10 @@ def export_recording(
 ) -> dict[str, int]:
     """Write the session's recording to ``out``.
 
+    Args:
+        out: the ``.rrd`` file, replaced when the new one is complete.
+        progress: called with (frames done, number of frames) of a track.
+
     Returns:
         The number of frames of each track.
 

@@ -154,6 +154,7 @@ def measure_study(
 
     Args:
         study: a valid study with a session.
+        seconds: of a recording's beginning that are measured.
         progress: called with (what is done, number, how many) before each recording's header and each measurement.
         fault: called with whose file cannot be used, and why.
         selection: what is asked for; features that others need are measured as well.

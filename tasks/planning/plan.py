@@ -69,6 +69,7 @@ def plan_extraction(
         store: the feature store, or its location, where one is made if there is none.
         progress: called with (session_id, number, how many) before each session: a first run reads every input once.
         cpus: processors that one worker can have; a network gets several of them where sessions are few.
+        rules: by scheme, of which raters its curves are features.
 
     Raises:
         SelectionError: an unknown session, track or feature was asked for.
@@ -201,6 +202,7 @@ def expected_versions(
 
     Args:
         storage: the feature store; the digests of files that have not changed come from it.
+        rules: by scheme, of which raters its curves are features.
     """
     digests = DigestCache(storage, INPUTS, study.root)
     sources = StudySources(study, settings, Selection(), rules, digests, may_download=False)

@@ -125,6 +125,7 @@ def records_of(text: str, begin: tuple[int, int], separator: str, has_text: bool
     """The header and the rows. After a fault reading continues with the next line.
 
     Args:
+        text: of the file, with line feeds alone between its lines.
         begin: where the header begins: the place in the text, and its line.
         has_text: one of the columns has prose.
     """

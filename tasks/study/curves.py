@@ -40,7 +40,7 @@ class CurveSamples:
 
 
 def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
-    """The curve at ``path``, within its scheme's minimum and maximum.
+    """The curve at ``path`` (.csv or .parquet), within its scheme's minimum and maximum.
 
     Raises:
         CurveError: it cannot be read, or a row has a fault.

@@ -31,7 +31,12 @@ _LONGEST_RUN_S = 30 * 24 * 3600.0
 
 
 class ObjectStorage:
-    """A prefix of an S3-compatible object store; see :class:`~storyframes.store.storage.Storage` for the methods."""
+    """A prefix of an S3-compatible object store; see :class:`~storyframes.store.storage.Storage` for the methods.
+
+    Args:
+        url: ``s3://bucket/prefix``.
+        options: as obstore takes them.
+    """
 
     knows_writers = False  # it has no locks
     flushes_folders = True  # a put is durable when it returns

@@ -87,6 +87,11 @@ class AudioShape:
 def audio_shape(folder: Path | None, config: Mapping[str, Any], where: str) -> AudioShape:
     """The shape of a model.
 
+    Args:
+        folder: with the configuration of its processor.
+        config: the content of its config.json.
+        where: begins the sentence of an error.
+
     Raises:
         ExtractionError: it is no encoder of sound whose rows follow from strides, or its files do not say how it hears.
     """

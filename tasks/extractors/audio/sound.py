@@ -52,6 +52,9 @@ class SoundExtractor(Extractor[S]):
 def read_sound(source: Source, rate: int) -> Iterator[AudioBlock]:
     """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says.
 
+    Args:
+        rate: samples per second of the result.
+
     Raises:
         NoAudioError: there is no sound.
         RecordingError: the sound cannot be decoded.

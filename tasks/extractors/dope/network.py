@@ -94,7 +94,14 @@ class FramePoses:
 
 
 class DopeNetwork(nn.Module):
-    """The network of one model file."""
+    """The network of one model file.
+
+    Args:
+        options: sizes and thresholds.
+        layers: of the network, in torch or OpenVINO.
+        boxes_per_pass: boxes whose features are in memory at once.
+        roi_border: the features of a box beyond the feature map.
+    """
 
     def __init__(
         self,

@@ -67,6 +67,9 @@ class TorchEngine:
     Several sessions may share one GPU, in threads or processes: each takes what memory it finds, and goes on with half
     the batch where another was faster.
 
+    Args:
+        batch_size: images; None for what suits the device.
+
     Raises:
         ExtractionError: there is no such device here, or the weights are damaged.
     """
@@ -127,6 +130,7 @@ class OpenVinoEngine:
     sessions in two threads of one process do not wait for each other, and nothing of a session stays behind.
 
     Args:
+        batch_size: images; None for what suits.
         cpus: processors to use; each computes a batch of its own, with one thread.
 
     Raises:

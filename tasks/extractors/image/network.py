@@ -46,7 +46,11 @@ class Backbone(torch.nn.Module, ABC):
 
 
 class Readout(torch.nn.Module):
-    """Normalised images in, rows out: the chosen layers, pooled and concatenated."""
+    """Normalised images in, rows out: the chosen layers, pooled and concatenated.
+
+    Args:
+        layers: of the backbone, from 0 (the input of its first layer) to ``backbone.layers``.
+    """
 
     def __init__(self, backbone: Backbone, layers: Sequence[int], pool: Pool) -> None:
         super().__init__()
@@ -197,6 +201,10 @@ def trial_row(network: EmbeddingNetwork, size: tuple[int, int], section: str) ->
 
 def load_state(model: torch.nn.Module, path: Path) -> None:
     """Load all of the model's weights, and no others, from safetensors or torch's file, without running code in it.
+
+    Args:
+        model: on the processor, float32.
+        path: ``.safetensors``, or what torch saved, of which only tensors are read.
 
     Raises:
         ExtractionError: the file is damaged, or of another model.

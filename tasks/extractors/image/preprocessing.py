@@ -103,7 +103,12 @@ class Preprocessing:
 
 
 def of_torchvision(preset: Any, precision: Precision) -> Preprocessing:
-    """What torchvision's transforms for classification do."""
+    """What torchvision's transforms for classification do.
+
+    Args:
+        preset: ``weights.transforms()``.
+        precision: of the network; see :func:`cropper_class`.
+    """
     (side,), (shorter,) = set(preset.crop_size), set(preset.resize_size)
     interpolation = Interpolation(preset.interpolation.value)
     cropper = cropper_class(precision)(shorter, (side, side), interpolation)

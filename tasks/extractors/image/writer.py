@@ -28,7 +28,13 @@ _GAP_ROWS = 64  # written at once where frames have no image
 
 
 class EmbeddingWriter:
-    """Takes frames, appends their rows in the same order."""
+    """Takes frames, appends their rows in the same order.
+
+    Args:
+        images: gives images of the network's size, of all frames or some.
+        values: gets a row for each frame, its fill for frames without an image.
+        mask: gets a number for each frame: 1 with an image, 0 without.
+    """
 
     def __init__(self, images: Images, engine: Engine, values: ShardWriter, mask: ShardWriter | None = None) -> None:
         self._images_of = images

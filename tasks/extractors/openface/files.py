@@ -54,6 +54,10 @@ class ToolFiles:
 def find_tool_files(binary: Path, loads: Sequence[Path]) -> ToolFiles:
     """Hash ``binary`` and the files that it loads; files that have not changed since the last time are not read again.
 
+    Args:
+        binary: absolute path of FeatureExtraction.
+        loads: other files and folders that decide its values.
+
     Raises:
         ExtractionError: the files that it loads are unknown, or one of them does not exist.
     """

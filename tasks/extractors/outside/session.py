@@ -148,6 +148,12 @@ def outside_session(
 ) -> Iterator[OutsideSession]:
     """A program at work on one session; it, and all it wrote, is gone at the end of the block.
 
+    Args:
+        assignment: what it has to do.
+        runtime: where it runs.
+        attempt: a name that is this attempt's alone.
+        frames: what it will be sent; None where it reads files only.
+
     Raises:
         ExtractionError: its container cannot be run, or the disk is full.
     """

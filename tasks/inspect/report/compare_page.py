@@ -19,6 +19,9 @@ _DRAWN = 40
 def write_comparison(comparison: Comparison, name_a: str, name_b: str, out: Path) -> None:
     """Write the comparison as a site into ``out``.
 
+    Args:
+        out: a new or empty folder, or an older report.
+
     Raises:
         ReportError: ``out`` holds something else.
         OSError: it cannot be written.

@@ -37,7 +37,12 @@ class Row:
 
 
 def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> Chart | None:
-    """Everything of a track over time, in seconds of its own recording; None where nothing can be drawn."""
+    """Everything of a track over time, in seconds of its own recording; None where nothing can be drawn.
+
+    Args:
+        table: phases, clips and utterances of the track.
+        key: the chart's id on the page.
+    """
     rows = [row for part in (_spoken_rows(curves, table), _face_rows(curves), _sound_rows(curves)) for row in part]
     rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves), *_heat_rows(curves)]
     times = curves.time if curves.has_frames or curves.sound_time is None else curves.sound_time

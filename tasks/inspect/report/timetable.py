@@ -86,7 +86,14 @@ def read_timetable(
     *,
     with_text: bool,
 ) -> tuple[Timetable, str]:
-    """The timetable of a track, and why its transcript cannot be read."""
+    """The timetable of a track, and why its transcript cannot be read.
+
+    Args:
+        device: the track's; None where the study has no such track.
+        index: the clip index; None where the track has no clips.
+        speaker_prefixes: ``[transcript] speaker_prefixes``.
+        with_text: whether utterances may be on the page.
+    """
     table = Timetable(_phases(study, session_id, device), _clips(study, index, session_id))
     if not with_text or device is None or device.files.transcript is None:
         return table, ""
