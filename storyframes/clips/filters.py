@@ -96,10 +96,17 @@ def lacking_clips(clips: pd.DataFrame, store: FeatureStore, requested: ClipInput
     sessions = clips["session_id"].unique()
     complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]
     if requested.axis is Axis.FRAME and complete:
-        specs = store.specs(complete, needs[0])
-        complete = [session for session in complete if has_frame_rows(specs[session], requested.rate)] or complete
+        with_rows = _with_frame_rows(complete, store, needs[0], requested)
+        if with_rows or _with_frame_rows(store.sessions, store, needs[0], requested):  # else no session has any
+            complete = with_rows
     lacking = ~clips["session_id"].isin(complete)
     return lacking | clips["audio_start"].isna() if requested.field == "audio" else lacking
+
+
+def _with_frame_rows(sessions: Iterable[str], store: FeatureStore, feature: str, requested: ClipInput) -> list[str]:
+    """Those of the sessions whose feature has rows for frames, or for the points of the input's rate."""
+    specs = store.specs([session for session in sessions if store.has(session, feature)], feature)
+    return [session for session, spec in specs.items() if has_frame_rows(spec, requested.rate)]
 
 
 def _complaint(lacking: pd.DataFrame, count: int, requested: ClipInput, store: FeatureStore) -> str:

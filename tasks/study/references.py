@@ -12,7 +12,7 @@ from storyframes.spec import MAIN
 from storyframes.times import ABSURD_PPM, Clock
 from tasks.study.labels import did_you_mean
 from tasks.study.problems import Problem, shown_value
-from tasks.study.rows import TIMED_FILES, Person, Track, spoken_name
+from tasks.study.rows import NO_FILE, TIMED_FILES, Person, Track, spoken_name
 from tasks.study.table_rows import Placed, TableRows, named_rows, repeated
 
 LONGEST_S = 86_400.0  # no recording is longer than a day; a later time was not counted from the recording's beginning
@@ -25,7 +25,7 @@ def check_references(tables: TableRows) -> None:
     tables.check_case("sessions", "session_id")
     for placed in tables.rows["sessions"]:
         if not any(getattr(placed.row, column) for column in TIMED_FILES):
-            tables.problem("sessions", placed, "video", f"a session has at least one file of {', '.join(TIMED_FILES)}")
+            tables.problem("sessions", placed, "video", NO_FILE)
     tables.check_unique("stories", "story_id")
     tables.check_unique("participants", "participant_id")
     tables.check_unique("ratings", "session_id", "position")

@@ -304,6 +304,7 @@ TABLES: dict[str, type[Row]] = {
 }
 TIMED_FILES = ("video", "audio", "transcript")
 """The files that can give a session its time: the first frame, the first sample, or the transcript's second 0."""
+NO_FILE = f"a session has at least one file of {', '.join(TIMED_FILES)}"
 PATH_COLUMNS = ("video", "audio", "transcript", "openface", "path")
 NUMBER_COLUMNS = frozenset(
     {"start_s", "end_s", "position", "empathy", "score", "min", "max", "clock_s", "session_s", "confidence"}

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from storyframes.store.layout import ID_PATTERN
 from tasks.study.labels import did_you_mean, listed
 from tasks.study.problems import Problem, shown_value
-from tasks.study.rows import NUMBER_COLUMNS, PATH_COLUMNS, TABLES, TIMED_FILES, Participant
+from tasks.study.rows import NO_FILE, NUMBER_COLUMNS, PATH_COLUMNS, TABLES, TIMED_FILES, Participant
 from tasks.study.strict_tables import (
     Table,
     decimal_commas,
@@ -189,9 +189,10 @@ class TableRows:
                 column, rule = str(fault["loc"][0]), _rule(fault["msg"])
                 wrong.add(column)
                 if column in made:
-                    if (named_by := _named_by(cells)) and column == made[0]:
+                    if column == made[0]:
+                        named_by = _named_by(cells)
                         rule = f"gives the session its name, but {rule}: name it in a column session_id"
-                        self.problem(table, placed, named_by, rule)
+                        self.problem(table, placed, named_by or TIMED_FILES[0], rule if named_by else NO_FILE)
                 elif column not in absent:
                     self.problem(table, placed, column, rule)
             self.faulty[table].append(placed)

@@ -169,6 +169,9 @@ def test_rows_for_frames_are_masked_where_there_are_none(mixed: Path) -> None:
         ValueError, match=r"lack the input 'audio' \(of podcast\): give it a rate=, which needs no frames"
     ):
         ClipDataset(mixed / "store", [ClipInput("audio", axis="frame")], where)
+    none = ClipDataset(mixed / "store", [ClipInput("audio", axis="frame", missing="mask")], 'session_id == "podcast"')
+    assert none.fields["audio"] == alone.fields["audio"]  # a split may have no session with a camera
+    assert not none.read(range(len(none)))["audio_mask"].any()
     words = ClipDataset(mixed / "store", [ClipInput("words", axis="frame", rate=10.0)], 'session_id == "chat"')
     assert words[0]["words_mask"].tolist() == [False] * 2 + [True] * 8  # "we sang" from 0.2 to 1.0 s
 

@@ -447,6 +447,8 @@ def test_a_session_without_any_recording_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "sessions.csv").write_text("session_id,participant_id,video,openface\na,p,,of.csv\nb,q,b.mp4,\n")
     (problem,) = problems(tmp_path)
     assert problem == "sessions, row 2, video = '': a session has at least one file of video, audio, transcript"
+    (tmp_path / "sessions.csv").write_text("video,openface\n,of.csv\nb.mp4,\n")  # it would have no name either
+    assert problems(tmp_path) == [problem]
     (tmp_path / "sessions.csv").write_text("session_id,participant_id\na,p\n")
     assert "sessions: the column 'video' is missing" in problems(tmp_path)
 
