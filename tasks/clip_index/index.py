@@ -150,7 +150,7 @@ def _build(
     phases = {session_id: phases[session_id] for session_id in there}
     recorded = {session_id: recorded[session_id] for session_id in there}
     warnings: dict[str, str] = {}
-    beyond = _phases_beyond_the_end(phases, recorded, ends_s) if study.phases else ()
+    beyond = _phases_beyond_the_end(study, phases, recorded, ends_s) if study.phases else ()
     for session_id, odd in (*beyond, *_sound_that_does_not_fit(recorded)):
         warnings[session_id] = f"{warnings[session_id]}; {odd}" if session_id in warnings else odd
 
@@ -251,7 +251,10 @@ def _having(store: FeatureStore, sessions: Sequence[str]) -> dict[str, list[str]
 
 
 def _phases_beyond_the_end(
-    phases: Mapping[str, Sequence[PhaseRow]], recorded: Mapping[str, Recorded], ends_s: Mapping[str, float]
+    study: Study,
+    phases: Mapping[str, Sequence[PhaseRow]],
+    recorded: Mapping[str, Recorded],
+    ends_s: Mapping[str, float],
 ) -> Iterator[tuple[str, str]]:
     """Sessions with a phase that ends well after the last frame: cut recordings, or another session's times."""
     for session_id in sorted(phases):
@@ -259,8 +262,9 @@ def _phases_beyond_the_end(
         end_s = frame_s[1] if frame_s else ends_s.get(session_id, math.inf)
         last = max(phases[session_id], key=lambda phase: phase.end_s, default=None)
         if last and last.end_s > end_s + _SLACK_S:
-            of = f"the last frame is at {end_s:.2f} s" if frame_s else f"the recording ends at {end_s:.2f} s"
-            yield session_id, f"the phase {last.phase!r} ends at {last.end_s:.2f} s, {of}"
+            what = "sound ends" if study.sessions[session_id].audio else "last utterance ends"
+            what = "last frame is" if frame_s else what
+            yield session_id, f"the phase {last.phase!r} ends at {last.end_s:.2f} s, the {what} at {end_s:.2f} s"
 
 
 def _sound_that_does_not_fit(recorded: Mapping[str, Recorded]) -> Iterator[tuple[str, str]]:

@@ -261,7 +261,7 @@ def test_what_needs_frames_has_no_input_whatever_it_reads(files: Path) -> None:
 
 def test_phases_are_cut_at_the_end_of_the_sound(tmp_path: Path, files: Path) -> None:
     study = make(tmp_path, files, "podcast", "chat")
-    phases = "session_id,phase,start_s,end_s\npodcast,a,0,1.3\npodcast,b,1.3,9\nchat,a,0.3,2.4\n"
+    phases = "session_id,phase,start_s,end_s\npodcast,a,0,1.3\npodcast,b,1.3,9\nchat,a,0.3,2.4\nchat,b,2.4,9\n"
     (study / "phases.csv").write_text(phases)
     index = build_clip_index(load_study(study), WindowSpec(window_s=1.0, stride_s=0.5), None)
     clips = index.clips[["session_id", "phase", "start_s"]].round(3).to_numpy().tolist()
@@ -272,7 +272,10 @@ def test_phases_are_cut_at_the_end_of_the_sound(tmp_path: Path, files: Path) -> 
         ["podcast", "a", 0.0],
         ["podcast", "b", 1.3],
     ]
-    assert index.warnings == {"podcast": "the phase 'b' ends at 9.00 s, the recording ends at 2.50 s"}
+    assert index.warnings == {
+        "podcast": "the phase 'b' ends at 9.00 s, the sound ends at 2.50 s",
+        "chat": "the phase 'b' ends at 9.00 s, the last utterance ends at 3.30 s",
+    }
 
 
 RELEASE = """
