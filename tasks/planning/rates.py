@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,7 +17,7 @@ from storyframes.store.records import Current, Status, StoredArray
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.extract import ExtractionUnit, Outcome, extract
-from tasks.extractors.base import InputFile, Source
+from tasks.extractors.base import Input, InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.sample import Sample
 from tasks.planning.selection import Selection, selected_extractors, track_extractors
@@ -139,20 +139,24 @@ def _extract_sample(
     store = create_store(sample.folder / "features").location
     files: dict[str, InputFile] = {}
     runs: dict[str, _Run] = {}
+    spoken_s = sample.seconds
     for place, (feature, extractor) in enumerate(extractors.items(), start=1 + number * len(extractors)):
         frames = runs[CLOCK].outcome.rows if CLOCK in runs else 0  # the clock is the first
         for kind in named.keys() - files.keys():
             if kind in extractor.inputs:
-                files[kind] = sample.cut(kind, study.path(named[kind]), frames)
+                files[kind], stands_for_s = sample.cut(kind, study.path(named[kind]), frames)
+                spoken_s = stands_for_s if kind == Input.TRANSCRIPT else spoken_s
         whose = session_id if name == MAIN else f"{session_id}, track {name}"
         progress(f"{feature}, {sample.seconds:.1f} s of {whose}", place, _SAMPLES * len(extractors))
         source = Source(session_id, dict(files), track=name, frameless=track.video is None)
         unit = ExtractionUnit(store, source, (feature,), settings)
-        runs[feature] = _measured(unit, extractor.spec, sample.seconds, frames)
+        lengths_s = {axis: spoken_s if axis in (Axis.WORD, Axis.UTTERANCE) else sample.seconds for axis in Axis}
+        runs[feature] = _measured(unit, extractor.spec, lengths_s, frames)
     return runs
 
 
-def _measured(unit: ExtractionUnit, spec: FeatureSpec, length_s: float, frames: int) -> _Run:
+def _measured(unit: ExtractionUnit, spec: FeatureSpec, lengths_s: Mapping[Axis, float], frames: int) -> _Run:
+    """Extract the unit; ``lengths_s`` are the seconds of a recording that have as many rows, by what a row is."""
     cpu, wall = _cpu_s(), time.monotonic()
     (outcome,) = extract(unit)
     cpu, wall = _cpu_s() - cpu, time.monotonic() - wall
@@ -161,7 +165,8 @@ def _measured(unit: ExtractionUnit, spec: FeatureSpec, length_s: float, frames: 
     path = current_path(outcome.session_id, outcome.feature)
     current = Current.parse(open_storage(unit.store).read(path), path)
     stored = current.arrays if current else {}
-    rates = tuple(ArrayRate.of_sample(one, spec.arrays[name].axis, length_s, frames) for name, one in stored.items())
+    axes = {name: array.axis for name, array in spec.arrays.items()}
+    rates = tuple(ArrayRate.of_sample(one, axes[name], lengths_s[axes[name]], frames) for name, one in stored.items())
     size = sum(map(_file_bytes, stored.values()))
     # A tool in a container is no child process here, and keeps its processors for as long as it runs.
     return _Run(outcome, max(cpu, wall * cpus) if cpus > 1 else cpu, size, rates)

@@ -31,14 +31,19 @@ class Sample:
     seconds: float  # the first so many
     of_s: float  # how long the whole recording is
 
-    def cut(self, kind: str, path: Path, frames: int) -> InputFile:
+    def cut(self, kind: str, path: Path, frames: int) -> tuple[InputFile, float]:
         """The beginning of one of the session's files, under its name; of a table the rows of so many frames.
+
+        Returns:
+            The file, and how many seconds of the recording have as much in them: ``seconds``, but more or fewer of a
+            transcript, which is cut between utterances.
 
         Raises:
             SampleError: it cannot be cut.
         """
         target = self.folder / kind / path.name  # errors name the file by it
         target.parent.mkdir()
+        stands_for_s = self.seconds
         match Input(kind):
             case Input.VIDEO | Input.AUDIO:
                 cut_recording(path, target, self.seconds)
@@ -46,10 +51,10 @@ class Sample:
                 cut_table(path, target, frames)
             case Input.TRANSCRIPT:
                 target = target.with_suffix(".json")
-                cut_transcript(path, target, self.seconds, self.of_s)
+                stands_for_s = cut_transcript(path, target, self.seconds, self.of_s)
             case _:
                 raise SampleError(f"{path.name}: there is no way to cut a sample of such an input ({kind})")
-        return input_file(target)
+        return input_file(target), stands_for_s
 
 
 def cut_recording(path: Path, target: Path, seconds: float) -> None:
@@ -109,11 +114,14 @@ def cut_table(path: Path, target: Path, rows: int) -> None:
         raise SampleError(f"{path.name}: no sample of it can be cut ({_explain(error)})") from None
 
 
-def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> None:
+def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> float:
     """Write the first utterances of a transcript as one of ``seconds``, as JSON.
 
     As many as there are on the average in so long a part of ``of_s`` seconds, at least one, moved together so that they
     fit: a sample may well begin with silence, and an utterance may be longer than the sample.
+
+    Returns:
+        In how many seconds of the transcript so much is said on the average.
 
     Raises:
         SampleError: it is damaged.
@@ -134,3 +142,4 @@ def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> Non
         for utterance in kept
     ]
     target.write_text(json.dumps({"utterances": content}))
+    return of_s * len(kept) / len(utterances) if utterances else seconds

@@ -25,9 +25,11 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Status
 from tasks.clip_index.index import build_clip_index
+from tasks.extract import extract
 from tasks.extractors.base import CommonSettings, Extractor, ExtractorSettings, Input, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.planning.forecast import forecast, measure_study
+from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.planning.sources import input_file
 from tasks.study.load import load_study
@@ -229,16 +231,20 @@ def test_the_window_that_is_proposed_gives_clips(tmp_path: Path, files: Path) ->
     assert len(build_clip_index(study, WindowSpec(window_s=window_s), None).clips) == 1
 
 
-def test_a_transcript_alone_is_planned_by_its_own_length(mixed: Path, files: Path) -> None:
-    study = load_study(mixed / "study")
+def test_a_transcript_alone_is_planned_by_its_own_length_and_words(tmp_path: Path, files: Path) -> None:
+    """However little is said in the seconds that are measured."""
+    study = make(tmp_path, files, "chat")
+    said = [{"start_s": 30.0 * n, "end_s": 30.0 * n + 2, "text": "we sang " * 5} for n in range(40)]
+    (study / "chat.json").unlink()
+    (study / "chat.json").write_text(json.dumps({"utterances": said}))
     settings = ExtractorsSettings.model_validate({"glove": {"vectors": files / "glove.txt", "demo_vectors": True}})
-    chat = Selection(session_ids=("chat",), only=("glove",))
-    measured = measure_study(study, settings, 2, lambda *_: None, lambda *_: None, chat)
-    planned_bytes = forecast(measured.rates, measured.recordings, 1)
-    assert planned_bytes.recorded_s == pytest.approx(3.3)
-    catalogue = FeatureStore(mixed / "store").catalogue()
-    stored = catalogue[(catalogue["session_id"] == "chat") & (catalogue["feature"] == "glove")]["bytes"].item()
-    assert planned_bytes.bytes == pytest.approx(stored, rel=0.3)
+    glove = Selection(only=("glove",))
+    measured = measure_study(load_study(study), settings, 10, lambda *_: None, lambda *_: None, glove)
+    result = forecast(measured.rates, measured.recordings, 1)
+    assert result.recorded_s == 39 * 30 + 2
+    plan = plan_extraction(load_study(study), tmp_path / "store", settings, glove)
+    stored = sum(outcome.bytes for unit in plan.units for outcome in extract(unit))
+    assert result.bytes == pytest.approx(stored, rel=0.1)
 
 
 class LengthOfWords(Extractor[ExtractorSettings]):
