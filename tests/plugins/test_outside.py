@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,21 @@ def test_a_program_may_read_the_sessions_files_instead(ground: Ground, tmp_path:
     extractor = cls(cls.Settings(), CommonSettings())
     assert extractor.is_private
     assert set(extractor.fingerprint(ground.source).inputs) == {"video", "transcript"}
+
+
+def test_a_program_that_needs_no_frames_reads_a_session_without_a_video(
+    ground: Ground, tmp_path: Path, environment: Requirements
+) -> None:
+    code = READS.replace("rows = len(np.load(job.frame_times))", "assert list(job.inputs) == ['transcript']; rows = 2")
+    code = code.partition("job.append")[0] + "job.append(values=np.full(rows, size))"
+    spec = FeatureSpec("sizes", "bytes", {"values": ArraySpec(Axis.UTTERANCE, "int64", "bytes", fill=0)})
+    inputs = (Input.VIDEO, Input.TRANSCRIPT)
+    cls = files_plug_in(tmp_path, code, environment, inputs=inputs, spec=spec, needs_frames=False)
+    source = replace(ground.source, files={"transcript": ground.source.files["transcript"]}, frameless=True)
+    extractor = cls(cls.Settings(), CommonSettings())
+    with FeatureWriter(LocalStorage(ground.root), "s", spec, frames=False) as out:
+        extractor.extract(source, out)
+        assert out.publish("f" * 64, {}).arrays["values"].shape == (2,)
 
 
 # --- what decides the values ------------------------------------------------------------------------------------------

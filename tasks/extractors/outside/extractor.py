@@ -20,7 +20,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import canonical_json
 from tasks.extractors.base import ExtractionError, Extractor, Input, Run, Source
 from tasks.extractors.frame_pass import FrameExtractor
-from tasks.extractors.frames import Clock, Frames, read_clock
+from tasks.extractors.frames import Clock, Frames, read_clock, read_clock_if_any
 from tasks.extractors.outside.environment import EnvironmentMissingError, Requirements, find_environment
 from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRuntime
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
@@ -96,7 +96,7 @@ class OutsideExtractor(Extractor[S]):
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """Run the program on the session's files and store what it wrote."""
-        clock = read_clock(source, out) if Frames.spec.name in self.after else None
+        clock = read_clock_if_any(source, out) if Frames.spec.name in self.after else None
         with self.session(source, out, clock, None) as work:
             work.finish(out)
 
@@ -128,7 +128,7 @@ class OutsideExtractor(Extractor[S]):
         self, source: Source, out: FeatureWriter, clock: Clock | None, frames: FrameStream | None
     ) -> Iterator[OutsideSession]:
         """The program at work on a session; see :func:`outside_session`. The video that it opens is upright."""
-        kinds = [kind for kind in self.inputs if not (frames and kind == Input.VIDEO)]
+        kinds = [kind for kind in self.inputs_of(source) if not (frames and kind == Input.VIDEO)]
         inputs = {str(kind): self.file(source, kind).path for kind in kinds} | dict(self.model_files())
         with ExitStack() as stack:
             if Input.VIDEO in inputs:
