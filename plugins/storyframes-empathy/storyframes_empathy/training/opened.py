@@ -105,7 +105,7 @@ class OpenRun:
         return (
             *feature_caveats(self.store, self.versions),
             *clip_caveats(self.settings, self.name.phase),
-            *missing_caveats(self.splits),
+            *missing_caveats(self.splits, self.name.model),
             *of_personality,
         )
 

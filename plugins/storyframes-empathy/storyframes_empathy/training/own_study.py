@@ -7,7 +7,7 @@ be taken from there is said at once, with the option or command that says it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from storyframes.features import CLOCK, STORIES
 from storyframes.spec import LABEL_PREFIX, MAIN_ARRAY, is_label_curve
 from storyframes_empathy.training.labels import numbers
 from storyframes_empathy.training.opened import CannotTrainError
+from storyframes_empathy.training.provenance import percent
 from storyframes_empathy.training.settings import MODALITIES, PRESETS, InputSettings, TrainSettings
 
 MODALITY_OF = {Axis.FRAME: "v", Axis.AUDIO_FRAME: "a", Axis.WORD: "t", Axis.UTTERANCE: "t"}
@@ -85,11 +86,13 @@ def plan_training(
     if problems:
         raise CannotTrainError("\n".join(problems))
     study.take_rate_and_masks(clips, named)
-    by_seed = {seed: study.with_splits(seed, clips, problems) for seed in seeds}
+    usable = study.with_inputs(clips, named) if study.is_own else clips
+    by_seed = {seed: study.with_splits(seed, usable, problems) for seed in seeds}
     if problems:
         raise CannotTrainError("\n".join(dict.fromkeys(problems)))
     phases = tuple(sorted(clips["phase"].astype(str).unique()))
-    return TrainingPlan(phases, named, by_seed, tuple(study.remarks(clips, phases, named)))
+    shares = {of_seed.split_shares for of_seed in by_seed.values()} - {settings.split_shares}
+    return TrainingPlan(phases, named, by_seed, tuple(study.remarks(clips, phases, named, shares)))
 
 
 class _Study:
@@ -230,9 +233,12 @@ class _Study:
                 own = tuple(self._at_rate(part, clips) for part in getattr(self.settings, name))
                 if own != getattr(self.settings, name):
                     self._take(**{name: own})
-        if self.is_own and not {"missing", "keep_partial"} & self.given:
-            lacks = any(self._lacking(clips, name).any() for name in modalities)
-            self._take(**{"missing": "mask"} if lacks else {"keep_partial": True})
+        if self.is_own and "keep_partial" not in self.given:
+            lacks = self._lacking(clips, modalities).any()
+            if lacks and "missing" not in self.given:
+                self._take(missing="mask")
+            if self.settings.missing == "drop":  # what models of other modalities would need does not count
+                self._take(keep_partial=True)
 
     def _axis_and_arrays(self, part: InputSettings, clips: pd.DataFrame) -> tuple[Axis | None, list[Mapping[str, Any]]]:
         """What a row of an input's feature stands for, and the feature's arrays in each session that has it."""
@@ -260,52 +266,65 @@ class _Study:
             return part
         return part.model_copy(update={"axis": Axis.AUDIO_FRAME, "rate": self.settings.rate})
 
-    def _lacking(self, clips: pd.DataFrame, modality: str) -> np.ndarray:
-        """Which clips lack an input of a modality."""
-        inputs = self.settings.clip_inputs((modality,))
-        return np.any([lacking_clips(clips, self.store, requested) for requested in inputs], axis=0)
+    def _lacking(self, clips: pd.DataFrame, modalities: Sequence[str]) -> np.ndarray:
+        """Which clips lack each input of the modalities, (inputs, clips) bool."""
+        inputs = self.settings.clip_inputs(modalities)
+        return np.array([lacking_clips(clips, self.store, requested) for requested in inputs], bool)
+
+    def with_inputs(self, clips: pd.DataFrame, modalities: Sequence[str]) -> pd.DataFrame:
+        """The clips that models are given: with any of their inputs where others are masked, else with all of them."""
+        lacking = self._lacking(clips, modalities)
+        chosen = ~(lacking.all(axis=0) if self.settings.missing == "mask" else lacking.any(axis=0))
+        return clips[chosen] if chosen.any() else clips  # open_splits says which input no clip has
 
     # --- with whom
 
     def with_splits(self, seed: int, clips: pd.DataFrame, problems: list[str]) -> TrainSettings:
-        """The settings of a seed: with splits that all have labelled clips, as far as there are participants.
+        """The settings of a seed, with splits that have clips in every phase, as far as there are participants.
 
         Only where labels are about no story. The seed's own draw is kept if it will do; else shares are those of one
-        group of participants for val and one for test, and draws are tried in the order of their seeds.
+        group of participants for val and one for test, or equal ones, and draws are tried in the order of their seeds.
         """
         settings = self.settings
         if not self.is_own or {"split_seed", "split_shares"} & self.given:
             return settings
-        groups = clips["split_group"] if "split_group" in clips else pd.factorize(clips["participant_id"])[0]
-        count = len(np.unique(groups))
+        group = "split_group" if "split_group" in clips else "participant_id"
+        by_phase = clips.groupby(clips["phase"].astype(str))
+        groups, people = by_phase[group].nunique(), by_phase["participant_id"].unique()
+        if settings.keep == "best" and (groups == 1).any():
+            problems.append(
+                f"all recordings of the phase {groups.index[groups == 1][0]!r} with a label and an input are of one "
+                "participant, or of participants who met: nobody is left to validate with. Give each person an id of "
+                "their own in the column participant_id of the table 'sessions' and index again, or train with --keep "
+                "last, which scores what it was trained with, or another --phase"
+            )
+            return settings
+        count = clips[group].nunique()
         if count == 1:
-            if settings.keep == "best":
-                problems.append(
-                    "all labelled recordings are of one participant, or of participants who met: nobody is left to "
-                    "validate with. Give each person an id of their own in the column participant_id of the table "
-                    "'sessions' and index again, or train with --keep last, which scores what it was trained with"
-                )
             return settings.model_copy(update={"split_shares": (1.0, 0.0, 0.0)})
-        wanted = SPLITS[: min(count, 3)]
         few = ((count - 2) / count, 1 / count, 1 / count) if count > 2 else (0.5, 0.5, 0.0)
-        for shares in (settings.split_shares, few):
+        wanted = {phase: set(SPLITS[:number]) for phase, number in groups.items()}
+        for shares in (settings.split_shares, few, (1 / 3, 1 / 3, 1 / 3)):
             for draw in (seed, *range(10_000 * (seed + 1), 10_000 * (seed + 1) + _DRAWS)):
-                if set(self._splits(draw, shares, clips)) >= set(wanted):
+                split_of = SplitSpec(draw, shares).applied(self.people).set_index("participant_id")["split"]
+                if all(set(split_of[people[phase].tolist()]) >= splits for phase, splits in wanted.items()):
                     return settings.model_copy(update={"split_seed": draw, "split_shares": shares})
         problems.append(
-            f"of {count} participants (or groups who met) with labels none can be drawn for "
-            f"{' and '.join(wanted[1:])}: give split_shares and split_seed in the section [train]"
+            f"of {count} participants (or groups who met) with labels and inputs none can be drawn for "
+            f"{' and '.join(SPLITS[1 : min(count, 3)])} of each phase: give split_shares and split_seed in the section "
+            "[train], or one --phase"
         )
         return settings
 
-    def _splits(self, seed: int, shares: tuple[float, float, float], clips: pd.DataFrame) -> pd.Series:
-        """The splits of the participants of ``clips``."""
-        drawn = SplitSpec(seed, shares).applied(self.people)
-        return drawn.loc[drawn["participant_id"].isin(clips["participant_id"].unique()), "split"]
-
     # --- what is said of it
 
-    def remarks(self, clips: pd.DataFrame, phases: Sequence[str], modalities: Sequence[str]) -> Iterator[str]:
+    def remarks(
+        self,
+        clips: pd.DataFrame,
+        phases: Sequence[str],
+        modalities: Sequence[str],
+        drawn_shares: Collection[tuple[float, float, float]],
+    ) -> Iterator[str]:
         settings = self.settings
         if self.is_own:
             limits = settings.label_range
@@ -315,12 +334,15 @@ class _Study:
                 yield f"{name}: {', '.join(part.input for part in settings.parts(name))}"
         if "rate" not in self.given and settings.rate:
             yield f"windows or features have no common frames: inputs have {settings.rate:g} rows a second (--rate)"
-        for name in modalities:
-            lacking = self._lacking(clips, name)
+        names = [f"{part.input} ({name})" for name in modalities for part in settings.parts(name)]
+        for name, lacking in zip(names, self._lacking(clips, modalities), strict=True):
             if lacking.any():
                 sessions = clips.loc[lacking, "session_id"].nunique()
                 what = "masked" if settings.missing == "mask" else "left out (--missing mask keeps them)"
                 yield (
-                    f"{name} is missing in {lacking.mean():.0%} of the labelled clips, of {sessions} of "
+                    f"{name} is missing in {percent(lacking.mean())} of the labelled clips, of {sessions} of "
                     f"{clips['session_id'].nunique()} sessions: {what}"
                 )
+        for shares in sorted(drawn_shares):
+            said = ", ".join(f"{name} {share:.0%}" for name, share in zip(SPLITS, shares, strict=True) if share)
+            yield f"few participants: {said} of them (split_shares)"

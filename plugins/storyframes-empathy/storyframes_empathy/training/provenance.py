@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from storyframes import ClipDataset, FeatureStore
 from storyframes.clips import STORY_FEATURE, needed_features
 from storyframes.features import STORIES
-from storyframes_empathy.training.settings import TrainSettings
+from storyframes_empathy.training.settings import ModelName, TrainSettings
 from storyframes_empathy.training.splits import Splits
 
 Versions = Mapping[str, Mapping[str, str]]
@@ -56,14 +56,22 @@ def feature_caveats(store: FeatureStore, versions: Versions) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def missing_caveats(splits: Splits) -> tuple[str, ...]:
-    """Which inputs are masked in which share of the clips of each split."""
+def percent(share: float) -> str:
+    """A share, 0 to 1, as "25%"; what is not none or all of it is not rounded to that."""
+    if 0 < share < 0.01:
+        return "under 1%"
+    return "over 99%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
+def missing_caveats(splits: Splits, model: ModelName) -> tuple[str, ...]:
+    """Which inputs are masked, or read as zeros, in which share of the clips of each split."""
+    what = "read as zeros" if model is ModelName.EF_LSTM else "masked"  # it has no mask: inputs are joined before it
     found: dict[str, list[str]] = {}
     for split, dataset in splits.scored.items():
         for name, share in dataset.missing.items():
             if share:
-                found.setdefault(name, []).append(f"{share:.0%} of {split}")
-    return tuple(f"{name} is masked where a session lacks it: {', '.join(shares)}" for name, shares in found.items())
+                found.setdefault(name, []).append(f"{percent(share)} of {split}")
+    return tuple(f"{name} is {what} where a session lacks it: {', '.join(shares)}" for name, shares in found.items())
 
 
 def clip_caveats(settings: TrainSettings, phase: str) -> tuple[str, ...]:

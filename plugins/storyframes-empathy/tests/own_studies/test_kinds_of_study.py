@@ -90,7 +90,7 @@ def test_dyads_of_two_cameras(tmp_path: Path, voices: list[Path], image_model: P
     config = tmp_path / "both.toml"
     config.write_text('[train]\nrate = 5\nv = [{ input = "tiny_image" }, { input = "tiny_image@cam2" }]\n')
     run, said = train(tmp_path, "--config", str(config), "--modalities", "v", "--out", str(tmp_path / "both"))
-    assert "v is missing in 25% of the labelled clips, of 1 of 4 sessions: masked" in said
+    assert "tiny_image@cam2 (v) is missing in 25% of the labelled clips, of 1 of 4 sessions: masked" in said
     check_run(Trained(tmp_path, run, said, {}), "v")
 
 

@@ -15,6 +15,7 @@ from support.synthetic_features import publish
 from typer.testing import CliRunner
 
 from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.splits import SPLITS
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
@@ -29,10 +30,13 @@ from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.moments import Moments
 from storyframes_empathy.training.opened import CannotTrainError
 from storyframes_empathy.training.own_study import plan_training
+from storyframes_empathy.training.provenance import percent
 from storyframes_empathy.training.settings import ModelName, TrainSettings, load_train_settings
+from storyframes_empathy.training.splits import open_splits
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import Session, Study
+from tasks.study.rows import Phase
 
 SECONDS, WINDOW_S = 6, 2
 RAPPORT = Scheme("rapport", SchemeType.INTERVAL, 0.0, 100.0)
@@ -48,6 +52,7 @@ def write_own_store(
     people: Sequence[str] = tuple(f"p{number}" for number in range(len(RATES))),
     rates: Sequence[int] = RATES,
     window: WindowSpec | None = None,
+    phases: Sequence[Phase] = (),
 ) -> FeatureStore:
     """Sessions without phases, with a face's 3 columns for each frame and 4 of the sound for each 20 ms."""
     create_store(root)
@@ -82,6 +87,7 @@ def write_own_store(
         {name: _session(name, person) for name, person in zip(names, people, strict=True)},
         schemes={scheme.name: scheme for scheme in schemes},
         labels=tuple(labels),
+        phases=tuple(phases),
     )
     spec = window or WindowSpec(window_s=WINDOW_S, stride_s=1, window=None, stride=None)
     write_clip_index(build_clip_index(study, spec, FeatureStore(root)).clips, local(root))
@@ -117,7 +123,7 @@ def test_ones_own_study_trains_with_no_option_and_says_what_it_took(store, tmp_p
     assert "v: faces" in said
     assert "a: voice" in said
     assert "inputs have 10 rows a second (--rate)" in said
-    assert "v is missing in 25% of the labelled clips, of 2 of 8 sessions: masked" in said
+    assert "faces (v) is missing in 25% of the labelled clips, of 2 of 8 sessions: masked" in said
     runs = json.loads(result.stdout)["runs"]
     assert [(run["phase"], run["modalities"], run["status"]) for run in runs] == [("session", "v+a", "done")] * 3
     run = read_run(Path(runs[0]["folder"]))
@@ -135,6 +141,9 @@ def test_ones_own_study_trains_with_no_option_and_says_what_it_took(store, tmp_p
 def test_every_model_trains_on_sessions_that_lack_a_modality(store, tmp_path: Path, model: ModelName) -> None:
     result = train(store, tmp_path / "runs", "--model", model, "--seeds", "0")
     assert result.exit_code == 0, result.output
+    caveats = read_run(tmp_path / "runs/session" / model / "v+a/0").caveats
+    what = "read as zeros" if model is ModelName.EF_LSTM else "masked"
+    assert any(f"faces is {what} where a session lacks it: " in caveat for caveat in caveats)
     lines = (tmp_path / "runs/session" / model / "v+a/0/epochs.jsonl").read_text().splitlines()
     (epoch,) = map(json.loads, lines)
     assert np.isfinite([epoch["train_mse"], epoch["val_mse"]]).all()
@@ -212,6 +221,49 @@ def test_few_participants_are_in_as_many_splits_as_there_can_be(tmp_path: Path, 
     for seed in "01":
         folder = tmp_path / "runs/session/lf_lstm/v+a" / seed
         assert set(read_predictions(folder, read_run(folder)).table["split"]) == splits - {"train"}
+
+
+def test_splits_are_drawn_of_participants_whose_clips_are_used(tmp_path: Path) -> None:
+    """One has no camera and one has nothing: with v alone both are dropped, and every split still has clips."""
+    lacking = {"s0": ["faces"], "s1": ["faces", "voice"]}
+    few = write_own_store(tmp_path / "few", lacking=lacking, people=[f"p{number}" for number in range(5)])
+    for modalities in (None, ("v",)):
+        plan = plan_training(few, TrainSettings(), None, modalities, range(8))
+        for seed, settings in plan.settings.items():
+            splits = open_splits(few, "session", plan.modalities, seed, settings)
+            assert {name: len(dataset) > 0 for name, dataset in splits.scored.items()} == dict.fromkeys(SPLITS, True)
+
+
+def test_every_phase_has_every_split(tmp_path: Path) -> None:
+    """Three participants in one phase, three others in another: no share of one person for val would do."""
+    people = [f"p{number}" for number in range(6)]
+    phases = [
+        Phase(session_id=f"s{number}", phase="first" if number < 3 else "second", start_s=0, end_s=SECONDS)
+        for number in range(6)
+    ]
+    store = write_own_store(tmp_path / "phases", lacking={}, people=people, phases=phases)
+    plan = plan_training(store, TrainSettings(), None, None, range(3))
+    assert plan.phases == ("first", "second")
+    assert "few participants: train 33%, val 33%, test 33% of them (split_shares)" in plan.remarks
+    for seed, settings in plan.settings.items():
+        for phase in plan.phases:
+            assert set(open_splits(store, phase, plan.modalities, seed, settings).scored) == set(SPLITS)
+
+
+def test_missing_clips_are_left_out_by_what_is_used_alone(tmp_path: Path) -> None:
+    """A study of sound alone has none of the inputs of v and t, which its clips need not have."""
+    heard = write_own_store(tmp_path / "heard", lacking={f"s{number}": ["faces"] for number in range(8)})
+    plan = plan_training(heard, TrainSettings(missing="drop"), None, None, [0])
+    assert plan.modalities == ("a",)
+    assert len(open_splits(heard, "session", ("a",), 0, plan.settings[0]).scored["train"])
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0, "0%"), (0.001, "under 1%"), (0.25, "25%"), (0.99, "99%"), (0.999, "over 99%"), (1, "100%")],
+)
+def test_a_share_is_not_rounded_to_none_or_all(share: float, said: str) -> None:
+    assert percent(share) == said
 
 
 def test_one_participant_is_explained_and_trains_with_keep_last(tmp_path: Path) -> None:
