@@ -102,7 +102,7 @@ def registered(scope: Scope = Scope.SESSION) -> dict[str, type[Extractor[Any]]]:
 
 
 def model_files() -> dict[str, ModelFile]:
-    """The published model files that there are, by name: storyframes' own and those of plug-ins."""
+    """All published model files, by name: storyframes' own and those of plug-ins."""
     return MODELS | {model.name: model for cls in _all() for model in cls.published}
 
 

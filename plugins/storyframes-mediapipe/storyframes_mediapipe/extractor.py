@@ -122,7 +122,7 @@ class MediaPipe(OutsideFrameExtractor[MediaPipeSettings]):
 
     @property
     def cost(self) -> Cost:
-        """As measured (docs/mediapipe.md): 28 ms of a processor for each frame of 640 x 480."""
+        """As measured (docs/performance.md), with some to spare for larger frames and decoding."""
         return Cost(cpu_s_per_s=0.5, start_s=2.0)
 
     def value_settings(self) -> Mapping[str, Any]:

@@ -100,7 +100,7 @@ class _Study:
 
     def __init__(self, store: FeatureStore, index: pd.DataFrame, settings: TrainSettings) -> None:
         self.store, self.settings = store, settings
-        self.index = index
+        self.index = self.whole_index = index
         if settings.where is not None:
             try:
                 self.index = filter_clips(index, parse_filter(settings.where, index.columns))
@@ -136,10 +136,23 @@ class _Study:
             self.is_own = True
             preset = {name: value for name, value in PRESETS["regression"].items() if name not in self.given}
             self._take(**preset)
-            limits = self.index.attrs.get("ranges", {}).get(label)
+            limits = self._limits(label)
             if limits and "label_range" not in self.given:
-                self._take(label_range=tuple(limits))
+                self._take(label_range=limits)
         return []
+
+    def _limits(self, label: str) -> tuple[float, float] | None:
+        """The range of a label's scheme, else of its values; None for curves, and for ratings, which have their own."""
+        index = self.whole_index
+        if said := index.attrs.get("ranges", {}).get(label):
+            return (float(said[0]), float(said[1]))
+        if label not in index or (label == "empathy" and (index[label].notna() & index["story_id"].notna()).any()):
+            return None
+        column = index[label].dropna()
+        values = numbers(column)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            values = np.arange(len(column.cat.categories), dtype=float)
+        return (float(values.min()), float(values.max())) if len(values) and values.min() < values.max() else None
 
     def _has_values(self, column: str) -> bool:
         return column in self.index and bool(self.index[column].notna().any())

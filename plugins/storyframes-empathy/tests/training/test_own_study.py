@@ -266,6 +266,15 @@ def test_a_share_is_not_rounded_to_none_or_all(share: float, said: str) -> None:
     assert percent(share) == said
 
 
+def test_a_scheme_of_ones_own_that_is_called_empathy_has_its_own_range(tmp_path: Path) -> None:
+    """Without limits that of its values, not the 1 to 5 of the table ratings."""
+    own = write_own_store(tmp_path / "own", lacking={}, schemes=(Scheme("empathy", SchemeType.INTERVAL),))
+    plan = plan_training(own, TrainSettings(), None, None, [0])
+    assert plan.remarks[0] == "label empathy (5 to 75), phase session"
+    scale = open_splits(own, "session", plan.modalities, 0, plan.settings[0]).scale
+    assert (scale.low, scale.high, scale.similar_above) == (5, 75, 40)
+
+
 def test_one_participant_is_explained_and_trains_with_keep_last(tmp_path: Path) -> None:
     one = write_own_store(tmp_path / "one", lacking={}, people=["p0", "p0"])
     refused = train(one, tmp_path / "runs")
