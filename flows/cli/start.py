@@ -36,7 +36,7 @@ def plan(
     workers: Annotated[
         int | None, typer.Option(min=1, help="How many processors will extract; without it those of this machine.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=2, help="How much of the first recording is measured on.")] = 10,
+    seconds: Annotated[float, typer.Option(min=2, help="How much of a session is measured.")] = 10,
     session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
     features: Annotated[
         list[str] | None, typer.Option(help="Only these features, with commas between them; repeat for more.")

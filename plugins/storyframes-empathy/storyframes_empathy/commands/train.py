@@ -84,8 +84,6 @@ def train(
         "label": label,
         "epochs": epochs,
         "split_seed": split_seed,
-        "where": where,
-        "pca": pca,
     }
     given |= {"where": where, "pca": pca, "rate": rate, "missing": missing, "keep": keep}
     if preset is None and label is not None and is_label_curve(label):  # which is about no story
