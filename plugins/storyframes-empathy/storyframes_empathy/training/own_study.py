@@ -1,4 +1,4 @@
-"""What ``train`` takes from a store where nobody said it: phases, label, features, rate, splits.
+"""The defaults of ``train`` that depend on the store: phases, label, features, rate, splits.
 
 The paper's kind of study (ratings of empathy that are about stories, with the paper's features) keeps every default of
 :class:`~storyframes_empathy.training.settings.TrainSettings`. Any other study has what its own store holds; what cannot
@@ -346,7 +346,10 @@ class _Study:
             for name in modalities:
                 yield f"{name}: {', '.join(part.input for part in settings.parts(name))}"
         if "rate" not in self.given and settings.rate:
-            yield f"windows or features have no common frames: inputs have {settings.rate:g} rows a second (--rate)"
+            yield (
+                "windows have different numbers of frames, or an input has no row for each frame: inputs have "
+                f"{settings.rate:g} rows a second (--rate)"
+            )
         names = [f"{part.input} ({name})" for name in modalities for part in settings.parts(name)]
         for name, lacking in zip(names, self._lacking(clips, modalities), strict=True):
             if lacking.any():
