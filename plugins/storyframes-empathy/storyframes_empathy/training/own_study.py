@@ -27,7 +27,7 @@ from storyframes_empathy.training.settings import MODALITIES, PRESETS, InputSett
 MODALITY_OF = {Axis.FRAME: "v", Axis.AUDIO_FRAME: "a", Axis.WORD: "t", Axis.UTTERANCE: "t"}
 """The modality of a feature, by what a row of it stands for."""
 MOST_ROWS_PER_S = 15
-"""The rate of inputs where windows or features have no common frames: the recordings' median, but at most this."""
+"""The most rows a second that inputs are given where windows differ in frames; the recordings' median if lower."""
 _DRAWS = 500  # of splits, until each has clips with a label
 
 
@@ -177,18 +177,16 @@ class _Study:
         )
 
     def labelled(self, phase: str | None) -> pd.DataFrame:
-        """The clips with a label (of a curve, of its sessions) of one phase or of all; every clip if there is none."""
-        label = self.settings.label
-        if label in self.index:
-            chosen = self.index[label].notna()
-        elif is_label_curve(label):
-            chosen = self.index["session_id"].map(lambda session: self.store.has(session, label))
-        else:
-            chosen = pd.Series(True, index=self.index.index)  # open_splits says that there is no such label
+        """The clips with a label (of a curve, of its sessions) of one phase or of all; all of these if none has one."""
+        label, clips = self.settings.label, self.index
         if phase in self.phases:
-            chosen &= self.index["phase"] == phase
-        chosen = chosen.astype(bool)
-        return self.index[chosen if chosen.any() else slice(None)].reset_index(drop=True)
+            clips = clips[clips["phase"] == phase]
+        chosen = np.ones(len(clips), bool)  # where there is no such label, open_splits says it
+        if label in clips:
+            chosen = clips[label].notna().to_numpy()
+        elif is_label_curve(label):
+            chosen = np.array([self.store.has(session, label) for session in clips["session_id"]], bool)
+        return (clips[chosen] if chosen.any() else clips).reset_index(drop=True)
 
     # --- from what
 
@@ -230,7 +228,7 @@ class _Study:
         return found
 
     def take_rate_and_masks(self, clips: pd.DataFrame, modalities: Sequence[str]) -> None:
-        """A rate where windows or features have no common frames, and masks where some sessions lack an input."""
+        """A rate where windows differ in frames or inputs have no rows for them, and masks where inputs are missing."""
         frames = clips["stop_frame"] - clips["start_frame"]
         parts = [part for name in modalities for part in self.settings.parts(name)]
         is_by_frame = all(self._is_by_frame(part, clips) for part in parts) or not self.is_own

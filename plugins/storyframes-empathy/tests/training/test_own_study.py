@@ -53,6 +53,7 @@ def write_own_store(
     rates: Sequence[int] = RATES,
     window: WindowSpec | None = None,
     phases: Sequence[Phase] = (),
+    labelled: tuple[float | None, float | None] = (None, None),
 ) -> FeatureStore:
     """Sessions without phases, with a face's 3 columns for each frame and 4 of the sound for each 20 ms."""
     create_store(root)
@@ -78,7 +79,7 @@ def write_own_store(
                 out.publish("f", {})
     catalogue.compact(local(root))
     labels = [
-        Label(session, scheme.name, float(10 * number + 5))
+        Label(session, scheme.name, float(10 * number + 5), *labelled)
         for scheme in schemes
         for number, session in enumerate(names)
     ]
@@ -273,6 +274,21 @@ def test_a_scheme_of_ones_own_that_is_called_empathy_has_its_own_range(tmp_path:
     assert plan.remarks[0] == "label empathy (5 to 75), phase session"
     scale = open_splits(own, "session", plan.modalities, 0, plan.settings[0]).scale
     assert (scale.low, scale.high, scale.similar_above) == (5, 75, 40)
+
+
+def test_a_phase_without_labels_is_refused_and_no_other_is_trained(tmp_path: Path) -> None:
+    people = [f"p{number}" for number in range(6)]
+    phases = [
+        Phase(session_id=f"s{number}", phase=phase, start_s=start_s, end_s=start_s + 3)
+        for number in range(6)
+        for phase, start_s in (("talk", 0), ("walk", 3))
+    ]
+    store = write_own_store(tmp_path / "own", lacking={}, people=people, phases=phases, labelled=(0, 3))
+    assert plan_training(store, TrainSettings(), None, None, [0]).phases == ("talk",)
+    refused = train(store, tmp_path / "runs", "--phase", "walk")
+    assert refused.exit_code == 2
+    assert "no clip of the phase 'walk' has a label 'rapport'" in refused.stderr
+    assert not list(tmp_path.glob("runs/**/state.json"))
 
 
 def test_one_participant_is_explained_and_trains_with_keep_last(tmp_path: Path) -> None:
