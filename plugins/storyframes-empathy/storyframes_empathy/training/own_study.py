@@ -99,7 +99,7 @@ class _Study:
     """A store as training sees it, and the settings while they are completed."""
 
     def __init__(self, store: FeatureStore, index: pd.DataFrame, settings: TrainSettings) -> None:
-        self.store, self.settings = store, settings
+        self.store, self.asked, self.settings = store, settings, settings
         self.index = self.whole_index = index
         if settings.where is not None:
             try:
@@ -341,7 +341,8 @@ class _Study:
             limits = settings.label_range
             scale = f" ({limits[0]:g} to {limits[1]:g})" if limits else ""
             yield f"label {settings.label}{scale}, phase{'s' * (len(phases) > 1)} {', '.join(phases)}"
-            for name in modalities:
+        for name in modalities:
+            if self.is_own or getattr(settings, name) != getattr(self.asked, name):
                 yield f"{name}: {', '.join(part.input for part in settings.parts(name))}"
         if "rate" not in self.given and settings.rate:
             yield (

@@ -11,7 +11,7 @@ import pytest
 import torch
 from empathy_support.planted_study import SMALL
 from support.stores import local
-from support.synthetic_features import publish
+from support.synthetic_features import StudySpec, publish, write_features
 from typer.testing import CliRunner
 
 from storyframes.clips.dataset import ClipDataset
@@ -188,8 +188,6 @@ def test_the_sound_and_faces_of_a_clip_are_of_its_own_seconds_at_any_rate(store:
 
 
 def test_the_papers_kind_of_study_keeps_every_default(tmp_path: Path) -> None:
-    from support.synthetic_features import write_features
-
     paper = FeatureStore(write_features(tmp_path / "store").root)
     asked = load_train_settings(None)
     plan = plan_training(paper, asked, None, None, [0, 1])
@@ -197,6 +195,14 @@ def test_the_papers_kind_of_study_keeps_every_default(tmp_path: Path) -> None:
     assert plan.modalities == ("v", "a", "t")
     assert plan.phases == ("reflection", "story_share")
     assert plan.remarks == ()
+
+
+def test_inputs_that_are_not_the_papers_are_named_in_its_kind_of_study_too(tmp_path: Path) -> None:
+    without = StudySpec(sessions=6, lacking={f"s{number:02d}": ["openface"] for number in range(6)})
+    plan = plan_training(
+        FeatureStore(write_features(tmp_path / "store", without).root), TrainSettings(), None, None, [0]
+    )
+    assert plan.remarks == ("v: resnet50",)
 
 
 def test_all_that_is_lacking_is_said_at_once(store: FeatureStore, tmp_path: Path) -> None:
