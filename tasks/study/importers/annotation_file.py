@@ -108,7 +108,7 @@ def read_xml(path: Path, what: str) -> ElementTree.Element:
     """
     try:
         parser = ElementTree.XMLParser(target=_NoDoctype())  # noqa: S314 - see _NoDoctype
-        return ElementTree.parse(path, parser).getroot()  # noqa: S314
+        return ElementTree.parse(path, parser).getroot()  # noqa: S314 - by that parser
     except (ElementTree.ParseError, ValueError, LookupError):
         raise ImportFaultError(f"{path.name}: is not XML, so {what}") from None
 
