@@ -29,6 +29,8 @@ PER_FRAME = "per_frame"
 """For rows that are steps of the sound: the array with a row for each frame."""
 SPEAKER = "speaker"
 """The array with the number of each row's speaker; the attribute ``speakers`` has their names."""
+CONFIDENCE = "confidence"
+"""The array that says how certain each row is, 0 to 1; NaN where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +41,27 @@ class MaskRule:
         array: the array that is 1 where a row is a measurement; empty where the feature has no such array.
         values: without such an array, a row is a measurement unless all its values in these arrays are NaN; empty
             where every row is one.
+        min_confidence: a row whose confidence is lower is none; one without a confidence is not judged by it.
     """
 
     array: str
     values: tuple[str, ...] = ()
+    min_confidence: float | None = None
 
     @property
     def arrays(self) -> tuple[str, ...]:
         """The arrays that the rule reads."""
-        return (self.array,) if self.array else self.values
+        arrays = (self.array,) if self.array else self.values
+        return arrays if self.min_confidence is None else (*arrays, CONFIDENCE)
 
     def of(self, rows: Callable[[str], np.ndarray]) -> np.ndarray | bool:
         """The mask of some rows; ``rows`` gives those of an array."""
+        measured = self._measured(rows)
+        if self.min_confidence is None:
+            return measured
+        return measured & ~(rows(CONFIDENCE) < float(self.min_confidence))  # NaN is not lower
+
+    def _measured(self, rows: Callable[[str], np.ndarray]) -> np.ndarray | bool:
         if self.array:
             return rows(self.array) != 0
         if not self.values:

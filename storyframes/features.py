@@ -287,6 +287,12 @@ _GLOVE = FeatureSpec(
         **_span(Axis.WORD),
         "known": ArraySpec(Axis.WORD, "uint8", "1 where the vocabulary has the word", fill=0),
         "speaker": _speaker(Axis.WORD, optional=True),  # older stores do not have it
+        "confidence": ArraySpec(
+            Axis.WORD,
+            "float32",
+            "how sure the speech recogniser is of the word, 0..1; NaN where the transcript does not say",
+            optional=True,  # older stores do not have it
+        ),
         "frame_word": _frame_row(Axis.WORD),
     },
     mask="known",

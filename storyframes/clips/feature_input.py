@@ -6,7 +6,7 @@ is anything but NaN, becomes ``<name>_mask``. Where a clip has the feature's own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from storyframes.array_roles import (
     CLOCKS,
+    CONFIDENCE,
     FRAME_ROW,
     PER_FRAME,
     SPEAKER,
@@ -86,7 +87,8 @@ class _Opening:
     def mask(self) -> MaskRule:
         """Which rows are measurements."""
         names = self.arrays[self.axis]
-        return mask_rule(self.spec, [MAIN_ARRAY] if MAIN_ARRAY in names else names)
+        rule = mask_rule(self.spec, [MAIN_ARRAY] if MAIN_ARRAY in names else names)
+        return replace(rule, min_confidence=self.requested.min_confidence)
 
     def check_clock(self) -> None:
         """Refuse rows that have no times: nothing says which of them belong to a clip."""
@@ -113,17 +115,32 @@ def open_feature(
             frames are not the clips'.
     """
     feature = of_track(feature, requested.track)
-    needs_speaker = requested.speakers is not None or SPEAKER in (requested.columns or ())
-    spec = common_spec(
-        source, feature, groups=requested.columns is not None, except_for="" if needs_speaker else SPEAKER
-    )
+    needed = {
+        *(requested.columns or ()),
+        *((SPEAKER,) if requested.speakers is not None else ()),
+        *((CONFIDENCE,) if requested.min_confidence is not None else ()),
+    }
+    except_for = {SPEAKER, CONFIDENCE} - needed  # older stores do not have them
+    spec = common_spec(source, feature, groups=requested.columns is not None, except_for=except_for)
     arrays = _by_axis(spec)
     if not arrays:
         raise ValueError(f"{feature!r} has no array with a row for each {', '.join(_AXES[:-1])} or {_AXES[-1]}")
     axis, way = _rows_of_clip(requested, feature, spec, arrays)
+    if requested.min_confidence is not None:
+        _check_confidence(requested, feature, spec, axis, way)
     speakers = find_speakers(source, requested, feature, spec, axis) if requested.speakers is not None else None
     opening = _Opening(source, requested, feature, spec, arrays, axis, speakers, sound)
     return READERS[axis, way](opening)
+
+
+def _check_confidence(requested: ClipInput, feature: str, spec: FeatureSpec, axis: Axis, way: Way) -> None:
+    """Refuse a least confidence of rows that have none of their own."""
+    is_mean = axis is Axis.MOMENT or (axis is Axis.AUDIO_FRAME and way is Way.PER_FRAME)
+    if is_mean or CONFIDENCE not in spec.arrays or spec.arrays[CONFIDENCE].axis is not axis:
+        raise ValueError(
+            f"min_confidence of {requested.field!r} cannot be asked: {feature!r} has no array {CONFIDENCE!r} with a "
+            f"row for each {axis}; where an older version extracted it, extract it again"
+        )
 
 
 def _rows_of_clip(
@@ -160,7 +177,9 @@ def _rows_of_clip(
     return axis, Way.OWN_ROWS if requested.rate is None else Way.AT_RATE
 
 
-def common_spec(source: ClipSource, feature: str, *, groups: bool = False, except_for: str = "") -> FeatureSpec:
+def common_spec(
+    source: ClipSource, feature: str, *, groups: bool = False, except_for: Collection[str] = ()
+) -> FeatureSpec:
     """What the feature is, which has to be the same in all sessions that are read.
 
     Sound and words have arrays with a row for each frame as well, but not in a session without a video: where some
@@ -168,7 +187,7 @@ def common_spec(source: ClipSource, feature: str, *, groups: bool = False, excep
 
     Args:
         groups: whether the groups of columns have to be the same as well.
-        except_for: an array beside ``values`` that only some sessions may have, because nobody reads it.
+        except_for: arrays beside ``values`` that only some sessions may have, because nobody reads them.
 
     Raises:
         ValueError: two sessions differ; the message names both.
@@ -202,10 +221,12 @@ def _own_rows(spec: FeatureSpec) -> FeatureSpec:
     return replace(spec, arrays=own) if own else spec
 
 
-def _difference(spec: FeatureSpec, other: FeatureSpec, *, groups: bool, except_for: str) -> tuple[str, str, str] | None:
+def _difference(
+    spec: FeatureSpec, other: FeatureSpec, *, groups: bool, except_for: Collection[str]
+) -> tuple[str, str, str] | None:
     """What differs between two specifications, and its value in each."""
     names, other_names = (
-        [name for name in of.arrays if name != except_for or MAIN_ARRAY not in of.arrays] for of in (spec, other)
+        [name for name in of.arrays if name not in except_for or MAIN_ARRAY not in of.arrays] for of in (spec, other)
     )
     if names != other_names:
         return "the arrays", ", ".join(names), ", ".join(other_names)

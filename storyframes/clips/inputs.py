@@ -42,13 +42,17 @@ class ClipInput:
         missing: of clips whose session lacks the feature: ``"error"`` refuses them (or leaves them out, with the
             dataset's ``drop_missing``), ``"mask"`` gives a mask that is all False over NaN, and over 0 where rows are
             padded, whose length is 0 then. So one dataset has sessions with a camera and without.
+        min_confidence: the mask is False also where the feature's array ``confidence`` is below this, 0 to 1: words of
+            which the speech recogniser was not sure, frames of openface and vision. A row without a confidence (NaN) is
+            kept.
 
     Raises:
         TypeError: ``columns`` or ``speakers`` is one string.
         ValueError: the axis is unknown, the rate is not positive, ``speakers`` is empty, ``weights`` are asked of
-            another input than label, ``missing`` is neither of the two or is asked of a label or a story, or ``name``
-            has another track in it. :class:`ClipDataset` checks whether the store has such an input and such columns,
-            speakers and tracks.
+            another input than label, ``missing`` is neither of the two, ``missing`` or ``min_confidence`` is asked of
+            a label or a story, ``min_confidence`` is not from 0 to 1, or ``name`` has another track in it.
+            :class:`ClipDataset` checks whether the store has such an input and such columns, speakers, confidences
+            and tracks.
 
     Example:
         >>> from storyframes import ClipDataset, ClipInput
@@ -68,6 +72,7 @@ class ClipInput:
     track: str = MAIN
     weights: bool = False
     missing: str = ERROR
+    min_confidence: float | None = None
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", {list(self.columns)!r}"
@@ -77,7 +82,8 @@ class ClipInput:
         track = "" if self.track == MAIN else f", track={self.track!r}"
         weights = ", weights=True" if self.weights else ""
         missing = "" if self.missing == ERROR else f", missing={self.missing!r}"
-        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights}{missing})"
+        confident = "" if self.min_confidence is None else f", min_confidence={self.min_confidence:g}"
+        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights}{missing}{confident})"
 
     def __post_init__(self) -> None:
         name, track = feature_and_track(self.name)
@@ -97,6 +103,10 @@ class ClipInput:
             raise ValueError(f"{self.name!r} has no weights: only 'label' has")
         if self.missing not in (ERROR, MASK):
             raise ValueError(f"missing={self.missing!r} of {self.name!r}: {ERROR!r} or {MASK!r}")
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            raise ValueError(f"min_confidence={self.min_confidence!r} has to be from 0 to 1")
+        if self.min_confidence is not None and self.name in ("label", "story"):
+            raise ValueError(f"{self.name!r} has no mask, and so no min_confidence")
         if self.missing == MASK and self.name in ("label", "story"):
             raise ValueError(f"{self.name!r} has no mask: leave clips without it out with drop_missing=True")
         if self.axis is not None:

@@ -125,7 +125,7 @@ def _vision(source: ClipSource, requested: ClipInput) -> list[InputReader]:
         name = of_track(feature, requested.track)
         parts.append(FieldPart(requested.field, field, name, MAIN_ARRAY, columns, first=first))
         first += sum(piece.stop - piece.start for piece in columns)
-    tracked = MaskRule(specs[0].mask, (MAIN_ARRAY,))
+    tracked = MaskRule(specs[0].mask, (MAIN_ARRAY,), requested.min_confidence)
     rows = len(grid) if grid else source.frames
     return [FrameRows(requested.field, features[0], tuple(parts), rows, tracked, grid)]
 

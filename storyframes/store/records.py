@@ -43,6 +43,8 @@ class Caveat(StrEnum):
     UNTRAINED = "untrained weights"
     DEMO_VECTORS = "demo word vectors"
     INTERPOLATED_WORD_TIMES = "interpolated word times"
+    LOW_CONFIDENCE = "words of low confidence"  # more than a twentieth, see quality
+    UNKNOWN_CONFIDENCES = "confidences that are not from 0 to 1"  # a percentage, a log probability: none is stored
     MALFORMED_CUES = "malformed cues left out"
     UNCERTAIN_SPEAKERS = "captions whose speakers are uncertain"  # a name may be part of the text, or missing
     CUT_TEXT = "texts longer than the model reads"  # the embedding is of their beginning

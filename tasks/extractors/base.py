@@ -285,6 +285,10 @@ class Extractor(ABC, Generic[S]):
         """The settings that decide values; all of the section, unless the extractor knows better."""
         return self.settings.model_dump(mode="json")
 
+    def transcript_settings(self) -> Mapping[str, Any]:
+        """The settings of ``[transcript]`` that decide values; confidences are the words' alone."""
+        return self.common.transcript.model_dump(exclude={"low_confidence"})
+
     def models(self) -> Mapping[str, str]:
         """By name, the SHA-256 of what is loaded besides the inputs.
 
@@ -321,7 +325,7 @@ class Extractor(ABC, Generic[S]):
         if Input.VIDEO in kinds:
             settings |= self.common.recording.model_dump()
         if Input.TRANSCRIPT in kinds:
-            settings |= self.common.transcript.model_dump()
+            settings |= self.transcript_settings()
             if source.speakers:  # a digest: what is in the fingerprint is stored, and these are names
                 settings["speakers"] = hashlib.sha256(canonical_json(dict(source.speakers))).hexdigest()
         if Input.CURVE in self.inputs:

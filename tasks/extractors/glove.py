@@ -60,7 +60,7 @@ class Glove(TextExtractor[GloveSettings]):
 
     spec = FEATURES["glove"]
     Settings = GloveSettings
-    version = 4  # captions that name their speakers in their text
+    version = 5  # the words' confidences
     of_words = True
     libraries = ("gensim",)
     tolerance: ClassVar = {ALL: Tolerance(1e-6)}

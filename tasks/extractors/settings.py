@@ -61,6 +61,8 @@ class TranscriptSettings(ExtractorSettings):
     # whether "Name: " at the beginning of a caption names its speaker and is no text; None decides from the whole file,
     # and what stays uncertain is a caveat
     speaker_prefixes: bool | None = None
+    # a word below this confidence counts as one of low confidence, whose share is stored, and above 5 % a caveat
+    low_confidence: float = Field(default=0.5, ge=0, le=1)
 
 
 @dataclass(frozen=True)

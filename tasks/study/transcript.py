@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
 from tasks.study.captions import Captions, CaptionsError, read_captions
 
@@ -28,12 +28,16 @@ class TranscriptError(Exception):
 
 @dataclass(frozen=True)
 class Word:
-    """One word; times in seconds of the recording. ``timed`` is False where they were interpolated."""
+    """One word; times in seconds of the recording. ``timed`` is False where they were interpolated.
+
+    ``confidence`` is the recogniser's own, from 0 to 1; NaN where it gives none.
+    """
 
     text: str
     start_s: float
     end_s: float
     timed: bool = True
+    confidence: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Transcript:
     malformed: tuple[str, ...] = ()
     # captions that may begin with a speaker's name, or that have no speaker where others do
     uncertain_speakers: int = 0
+    # a confidence is no number from 0 to 1 (a percentage, a log probability), so no word has one
+    unknown_confidences: bool = False
 
     @property
     def end_s(self) -> float:
@@ -105,6 +111,7 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
             ]
     except OSError as error:
         raise TranscriptError(f"{path.name}: cannot be read: {error.strerror}") from None
+    unknown_confidences = _drop_unknown_confidences(drafts)
     finished = [_finish(draft, number, faults) for number, draft in enumerate(drafts, start=1)]
     if faults and not allow_malformed:
         more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
@@ -113,16 +120,28 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
             "allow_malformed_cues = true to leave out what cannot be read"
         )
     utterances = sorted(filter(None, finished), key=lambda utterance: utterance.start_s)
-    return Transcript(tuple(utterances), tuple(faults), uncertain_speakers)
+    return Transcript(tuple(utterances), tuple(faults), uncertain_speakers, unknown_confidences)
 
 
 # --- a draft: an utterance as read, before its times are checked and those of its words interpolated ------------------
+
+
+def _from_0_to_1(value: Any) -> float:
+    """A confidence as a number; NaN where there is none, infinite where it is anything but a number from 0 to 1."""
+    if value is None or value != value:  # only NaN is not equal to itself
+        return math.nan
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= 1 else math.inf
+
+
+_Confidence = Annotated[float, BeforeValidator(_from_0_to_1)]
 
 
 class _DraftWord(BaseModel):
     word: str
     start_s: float | None = None
     end_s: float | None = None
+    confidence: _Confidence = math.nan
 
 
 class _Draft(BaseModel):
@@ -133,6 +152,15 @@ class _Draft(BaseModel):
     end_s: float
     text: str
     words: list[_DraftWord] | None = None
+
+
+def _drop_unknown_confidences(drafts: Sequence[_Draft]) -> bool:
+    """Leave no word a confidence where any is on another scale: 0.9 may be 0.9 % then. Says whether that was so."""
+    words = [word for draft in drafts for word in draft.words or ()]
+    are_unknown = any(math.isinf(word.confidence) for word in words)
+    for word in words if are_unknown else ():
+        word.confidence = math.nan
+    return are_unknown
 
 
 def _finish(draft: _Draft, number: int, faults: list[str]) -> Utterance | None:
@@ -158,7 +186,7 @@ def _checked(word: _DraftWord, utterance: _Draft, where: str, faults: list[str])
         return word
     if word.start_s is None:
         faults.append(f"{where}: has an end, {word.end_s} s, but no start")
-        return _DraftWord(word=word.word)
+        return _DraftWord(word=word.word, confidence=word.confidence)
     end_s = word.start_s if word.end_s is None else word.end_s
     if not _are_times(word.start_s, end_s):
         faults.append(f"{where}: runs from {word.start_s} s to {word.end_s} s; {_RULE}")
@@ -169,7 +197,7 @@ def _checked(word: _DraftWord, utterance: _Draft, where: str, faults: list[str])
         )
     else:
         return word
-    return _DraftWord(word=word.word)
+    return _DraftWord(word=word.word, confidence=word.confidence)
 
 
 def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
@@ -182,7 +210,7 @@ def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
     while position < len(words):
         word = words[position]
         if word.start_s is not None and word.end_s is not None:
-            yield Word(word.word, word.start_s, word.end_s)
+            yield Word(word.word, word.start_s, word.end_s, confidence=word.confidence)
             clock = word.end_s
             position += 1
             continue
@@ -201,7 +229,7 @@ def _spread(words: Sequence[_DraftWord], start_s: float, end_s: float) -> Iterat
     lengths = [max(len(word.word), 1) for word in words]
     per_character = (end_s - start_s) / sum(lengths)
     for word, length in zip(words, lengths, strict=True):
-        yield Word(word.word, start_s, start_s + per_character * length, timed=False)
+        yield Word(word.word, start_s, start_s + per_character * length, timed=False, confidence=word.confidence)
         start_s += per_character * length
 
 
@@ -209,7 +237,9 @@ def _spread(words: Sequence[_DraftWord], start_s: float, end_s: float) -> Iterat
 
 
 class _Own(BaseModel):
-    """The study's own format: utterances with speaker, start_s, end_s, text and, optionally, words with times."""
+    """The study's own format: utterances with speaker, start_s, end_s, text and, optionally, words with times and
+    confidences.
+    """
 
     utterances: list[_Draft]
 
@@ -222,9 +252,11 @@ class _AssemblyWord(BaseModel):
     start: int
     end: int
     speaker: str | None = None
+    confidence: _Confidence = math.nan
 
     def draft(self) -> _DraftWord:
-        return _DraftWord(word=self.text, start_s=self.start / 1000, end_s=self.end / 1000)
+        start_s, end_s = self.start / 1000, self.end / 1000
+        return _DraftWord(word=self.text, start_s=start_s, end_s=end_s, confidence=self.confidence)
 
 
 class _AssemblyUtterance(BaseModel):
@@ -270,6 +302,11 @@ class _WhisperWord(BaseModel):
     word: str
     start: float | None = None
     end: float | None = None
+    # WhisperX writes "score", Whisper itself "probability"
+    confidence: _Confidence = Field(default=math.nan, validation_alias=AliasChoices("score", "probability"))
+
+    def draft(self) -> _DraftWord:
+        return _DraftWord(word=self.word.strip(), start_s=self.start, end_s=self.end, confidence=self.confidence)
 
 
 class _WhisperSegment(BaseModel):
@@ -287,9 +324,7 @@ class _Whisper(BaseModel):
 
     def drafts(self) -> Iterator[_Draft]:
         for segment in self.segments:
-            words = [
-                _DraftWord(word=word.word.strip(), start_s=word.start, end_s=word.end) for word in segment.words or ()
-            ]
+            words = [word.draft() for word in segment.words or ()]
             start_s, end_s, text = segment.start, segment.end, segment.text.strip()
             yield _Draft(speaker=segment.speaker, start_s=start_s, end_s=end_s, text=text, words=words)
 

@@ -481,6 +481,32 @@ def test_interpolated_times_have_a_caveat(study_copy: Path, store_root: Path) ->
     assert entry.record.quality == {"word_times_interpolated": 1.0, "words_known": known, "measured": known}
 
 
+def test_words_have_their_confidence_and_the_share_of_low_ones_is_said(study_copy: Path, store_root: Path) -> None:
+    spoken = [("the", 2.0, 0.4), ("garden", 1.0, 0.9), ("the", 3.0, None), ("garden", 4.0, 0.5), ("the", 5.0, 0.75)]
+    words = [{"word": word, "start": at, "end": at + 0.5, "score": score} for word, at, score in spoken]
+    break_transcript(study_copy, json.dumps({"segments": [{"start": 1, "end": 6, "text": "x", "words": words}]}))
+    outcomes = extract(study_copy, store_root, "glove", "sbert")
+    session = outcomes["glove"].session_id
+    stored = FeatureStore(store_root).read(session, "glove", array="confidence")
+    np.testing.assert_array_equal(stored, np.array([0.9, 0.4, np.nan, 0.5, 0.75], np.float32))  # in order of time
+    assert "words of low confidence" in outcomes["glove"].caveats
+    assert outcomes["sbert"].caveats == ()
+    (record,) = [entry.record for entry in record_status.scan(local(store_root)) if entry.feature == "glove"]
+    assert record.quality["low_confidence"] == 0.25  # of the four that have one; 0.5 is not below 0.5
+    again = extract(study_copy, store_root, "glove", "sbert", transcript={"low_confidence": 0.3})
+    assert "words of low confidence" not in again["glove"].caveats
+    assert again["sbert"].skipped  # which has no words of its own
+
+
+def test_confidences_on_another_scale_are_not_stored_and_said(study_copy: Path, store_root: Path) -> None:
+    words = [{"word": "the", "start": 1, "end": 2, "score": 97.5}, {"word": "garden", "start": 2, "end": 3, "score": 1}]
+    break_transcript(study_copy, json.dumps({"segments": [{"start": 1, "end": 3, "text": "x", "words": words}]}))
+    outcome = extract(study_copy, store_root, "glove")["glove"]
+    assert "confidences that are not from 0 to 1" in outcome.caveats
+    assert "words of low confidence" not in outcome.caveats
+    assert np.isnan(FeatureStore(store_root).read(outcome.session_id, "glove", array="confidence")).all()
+
+
 def test_texts_that_are_longer_than_the_model_reads_are_said(study_copy: Path, store_root: Path) -> None:
     texts = [" ".join(["garden"] * words) for words in (254, 255, 400)]
     utterances = [{"start_s": number, "end_s": number + 1, "text": text} for number, text in enumerate(texts)]

@@ -71,7 +71,7 @@ def test_arrays_are_recorded_in_the_order_of_the_specification(store_root: Path)
     """Sessions whose extractor wrote them in another order can be read together."""
     spec = FEATURES["glove"]
     with FeatureWriter(local(store_root), "a", spec, frames=False) as out:
-        for name in ("known", "speaker", "end", "start", "values"):
+        for name in ("known", "confidence", "speaker", "end", "start", "values"):
             array = spec.arrays[name]
             out.write(name, np.zeros((2, *array.shape), array.dtype))
         published = out.publish("fingerprint", {})

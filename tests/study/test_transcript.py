@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tasks.study.transcript import Transcript, TranscriptError, Utterance, Word,
 
 SECRET = "zebra"
 OWN = {"start_s": 0, "end_s": 9, "text": ""}
+ASSEMBLY = {"text": "Hi.", "start": 250, "end": 500}
 
 
 def write(folder: Path, content: object, name: str = "t.json") -> Path:
@@ -150,6 +152,53 @@ def test_a_malformed_word_fails_the_transcript_unless_allowed(tmp_path: Path, wo
     allowed = read_transcript(path, allow_malformed=True)
     assert len(allowed.malformed) == 1
     assert spans(allowed) == [(SECRET, 1.0, 3.0, False), ("b", 3.0, 4.05, True)]
+
+
+def own_word(**confidence: object) -> dict:
+    return {"utterances": [{"start_s": 1, "end_s": 2, "text": "a", "words": [{"word": "a", **confidence}]}]}
+
+
+CONFIDENT = [
+    (own_word(confidence=0.25), 0.25),
+    (own_word(confidence=0), 0.0),
+    (own_word(confidence=None), math.nan),
+    (own_word(), math.nan),
+    ({"segments": [{"start": 1, "end": 2, "text": "a", "words": [{"word": "a", "score": 0.75}]}]}, 0.75),
+    ({"segments": [{"start": 1, "end": 2, "text": "a", "words": [{"word": "a", "probability": 0.5}]}]}, 0.5),
+    ({"segments": [{"start": 1, "end": 2, "text": "a", "words": [{"word": "a", "score": math.nan}]}]}, math.nan),
+    ({"utterances": [{"start": 0, "end": 900, "text": "a", "words": [ASSEMBLY | {"confidence": 0.125}]}]}, 0.125),
+    ({"words": [ASSEMBLY | {"confidence": 1}], "confidence": 0.5}, 1.0),
+    ({"words": [ASSEMBLY]}, math.nan),
+]
+
+
+@pytest.mark.parametrize(("content", "confidence"), CONFIDENT)
+def test_words_have_the_confidence_of_every_format(tmp_path: Path, content: dict, confidence: float) -> None:
+    transcript = read_transcript(write(tmp_path, content))
+    (word,) = transcript.words()
+    assert word.confidence == pytest.approx(confidence, nan_ok=True)
+    assert not transcript.unknown_confidences
+
+
+def test_a_word_whose_times_are_interpolated_keeps_its_confidence(tmp_path: Path) -> None:
+    words = [timed("a", 1, 1.5) | {"score": 0.5}, {"word": "b", "score": 0.25}, timed("c", 9, 8) | {"score": 0.125}]
+    read = read_transcript(write(tmp_path, whisper(*words)), allow_malformed=True).words()
+    assert [(word.timed, word.confidence) for word in read] == [(True, 0.5), (False, 0.25), (False, 0.125)]
+
+
+@pytest.mark.parametrize("other", [97, -0.105, "0.9", True, math.inf, [], 10**400])
+def test_confidences_on_another_scale_are_nobodys(tmp_path: Path, other: object) -> None:
+    """0.9 beside 97 may be 0.9 %."""
+    words = [{"word": "a", "confidence": 0.9}, {"word": "b", "confidence": other}]
+    content = {"utterances": [{"start_s": 1, "end_s": 2, "text": "a b", "words": words}]}
+    transcript = read_transcript(write(tmp_path, content))
+    assert transcript.unknown_confidences
+    assert all(math.isnan(word.confidence) for word in transcript.words())
+
+
+def test_captions_have_no_confidences(tmp_path: Path) -> None:
+    (word,) = read_transcript(write(tmp_path, f"WEBVTT\n\n{VTT_TIMES}\nHello\n", "t.vtt")).words()
+    assert math.isnan(word.confidence)
 
 
 VTT_TIMES = "00:00:01.500 --> 00:00:02.000"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,14 @@ from tasks.extractors.embed.extractor import Embedding, column_names, layer_grou
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.frames import read_clock_if_any
 from tasks.extractors.text.model import TextPool, TextSettings, text_shape
-from tasks.extractors.text.speech import note_after_end, note_interpolation, read_speech, read_stories, speaker_labels
+from tasks.extractors.text.speech import (
+    note_after_end,
+    note_confidence,
+    note_interpolation,
+    read_speech,
+    read_stories,
+    speaker_labels,
+)
 from tasks.study.transcript import Utterance, Word
 
 if TYPE_CHECKING:
@@ -39,6 +46,9 @@ class TextExtractor(Extractor[S]):
     inputs: tuple[str, ...] = (Input.TRANSCRIPT, Input.VIDEO)
     needs_frames: ClassVar[bool] = False
     of_words: ClassVar[bool] = False
+
+    def transcript_settings(self) -> Mapping[str, Any]:
+        return self.common.transcript.model_dump() if self.of_words else super().transcript_settings()
 
     @abstractmethod
     def write_rows(self, texts: Sequence[str], out: FeatureWriter) -> None:
@@ -74,6 +84,9 @@ class TextExtractor(Extractor[S]):
             note_after_end(start, clock, out)
         if self.of_words:
             note_interpolation(words, out)
+            confidence = np.array([word.confidence for word in words], np.float32)
+            out.write("confidence", confidence)
+            note_confidence(confidence, transcript, self.common.transcript, out)
 
 
 class TextEmbedding(Embedding[TextSettings], TextExtractor[TextSettings]):

@@ -23,6 +23,7 @@ from tasks.study.load import Story, StudyError, load_stories
 from tasks.study.rows import spoken_name
 from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
 
+_MANY = 0.05  # words of low confidence: every recogniser has some
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
 
 
@@ -86,6 +87,20 @@ def note_interpolation(words: list[Word], out: FeatureWriter) -> None:
         out.caveat(Caveat.INTERPOLATED_WORD_TIMES)
     if words:
         out.quality["word_times_interpolated"] = interpolated / len(words)
+
+
+def note_confidence(
+    confidence: np.ndarray, transcript: Transcript, settings: TranscriptSettings, out: FeatureWriter
+) -> None:
+    """Note the share of low ones among the (n,) confidences of the words that have one."""
+    if transcript.unknown_confidences:
+        out.caveat(Caveat.UNKNOWN_CONFIDENCES)
+    known = confidence[~np.isnan(confidence)]
+    if len(known):
+        share = float((known < np.float32(settings.low_confidence)).mean())
+        out.quality["low_confidence"] = share
+        if share > _MANY:
+            out.caveat(Caveat.LOW_CONFIDENCE)
 
 
 def speaker_labels(speakers: Sequence[str], known: Mapping[str, str] | None = None) -> tuple[list[int], list[str]]:
