@@ -24,6 +24,7 @@ NAMES = (
     "extracting.gpu",
     "extracting.embed_image",
     "extracting.embed_audio",
+    "extracting.speaking",
     "extracting.dope",
     "extracting.dope_layers",
     "extracting.study",

@@ -18,6 +18,9 @@ from storyframes.features import FEATURES
 from storyframes.spec import FACE_PART, MAIN_ARRAY, Axis, FeatureSpec, is_label_curve
 
 _FACE_2D = "face_2d"
+_MOUTHS = {68: (62, 66, 27, 8), 84: (78, 82, 43, 16), 478: (13, 14, 168, 152)}
+"""By the number of landmarks (iBUG's 68, DOPE, MediaPipe's mesh) the middles of the inner lips, the top of the nose and
+the chin."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,22 @@ class FaceLandmarks:
         squares = np.concatenate([(low + high) / 2, side], axis=1).astype(np.float32)
         squares[~np.isfinite(squares).all(axis=1)] = np.nan
         return squares
+
+    def mouth_openings(self, rows: np.ndarray) -> np.ndarray:
+        """How far the lips are apart in some rows of the array, as a share of the way from the nose's top to the chin.
+
+        Returns:
+            (n,) float32, NaN where a landmark is NaN.
+
+        Raises:
+            ValueError: which of the landmarks are the lips is not known.
+        """
+        if len(self.places) not in _MOUTHS:
+            known = ", ".join(map(str, _MOUTHS))
+            raise ValueError(f"which of its {len(self.places)} landmarks are the lips is not known (of {known} it is)")
+        points = rows.reshape(len(rows), -1)[:, self.places[[*_MOUTHS[len(self.places)]]]].astype(np.float64)
+        lips, face = (np.linalg.norm(points[:, first] - points[:, first + 1], axis=1) for first in (0, 2))
+        return np.divide(lips, face, out=np.full(len(rows), np.nan), where=face > 0).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ says what can run on this machine.
 ``frames`` comes first: it is the session's clock. ``frame_pass`` decodes a video once for all features of its frames.
 The general rooms are ``image``, ``audio`` and ``text``, for any model that the configuration names (``embed`` is what
 they share, ``torch_compute`` how their networks compute). ``resnet50``, ``opensmile``, ``sbert`` and ``glove`` are
-built on them. ``openface`` and ``dope`` are rooms of their own, ``label_curve`` makes a feature of continuous labels,
-and ``outside`` runs a plug-in's program in an environment or a container of its own.
+built on them. ``openface`` and ``dope`` are rooms of their own, ``speaking`` compares a session's microphones,
+``label_curve`` makes a feature of continuous labels, and ``outside`` runs a plug-in's program in an environment or a
+container of its own.
 """

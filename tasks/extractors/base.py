@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -263,10 +263,14 @@ class Extractor(ABC, Generic[S]):
         """What it reads of this session, or track: ``inputs``, without the video where it can do without and has to.
 
         The sound of a track without a video says when it ends, so it is read in place of the video, if there is any.
-        A label's curve is as many files as it has raters.
+        A label's curve is as many files as it has raters, and microphones are those of all persons.
         """
         if Input.CURVE in self.inputs:
             return self._curve(source).kinds
+        if Input.MICROPHONES in self.inputs:
+            mics = source.microphones
+            sound = (Input.AUDIO,) if mics is None else tuple(each.kind for each in (mics.own, *mics.others))
+            return (*(() if source.frameless else (Input.VIDEO,)), *sound)
         if source.frameless and not self.needs_frames:
             others = tuple(kind for kind in self.inputs if kind != Input.VIDEO)
             ends = Input.VIDEO in self.inputs and Input.AUDIO not in others and source.names(Input.AUDIO)
@@ -332,6 +336,8 @@ class Extractor(ABC, Generic[S]):
             curve = self._curve(source)
             settings |= {"minimum": curve.scheme.minimum, "maximum": curve.scheme.maximum}
             settings |= {"between": str(curve.rule.between), "longest_gap_s": curve.rule.longest_gap_s}
+        if Input.MICROPHONES in self.inputs and source.microphones:
+            settings["microphones"] = asdict(source.microphones)
         tools = dict(self.tools())
         if self.distribution:
             tools["plug-in"] = self.distribution

@@ -29,6 +29,7 @@ from tasks.extractors.plug_ins import load_plug_ins
 from tasks.extractors.resnet50 import ResNet50
 from tasks.extractors.sbert import Sbert, StorySbert
 from tasks.extractors.settings import CommonSettings, ExtractorSettings, RecordingSettings, TranscriptSettings
+from tasks.extractors.speaking import Speaking
 from tasks.extractors.text.extractor import StoryTextEmbedding, TextEmbedding
 from tasks.extractors.text.model import TextSettings
 from tasks.models.weights import MODELS, ModelFile
@@ -44,6 +45,7 @@ BUILT_IN: tuple[type[Extractor[Any]], ...] = (
     Sbert,
     StoryGlove,
     StorySbert,
+    Speaking,
 )
 """The project's own extractors, in the order in which they run."""
 

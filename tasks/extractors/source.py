@@ -9,6 +9,7 @@ from pathlib import Path
 
 from storyframes.label_curves import NEAREST, CurveRule
 from storyframes.spec import MAIN
+from storyframes.times import SESSION_CLOCK, Clock
 from tasks.study.labels import Scheme
 
 
@@ -29,6 +30,7 @@ class Input(StrEnum):
     OPENFACE = "openface"  # OpenFace's output, recorded before
     STORIES = "stories"  # the table of the story texts
     CURVE = "curve"  # the files of a label's curve, one for each rater
+    MICROPHONES = "microphones"  # in place of a track's sound: its person's microphone, and those of the others
 
     @property
     def holds_words(self) -> bool:
@@ -57,6 +59,25 @@ class CurveFiles:
     rule: CurveRule = NEAREST  # what the curve has between its moments
 
 
+@dataclass(frozen=True)
+class Microphone:
+    """One person's microphone in a session."""
+
+    kind: str  # by which :attr:`Source.files` has its file
+    is_sound_file: bool  # whose first sample is second 0; else the sound of a video
+    clock: Clock  # of its device
+
+
+@dataclass(frozen=True)
+class Microphones:
+    """The microphones of a session, for one of its tracks."""
+
+    own: Microphone  # of the person of the track
+    others: tuple[Microphone, ...] = ()  # of the session's other persons
+    is_shared: bool = False  # the own one is another person's as well
+    clock: Clock = SESSION_CLOCK  # of the track
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One session, or the stories, as an extractor sees it: an id and files; no text, no table.
@@ -68,6 +89,7 @@ class Source:
         track: which of the session's tracks the files are of.
         frameless: the track has no video, so there are no frames, and no clock of frames.
         curves: by feature, the files of the curve of a label.
+        microphones: where the study has other persons' sound of this session; None: the track's own sound is all.
         speakers: what speakers of its transcripts are called in the store, by the names in the transcripts (see
             :func:`tasks.study.tracks.spoken_name`): real names, so they are never shown.
     """
@@ -79,6 +101,7 @@ class Source:
     frameless: bool = False
     curves: Mapping[str, CurveFiles] = field(default_factory=dict)
     speakers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    microphones: Microphones | None = None
 
     def names(self, kind: str) -> bool:
         """Whether the study names an input of this kind, be it there or not."""

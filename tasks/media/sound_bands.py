@@ -29,6 +29,7 @@ class SoundBands:
 
     start_s: float  # the first moment, seconds of the recording
     power: np.ndarray  # (n, bands) float32, one row each :data:`HOP_S` seconds
+    holes: tuple[tuple[float, float], ...] = ()  # (start, stop) seconds without sound, where its timestamps jump
 
     @property
     def seconds(self) -> float:
@@ -47,9 +48,12 @@ def read_bands(path: Path, zero_s: float | None) -> SoundBands:
     """
     powers: list[np.ndarray] = []
     kept: list[np.ndarray] = []
+    holes: list[tuple[float, float]] = []
     count, start_s = 0, None
     for block in read_audio(path, RATE, zero_s):
         start_s = block.time if start_s is None else start_s
+        if block.silence_s:
+            holes.append((block.time, block.time + block.silence_s))
         kept.append(block.samples)
         count += len(block.samples)
         if count >= _BLOCK:
@@ -59,7 +63,7 @@ def read_bands(path: Path, zero_s: float | None) -> SoundBands:
             count = len(kept[0])
     powers.append(_powers(np.concatenate(kept)))
     middle_s = _WINDOW / 2 / RATE
-    return SoundBands((start_s or 0.0) + middle_s, np.concatenate(powers))
+    return SoundBands((start_s or 0.0) + middle_s, np.concatenate(powers), tuple(holes))
 
 
 def _powers(samples: np.ndarray) -> np.ndarray:

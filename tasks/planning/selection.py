@@ -95,23 +95,36 @@ def possible_extractors(extractors: dict[str, Extractor[Any]], track: Track) -> 
         extractors, own = without_frames(extractors), {Input.VIDEO}
     else:
         own = set() if track.audio else {Input.AUDIO}  # the video's own sound
-    possible: dict[str, Extractor[Any]] = {}
-    for name, extractor in extractors.items():  # in the order in which they run
-        has_inputs = all(getattr(track, kind, None) for kind in set(extractor.inputs) - own)
-        waits = set(extractor.after) - ({CLOCK} if track.video is None else set())
-        if has_inputs and waits <= possible.keys():
-            possible[name] = extractor
-    return possible
+    own.add(Input.MICROPHONES)  # the track's own sound, and those of the others
+    return _that_can_begin(
+        {
+            name: extractor
+            for name, extractor in extractors.items()
+            if all(getattr(track, kind, None) for kind in set(extractor.inputs) - own)
+        },
+        needs_no_clock=track.video is None,
+    )
 
 
 def without_frames(extractors: Mapping[str, Extractor[Any]]) -> dict[str, Extractor[Any]]:
     """Those that can do without frames, and without what cannot."""
-    possible: dict[str, Extractor[Any]] = {}
-    for name, extractor in extractors.items():  # in the order in which they run
-        sees = extractor.needs_frames and (Input.VIDEO in extractor.inputs or CLOCK in (name, *extractor.after))
-        if not sees and set(extractor.after) - {CLOCK} <= possible.keys():
-            possible[name] = extractor
-    return possible
+    return _that_can_begin(
+        {
+            name: extractor
+            for name, extractor in extractors.items()
+            if not (extractor.needs_frames and (Input.VIDEO in extractor.inputs or CLOCK in (name, *extractor.after)))
+        },
+        needs_no_clock=True,
+    )
+
+
+def _that_can_begin(extractors: dict[str, Extractor[Any]], *, needs_no_clock: bool) -> dict[str, Extractor[Any]]:
+    """Those of which all that they wait for is among them."""
+    there = {*extractors, *((CLOCK,) if needs_no_clock else ())}
+    while waiting := [name for name in extractors if not there.issuperset(extractors[name].after)]:
+        extractors = {name: extractor for name, extractor in extractors.items() if name not in waiting}
+        there -= {*waiting}
+    return extractors
 
 
 def selected_extractors(extractors: dict[str, Extractor[Any]], only: tuple[str, ...]) -> dict[str, Extractor[Any]]:

@@ -18,7 +18,7 @@ from storyframes.store.storage.files import sha256_file
 from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
-from tasks.extractors.source import CurveFiles
+from tasks.extractors.source import CurveFiles, Microphone, Microphones
 from tasks.media.container import RecordingError, open_container
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors
@@ -137,6 +137,10 @@ def session_source(
         if feature in features
     }
     named += [pair for pairs in kinds.values() for pair in pairs]
+    microphones = None
+    if any(Input.MICROPHONES in extractor.inputs for extractor in extractors) and session_id != STORIES:
+        paths, microphones = session_microphones(study, session_id, track)
+        named += paths.items()
     files, unusable = {}, {}
     for kind, relative in named:
         try:
@@ -151,7 +155,43 @@ def session_source(
         name: CurveFiles(curves[name].scheme, tuple(kind for kind, _ in pairs), curves[name].rule)
         for name, pairs in kinds.items()
     }
-    return Source(session_id, files, unusable, track, frameless, made_of, study.speakers.get(session_id, {}))
+    speakers = study.speakers.get(session_id, {})
+    return Source(session_id, files, unusable, track, frameless, made_of, speakers, microphones)
+
+
+def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict[str, str], Microphones | None]:
+    """By kind, the sound of a track's person and of the others, and which of them is what; None without any sound.
+
+    A person's microphone is her track that names ``audio``, or else a video of hers. The session's own files are the
+    participant's. A track that names nobody is somebody's of her own.
+    """
+    tracks = study.tracks[session_id]
+    participant = study.sessions[session_id].participant_id
+    persons = [person for person in study.persons if person.session_id == session_id]
+    own_person = next((person.person_id for person in persons if person.participant_id == participant), None)
+    owner = {name: of.person_id or (own_person if name == MAIN else None) or f"@{name}" for name, of in tracks.items()}
+    of_owner: dict[str, Track] = {}
+    for name, candidate in tracks.items():
+        held = of_owner.get(owner[name])
+        if (candidate.audio and not (held and held.audio)) or (candidate.video and not held):
+            of_owner[owner[name]] = candidate
+    own = tracks[track] if tracks[track].audio else of_owner.get(owner[track])
+    if own is None:
+        return {}, None
+    others = {name: mic for name, mic in of_owner.items() if name != owner[track]}
+    is_shared = any(_sound_path(mic) == _sound_path(own) for mic in others.values())
+    paths = {_sound_path(mic): mic for mic in (*others.values(), own)}  # of devices with one file, the own one
+    paths = {_sound_path(own): own} | paths
+    kinds = {f"microphone/{number}": path for number, path in enumerate(paths)}
+    microphones = [
+        Microphone(kind, paths[path].audio is not None, study.clock(session_id, paths[path].name))
+        for kind, path in kinds.items()
+    ]
+    return kinds, Microphones(microphones[0], tuple(microphones[1:]), is_shared, study.clock(session_id, track))
+
+
+def _sound_path(track: Track) -> str:
+    return track.audio or track.video or ""
 
 
 def input_file(path: Path, name: str = "", digest: Callable[[Path], str] = sha256_file) -> InputFile:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from storyframes.face_tracking import face_landmarks
+from storyframes.face_tracking import FaceLandmarks, face_landmarks
 from storyframes.store.description import Version, open_array, read_descriptions
 from storyframes.store.record_status import read_status
 from storyframes.store.storage import Storage
@@ -46,9 +47,25 @@ def read_faces(
     """The squares of a session's faces: around all landmarks, with a margin.
 
     Args:
-        feature: whose landmarks, as it is called in the store.
         margin: added on each side, in sides of the square around the landmarks.
+        section: of the configuration, for messages.
+
+    Raises:
+        ExtractionError: as of :func:`read_landmarks`.
+    """
+    landmarks, blocks = read_landmarks(storage, session_id, feature, frames, f"{section} crop = 'face'", fingerprint)
+    return Faces(np.concatenate([landmarks.squares(rows, margin) for rows in blocks]))
+
+
+def read_landmarks(
+    storage: Storage, session_id: str, feature: str, frames: int, setting: str, fingerprint: str = ""
+) -> tuple[FaceLandmarks, Iterator[np.ndarray]]:
+    """Where a feature's landmarks are, and the rows that have them, in blocks; NaN where the mask is 0.
+
+    Args:
+        feature: whose landmarks, as it is called in the store.
         frames: of the session's clock.
+        setting: which asks for them, for messages.
         fingerprint: that the landmarks have to have; empty for any.
 
     Raises:
@@ -58,31 +75,32 @@ def read_faces(
     current = entry.record if entry else None
     if current is None:
         reason = (entry.reason if entry else "") or f"{feature} has not been extracted: extract it first"
-        raise ExtractionError(f"{section} crop = 'face' needs the landmarks of {feature}: {reason}")
+        raise ExtractionError(f"{setting} needs the landmarks of {feature}: {reason}")
     if fingerprint and current.fingerprint != fingerprint:
         raise ExtractionError(
-            f"{section} crop = 'face': the landmarks of {feature} in the store are of other files or settings than "
-            f"those of now: extract {feature} first"
+            f"{setting}: the landmarks of {feature} in the store are of other files or settings than those of now: "
+            f"extract {feature} first"
         )
     path = f"{session_id}/{feature}/{current.version}"
     (spec,) = read_descriptions(storage, {(session_id, feature): Version(path, current.arrays)})
     landmarks = face_landmarks(spec)
     if landmarks is None:
         raise ExtractionError(
-            f"{section} crop = 'face': {feature} has no landmarks of a face (columns x_0, y_0, … in pixels, or an "
-            "array face_2d)"
+            f"{setting}: {feature} has no landmarks of a face (columns x_0, y_0, … in pixels, or an array face_2d)"
         )
     stored = open_array(storage, f"{path}/{landmarks.array}", current.arrays[landmarks.array])
     mask = open_array(storage, f"{path}/{spec.mask}", current.arrays[spec.mask])[:] if spec.mask else None
     if stored.shape[0] != frames:
         raise ExtractionError(
-            f"{section} crop = 'face': {feature} has {stored.shape[0]} rows, but the session's clock has {frames} "
-            f"frames: extract {feature} again"
+            f"{setting}: {feature} has {stored.shape[0]} rows, but the session's clock has {frames} frames: extract "
+            f"{feature} again"
         )
-    squares = np.empty((frames, 3), np.float32)
-    for first in range(0, frames, _BLOCK):
-        rows = np.asarray(stored[first : first + _BLOCK])
-        squares[first : first + _BLOCK] = landmarks.squares(rows, margin)
-    if mask is not None:
-        squares[np.asarray(mask) == 0] = np.nan
-    return Faces(squares)
+
+    def blocks() -> Iterator[np.ndarray]:
+        for first in range(0, frames, _BLOCK):
+            rows = np.asarray(stored[first : first + _BLOCK])
+            if mask is not None:
+                rows[np.asarray(mask[first : first + _BLOCK]) == 0] = np.nan
+            yield rows
+
+    return landmarks, blocks()

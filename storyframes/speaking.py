@@ -1,0 +1,124 @@
+"""Whose words they are: words and utterances are attributed to tracks by the feature ``speaking`` of each.
+
+``speaking`` says how likely the person of a track speaks, every 0.1 s. Of somebody's words it is known that one person
+says them, so the tracks are compared with each other: two that are as likely leave it open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from storyframes.spec import MAIN, of_track
+from storyframes.store.feature_reader import FeatureReader
+from storyframes.times import Clock
+
+SPEAKING = "speaking"
+_KNOWN = 0.5  # the share of a word in which a track's probability has to be known
+_STEP_S = 0.1
+_SURE = 0.99  # no mean of probabilities counts as surer
+
+
+@dataclass(frozen=True)
+class Speech:
+    """How likely the person of one track speaks, step by step."""
+
+    time_s: np.ndarray  # (n,) middles of the steps, seconds of the session, ascending
+    probability: np.ndarray  # (n,) 0 to 1, NaN where it is not known
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Whose track some words belong to."""
+
+    track: str | None  # None where it is not clear enough
+    probability: float  # that they are of this track's person, or of the most likely one; NaN where nothing is known
+
+
+def read_speech(store: FeatureReader, session_id: str, tracks: Sequence[str] | None = None) -> dict[str, Speech]:
+    """The feature ``speaking`` of a session's tracks, on the session's clock.
+
+    Args:
+        tracks: one for each person; None takes those that have the feature, and of several with the microphone of one
+            person the first. The session's own is left out where another track has its microphone.
+
+    Raises:
+        StoreError: a track does not have the feature.
+    """
+    speech = {}
+    for track in _one_for_each_person(store, session_id) if tracks is None else tracks:
+        feature = of_track(SPEAKING, track)
+        probability = np.asarray(store.read(session_id, feature), np.float64)
+        device_s = np.asarray(store.read(session_id, feature, array="time"), np.float64)
+        clock_s, session_s = store.attributes(session_id, feature)["clock"]
+        time_s = Clock(track, tuple(clock_s), tuple(session_s)).to_session(device_s)
+        speech[track] = Speech(time_s, probability)
+    return speech
+
+
+def _one_for_each_person(store: FeatureReader, session_id: str) -> list[str]:
+    chosen: list[str] = []
+    microphones = set()
+    for track in sorted(store.tracks(session_id), key=lambda track: track == MAIN):
+        feature = of_track(SPEAKING, track)
+        if store.has(session_id, feature):
+            notes = store.attributes(session_id, feature)
+            if notes["microphone"] not in microphones or (notes["is_shared"] and track != MAIN):
+                chosen.append(track)
+            microphones.add(notes["microphone"])
+    return chosen
+
+
+def attribute(
+    start_s: ArrayLike, end_s: ArrayLike, speech: Mapping[str, Speech], *, least: float = 0.9
+) -> list[Attribution]:
+    """Whose words they are that are said from ``start_s`` to ``end_s``.
+
+    Args:
+        start_s, end_s: (k,) seconds of the session.
+        speech: by track; one track for each person.
+        least: the probability from which on a track is named.
+
+    Example:
+        >>> import numpy as np
+        >>> from storyframes.speaking import Speech, attribute
+        >>> time_s = np.arange(20) / 10 + 0.05
+        >>> anna = Speech(time_s, np.where(time_s < 1, 0.97, 0.02))
+        >>> ben = Speech(time_s, np.where(time_s < 1, 0.05, 0.9))
+        >>> [words.track for words in attribute([0.2, 0.7, 1.2], [0.8, 1.3, 1.6], {"anna": anna, "ben": ben})]
+        ['anna', None, 'ben']
+    """
+    starts, ends = np.atleast_1d(np.asarray(start_s, np.float64)), np.atleast_1d(np.asarray(end_s, np.float64))
+    means = np.array([_means(starts, ends, each) for each in speech.values()]).reshape(len(speech), len(starts))
+    tracks = list(speech)
+    attributions = []
+    for column in means.T:
+        if np.isnan(column).all():
+            attributions.append(Attribution(None, float("nan")))
+            continue
+        clear = np.clip(np.nan_to_num(column), 1 - _SURE, _SURE)
+        # Of all ways in which exactly one person speaks; a person of whom nothing is known says nothing against it.
+        odds = np.where(np.isnan(column), 0.0, clear / (1 - clear))
+        best = int(odds.argmax())
+        probability = float(min(odds[best] / odds.sum(), clear[best]))
+        attributions.append(Attribution(tracks[best] if probability >= least else None, probability))
+    return attributions
+
+
+def _means(starts: np.ndarray, ends: np.ndarray, speech: Speech) -> np.ndarray:
+    """(k,) the mean probability of the steps of each span, of a short one the nearest; NaN where most are unknown."""
+    first = np.searchsorted(speech.time_s, starts)
+    stop = np.maximum(np.searchsorted(speech.time_s, ends), np.minimum(first + 1, len(speech.time_s)))
+    if not len(speech.time_s):
+        return np.full(len(starts), np.nan)
+    known = ~np.isnan(speech.probability)
+    count = np.concatenate([[0], np.cumsum(known)])
+    total = np.concatenate([[0.0], np.cumsum(np.where(known, speech.probability, 0.0))])
+    steps, counted = np.maximum(stop - first, 1), count[stop] - count[first]
+    is_there = (starts <= speech.time_s[-1] + _STEP_S / 2) & (ends >= speech.time_s[0] - _STEP_S / 2)
+    return np.where(
+        is_there & (counted > _KNOWN * steps), (total[stop] - total[first]) / np.maximum(counted, 1), np.nan
+    )

@@ -1,0 +1,184 @@
+"""How likely a person speaks, step by step: by how loud her microphone is, over its noise and over the others.
+
+The probability is a logistic model of this evidence. Its coefficients are fitted, and its probabilities checked, on
+planted conversations by ``python -m benchmarks.extracting.speaking``; docs/performance.md has the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from storyframes.times import Clock
+from tasks.media.sound_bands import HOP_S, SoundBands
+
+STEP_S = 0.1
+"""Seconds from one step to the next."""
+
+_PER_STEP = STEP_S / HOP_S
+_SILENT_DB = -95.0  # less is digital silence: a gate, a muted microphone
+_MUTED_STEPS = 600  # digital silence for a minute is a muted microphone; less may be a gate between two sentences
+_GATED = 0.1  # the share of digital silence from which on a microphone has a gate, and its noise cannot be heard
+_GATE_DB = 15.0  # below the softest speech of such a microphone its noise is thought to be
+_AROUND = 3  # steps on both sides of the means that are evidence as well
+
+_LOUDEST_DB, _FURTHEST_DB = 40.0, 20.0
+_QUIET = 0.6  # 6 dB, as scaled: speech is as loud as this, where there is any
+_FEWEST_FRAMES = 5  # with a face, in 0.7 s: fewer do not show whether a mouth moves
+_MOUTH_STILL = 0.005  # of the face's height: what a mouth moves that is shut, as trackers see it
+
+MODELS: Mapping[str, Sequence[float]] = {
+    "floor": (-5.277, -1.195, 1.581, -7.128, 1.6, 37.61, -23.287),
+    "floor+others": (-6.126, -0.904, 0.51, 1.265, -4.356, 2.358, 0.623, 0.111, 25.994, -13.145),
+    "floor+mouth": (-5.569, -0.203, 0.392, -4.283, -1.153, 14.457, 0.134, -12.478, 17.741, -12.033),
+    "floor+others+mouth": (
+        -6.92,
+        -0.172,
+        0.806,
+        1.48,
+        -4.569,
+        -4.173,
+        1.934,
+        13.691,
+        0.574,
+        -0.047,
+        -10.741,
+        24.552,
+        -11.388,
+    ),
+}
+"""By the kinds of evidence that there are, the coefficients of :func:`probability`."""
+
+
+def step_levels(bands: SoundBands, device: Clock, own: Clock, steps: int) -> np.ndarray:
+    """(steps,) the loudness of a microphone in each step, dB of full scale; NaN where it has no sound or is muted.
+
+    Args:
+        bands: of the microphone, on its device's clock.
+        own: the clock of the steps: step k is from ``k * STEP_S`` on.
+    """
+
+    def placed(device_s: np.ndarray) -> np.ndarray:
+        return np.floor(own.to_device(device.to_session(device_s)) / STEP_S).astype(np.int64)
+
+    rows = placed(bands.start_s + HOP_S * np.arange(len(bands.power)))
+    is_inside = (rows >= 0) & (rows < steps)
+    rows, power = rows[is_inside], bands.power[is_inside].sum(axis=1, dtype=np.float64)
+    count = np.bincount(rows, minlength=steps)
+    mean = np.bincount(rows, power, steps) / np.maximum(count, 1)
+    levels = np.where(count >= _PER_STEP / 2, 10 * np.log10(np.maximum(mean, 1e-10)), np.nan)
+    for start, stop in bands.holes:
+        first, last = np.clip(placed(np.array([start, stop])), 0, steps).tolist()
+        levels[first : last + 1] = np.nan
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], levels < _SILENT_DB, [False]])))
+    for first, stop in edges.reshape(-1, 2).tolist():
+        if stop - first >= _MUTED_STEPS:
+            levels[first:stop] = np.nan
+    return levels
+
+
+def over_floor(levels: np.ndarray) -> np.ndarray:
+    """(steps,) dB over the microphone's noise, which is the tenth of the steps that are softest; NaN as ``levels``.
+
+    A gate leaves no noise in the pauses: it is then thought to be 15 dB below the softest speech.
+    """
+    heard = levels[levels >= _SILENT_DB]
+    if not len(heard):
+        return np.full(len(levels), np.nan)
+    floor = float(np.percentile(heard, 10))
+    if np.mean(levels[~np.isnan(levels)] < _SILENT_DB) > _GATED:
+        floor -= _GATE_DB
+    return levels - floor
+
+
+def evidence(own: np.ndarray, others: Sequence[np.ndarray], mouth: np.ndarray | None) -> np.ndarray:
+    """(steps, 3) float32: dB over the noise, dB over the loudest other microphone, movement of the mouth; NaN: unknown.
+
+    Args:
+        own: (steps,) dB over its noise of the person's microphone.
+        others: of those of the others.
+        mouth: (steps,) how much her mouth moves, in heights of the face.
+    """
+    loudest = np.full(len(own), np.nan)
+    for other in others:
+        loudest = np.fmax(loudest, other)
+    moves = np.full(len(own), np.nan) if mouth is None else mouth
+    return np.stack([own, own - loudest, moves], axis=1).astype(np.float32)
+
+
+def probability(evidence: np.ndarray, *, of_anybody: bool) -> np.ndarray:
+    """(steps,) float32: how likely the person speaks, 0 to 1; NaN where nothing says so.
+
+    Args:
+        evidence: (steps, 3), see :func:`evidence`.
+        of_anybody: whether the loudness of one microphone is enough: it does not say who of several persons speaks.
+    """
+    has = ~np.isnan(evidence)
+    result = np.full(len(evidence), np.nan, np.float32)
+    for name, coefficients in MODELS.items():
+        rows = (has == kinds_of(name)).all(axis=1)
+        if not rows.any() or (name == "floor" and not of_anybody):
+            continue
+        logits = terms(evidence, kinds_of(name))[rows] @ np.asarray(coefficients)
+        result[rows] = 1 / (1 + np.exp(-logits))
+    return result
+
+
+def kinds_of(name: str) -> np.ndarray:
+    """(3,) which of the three kinds of evidence a model is of; its name is theirs, with ``+``."""
+    return np.array([kind in name.split("+") for kind in ("floor", "others", "mouth")])
+
+
+def terms(evidence: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """(steps, terms) what the coefficients are of.
+
+    They are 1 and the loudness of the recording's loudest steps; each kind of evidence, its mean over 0.7 s, and its
+    square; and how loud that mean is beside the loudest steps, which tells soft speech from loud noise.
+    """
+    scaled = np.stack(
+        [
+            np.clip(evidence[:, 0], 0, _LOUDEST_DB) / 10,
+            np.clip(evidence[:, 1], -_FURTHEST_DB, _FURTHEST_DB) / 10,
+            np.clip(np.log10(np.maximum(evidence[:, 2], 1e-6) / _MOUTH_STILL), -1.0, 1.3),
+        ],
+        axis=1,
+    )[:, kinds]
+    around = np.stack([_mean_around(column) for column in scaled.T], axis=1)
+    known = scaled[~np.isnan(scaled[:, 0]), 0]
+    loudest = max(float(np.percentile(known, 95)), _QUIET) if len(known) else _QUIET
+    constant = np.ones(len(evidence))
+    of_loudest = around[:, :1] / loudest
+    return np.concatenate(
+        [np.stack([constant, constant / loudest], axis=1), scaled, around, around**2, of_loudest, of_loudest**2], axis=1
+    )
+
+
+def _mean_around(values: np.ndarray) -> np.ndarray:
+    """The mean of each value and its neighbours that are no NaN."""
+    has = ~np.isnan(values)
+
+    def total(of: np.ndarray) -> np.ndarray:
+        return np.convolve(of, np.ones(2 * _AROUND + 1))[_AROUND : _AROUND + len(of)]
+
+    return total(np.where(has, values, 0.0)) / np.maximum(total(has.astype(np.float64)), 1)
+
+
+def mouth_movement(time: np.ndarray, opening: np.ndarray, steps: int) -> np.ndarray:
+    """(steps,) the standard deviation of a mouth's opening over the 0.7 s around each step, NaN with under 5 frames.
+
+    Args:
+        time: (T,) seconds of the frames, ascending, on the clock of the steps.
+        opening: (T,) how far the lips are apart in each, in heights of the face; NaN where there is no face.
+    """
+    has = ~np.isnan(opening)
+    time, opening = time[has], opening[has]
+    middles = (np.arange(steps) + 0.5) * STEP_S
+    first = np.searchsorted(time, middles - (_AROUND + 0.5) * STEP_S)
+    stop = np.searchsorted(time, middles + (_AROUND + 0.5) * STEP_S)
+    count = stop - first
+    sums = np.concatenate([[0.0], np.cumsum(opening)])
+    squares = np.concatenate([[0.0], np.cumsum(opening**2)])
+    mean = (sums[stop] - sums[first]) / np.maximum(count, 1)
+    variance = (squares[stop] - squares[first]) / np.maximum(count, 1) - mean**2
+    return np.where(count >= _FEWEST_FRAMES, np.sqrt(np.maximum(variance, 0.0)), np.nan)

@@ -1,0 +1,229 @@
+"""Who speaks: planted conversations, recorded by each one's microphone or by one for all, with the mouths beside it."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.media.conversations import FPS, RATE, Conversation, plant
+from support.media.recordings import write_recording, write_wave
+from support.studies import run
+
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.features import OPENFACE_COLUMNS
+from storyframes.speaking import Speech, attribute, read_speech
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
+from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.extract import Outcome
+from tasks.planning.selection import Selection
+from tasks.study.load import load_study
+
+SECONDS = 30.0
+OFFSET_S, DRIFT = 3.25, 80e-6  # ben's microphone began so much later, and runs fast
+
+
+@pytest.fixture(scope="module")
+def talk() -> Conversation:
+    return plant(1, ("en-us", "de+m3"), seconds=SECONDS, crosstalk_db=-12.0, snr_db=20.0)
+
+
+def write_table(study: Path, name: str, *rows: str) -> None:
+    (study / f"{name}.csv").write_text("\n".join(rows) + "\n")
+
+
+@pytest.fixture
+def lapels(talk: Conversation, tmp_path: Path) -> Path:
+    """A camera of the room without sound, and a lapel microphone for each; ben's has a clock of its own."""
+    study = tmp_path / "study"
+    study.mkdir()
+    write_recording(study / "room.mkv", round(SECONDS * 25))
+    write_wave(study / "anna.wav", talk.microphones[0] * 32767, RATE)
+    at = (np.arange(round((SECONDS - OFFSET_S) * RATE)) / RATE) / (1 + DRIFT) + OFFSET_S
+    ben = np.interp(at, np.arange(len(talk.microphones[1])) / RATE, talk.microphones[1])
+    write_wave(study / "ben.wav", ben * 32767, RATE)
+    write_table(study, "sessions", "session_id,participant_id,video", "s,p,room.mkv")
+    write_table(study, "persons", "session_id,person_id,participant_id", "s,a,p", "s,b,")
+    write_table(study, "tracks", "session_id,track,audio,person_id,clock", "s,anna,anna.wav,a,", "s,ben,ben.wav,b,late")
+    write_table(
+        study, "clocks", "session_id,clock,clock_s,session_s", f"s,late,0,{OFFSET_S}",
+        f"s,late,{1000 * (1 + DRIFT)},{1000 + OFFSET_S}",
+    )  # fmt: skip
+    return study
+
+
+def extracted(study: Path, *, mouth: str = "") -> tuple[FeatureStore, dict[str, Outcome]]:
+    store = study.parent / "features"
+    if mouth:
+        run(study, store, Selection(only=("openface",)))
+    outcomes = run(study, store, Selection(only=("speaking",)), speaking={"mouth": mouth})
+    return FeatureStore(store), outcomes
+
+
+def test_each_one_speaks_where_she_does_on_the_session_s_clock(lapels: Path, talk: Conversation) -> None:
+    store, outcomes = extracted(lapels)
+    assert {name: outcome.status for name, outcome in outcomes.items()}["s/speaking@ben"] is Status.DONE
+    for speech, truth, name in zip(read_speech(store, "s").values(), talk.speaks, ("anna", "ben"), strict=True):
+        step = np.floor(speech.time_s / 0.1).astype(int)
+        inside = (speech.time_s < SECONDS - 0.2) & (speech.time_s > OFFSET_S + 0.1)
+        p, y = speech.probability[inside], truth[step[inside]]
+        assert np.mean((p - y) ** 2) < 0.06, name  # no step is unknown; of the other one's truth it is 0.5
+        assert np.mean((p > 0.5) == y) > 0.92
+    assert store.attributes("s", "speaking@anna")["microphones"] == 2
+    assert not outcomes["s/speaking@anna"].caveats
+
+
+def test_the_session_s_own_camera_has_the_speech_of_its_participant(lapels: Path) -> None:
+    store, _ = extracted(lapels)
+    frames = store.read("s", "speaking", array="per_frame")
+    own, lapel = store.read("s", "speaking"), store.read("s", "speaking@anna")
+    np.testing.assert_array_equal(own[: len(lapel)], lapel)  # anna is p
+    time = store.read("s", "frames", array="time")
+    np.testing.assert_array_equal(frames, own[np.floor(time * 10 + 1e-6).astype(int)])
+    assert list(read_speech(store, "s")) == ["anna", "ben"]
+
+
+def test_words_are_attributed_to_who_says_them(lapels: Path, talk: Conversation) -> None:
+    store, _ = extracted(lapels)
+    alone = talk.speaks & ~talk.speaks[::-1]
+    starts: list[float] = []
+    owners: list[int] = []
+    for person, steps in enumerate(alone):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], steps, [False]]))).reshape(-1, 2)
+        for first, _ in edges[(np.diff(edges)[:, 0] >= 6) & (edges[:, 0] > 10 * OFFSET_S + 1)]:
+            starts.append((first + 1) / 10)
+            owners.append(person)
+    named = attribute(starts, np.array(starts) + 0.4, read_speech(store, "s", ["anna", "ben"]))
+    assert len(named) > 6
+    tracks = ["anna", "ben"]
+    wrong = [words for words, owner in zip(named, owners, strict=True) if words.track not in (tracks[owner], None)]
+    assert not wrong
+    assert sum(words.track is not None for words in named) >= 0.8 * len(named)
+    nobody = attribute([-3.0, SECONDS + 9], [-2.0, SECONDS + 10], read_speech(store, "s"))
+    assert [words.track for words in nobody] == [None, None]
+
+
+def test_what_is_as_likely_of_two_or_not_known_is_nobody_s() -> None:
+    time_s = np.arange(30) / 10 + 0.05
+    anna = Speech(time_s, np.where(time_s < 2, 0.95, np.nan))
+    ben = Speech(time_s, np.where(time_s < 1, 0.95, np.where(time_s < 2, np.nan, 0.2)))
+    both, unseen, other = attribute([0, 1, 2], [1, 2, 3], {"anna": anna, "ben": ben})
+    assert (both.track, unseen.track, other.track) == (None, "anna", None)
+    assert both.probability == pytest.approx(0.5)
+    assert np.isnan(attribute([0.0], [1.0], {})[0].probability)
+
+
+def test_another_person_s_sound_and_clock_decide_the_fingerprint(lapels: Path) -> None:
+    assert not extracted(lapels)[1]["s/speaking@anna"].skipped
+    assert extracted(lapels)[1]["s/speaking@anna"].skipped
+    write_table(lapels, "clocks", "session_id,clock,clock_s,session_s", "s,late,0,3.4")
+    assert not extracted(lapels)[1]["s/speaking@anna"].skipped
+    write_wave(lapels / "ben.wav", np.zeros(4 * RATE), RATE)
+    assert not extracted(lapels)[1]["s/speaking@anna"].skipped
+
+
+def test_where_another_microphone_has_no_sound_nobody_is_named(lapels: Path, talk: Conversation) -> None:
+    write_wave(lapels / "ben.wav", talk.microphones[1][round(OFFSET_S * RATE) : 10 * RATE] * 32767, RATE)
+    store, _ = extracted(lapels)
+    valid = store.read("s", "speaking@anna", array="valid")
+    assert valid[40:95].all()
+    assert not valid[:30].any()
+    assert not valid[105:].any()
+    assert np.isnan(store.read("s", "speaking@anna")[valid == 0]).all()
+
+
+def test_one_microphone_alone_hears_anybody_and_says_so(talk: Conversation, tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    write_wave(study / "room.wav", talk.room * 32767, RATE)
+    write_table(study, "sessions", "session_id,participant_id,audio", "s,p,room.wav")
+    store, outcomes = extracted(study)
+    assert outcomes["s/speaking"].caveats == ("speech of anybody whom the microphone hears",)
+    heard, truth = store.read("s", "speaking")[: talk.speaks.shape[1]], talk.speaks.any(axis=0)
+    assert np.mean((heard - truth) ** 2) < 0.08
+    windows = WindowSpec(window_s=2.0, stride_s=2.0, split_shares=(1, 0, 0))
+    write_clip_index(build_clip_index(load_study(study), windows, store).clips, store.storage)
+    clip = ClipDataset(FeatureStore(store.storage.location), [ClipInput("speaking")])[1]
+    np.testing.assert_array_equal(clip["speaking"][: clip["speaking_length"]], store.read("s", "speaking")[20:40])
+
+
+@pytest.mark.parametrize("samples", [np.zeros(5 * RATE), np.random.default_rng(1).normal(0, 300, 5 * RATE)])
+def test_silence_is_not_speech(samples: np.ndarray, tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    write_wave(study / "room.wav", samples, RATE)
+    write_table(study, "sessions", "session_id,participant_id,audio", "s,p,room.wav")
+    store, outcomes = extracted(study)
+    if not samples.any():
+        assert outcomes["s/speaking"].status is Status.MISSING
+        assert "muted" in outcomes["s/speaking"].reason
+    else:
+        assert store.read("s", "speaking").max() < 0.5
+
+
+@dataclass(frozen=True)
+class Mouth:
+    opening: np.ndarray
+    seen: np.ndarray
+
+
+def write_faces(path: Path, mouth: Mouth) -> None:
+    """OpenFace's output of a face 100 pixels high whose lips move as they did."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, OPENFACE_COLUMNS)
+        writer.writeheader()
+        for frame, (opening, seen) in enumerate(zip(mouth.opening, mouth.seen, strict=True)):
+            row = dict.fromkeys(OPENFACE_COLUMNS, 0) | {"frame": frame + 1, "timestamp": f"{frame / 25:.3f}"}
+            row |= {"confidence": 0.9 * seen, "success": int(seen), "y_27": 50, "y_8": 150}
+            row |= {"y_62": 120, "y_66": round(120 + 100 * opening, 3), "x_16": 80}
+            writer.writerow(row)
+
+
+@pytest.fixture
+def cameras(talk: Conversation, tmp_path: Path) -> Path:
+    """A camera for each, and one sound for both."""
+    study = tmp_path / "study"
+    study.mkdir()
+    sound = (talk.room * 32767).astype(np.int16)[:, None]
+    frames = round(SECONDS * FPS)
+    write_recording(study / "anna.mkv", frames, sound, RATE)
+    write_recording(study / "ben.mkv", frames)
+    write_wave(study / "room.wav", talk.room * 32767, RATE)
+    for name, opening in zip(("anna", "ben"), talk.mouths, strict=True):
+        seen = np.ones(frames, bool)
+        seen[200:300] = name != "ben"
+        write_faces(study / f"{name}.csv", Mouth(opening[:frames], seen))
+    write_table(study, "sessions", "session_id,participant_id,video,audio,openface", "s,p,anna.mkv,room.wav,anna.csv")
+    write_table(study, "persons", "session_id,person_id,participant_id", "s,a,p", "s,b,")
+    write_table(study, "tracks", "session_id,track,video,audio,openface,person_id", "s,ben,ben.mkv,room.wav,ben.csv,b")
+    return study
+
+
+def test_of_one_microphone_the_mouths_tell_who_speaks(cameras: Path, talk: Conversation) -> None:
+    store, outcomes = extracted(cameras, mouth="openface")
+    assert [outcomes[f"s/speaking{track}"].status for track in ("", "@ben")] == [Status.DONE] * 2, outcomes
+    for feature, truth in zip(("speaking", "speaking@ben"), talk.speaks, strict=True):
+        p = store.read("s", feature)[: len(truth)]
+        known = ~np.isnan(p)
+        assert np.mean((p[known] - truth[known]) ** 2) < 0.12, feature
+        assert p[known & truth].mean() > p[known & ~truth].mean() + 0.3
+    unseen = store.read("s", "speaking@ben", array="valid")[85:115]
+    assert not unseen.any()  # his face is out of sight, and somebody may speak all the same
+    assert store.read("s", "speaking", array="valid")[85:115].all()
+
+
+def test_of_one_microphone_without_mouths_nobody_is_named(cameras: Path) -> None:
+    _, outcomes = extracted(cameras)
+    assert outcomes["s/speaking@ben"].status is Status.MISSING
+    assert "[speaking] mouth = 'openface'" in outcomes["s/speaking@ben"].reason
+    assert outcomes["s/speaking"].caveats == ("speech of anybody whom the microphone hears",)
+
+
+def test_a_mouth_that_no_feature_shows_is_refused(cameras: Path) -> None:
+    outcomes = run(cameras, cameras.parent / "f", Selection(only=("speaking",)), speaking={"mouth": "lips"})
+    assert "there is no such feature" in outcomes["s/speaking"].reason
