@@ -74,8 +74,8 @@ class RootGroup(TyperGroup):
                 formatter.write_dl(rows)
 
 
-def _load_group(name: str) -> TyperGroup:
-    """The group of commands that a plug-in gives.
+def _load_group(name: str) -> Any:
+    """The group of commands that a plug-in gives; of one command without a callback that command.
 
     Raises:
         PlugInError: the plug-in cannot be used.
@@ -87,7 +87,7 @@ def _load_group(name: str) -> TyperGroup:
         if not isinstance(app, typer.Typer):
             raise PlugInError(f"{app!r} is not a typer.Typer")
         try:
-            return typer.main.get_group(app)
+            return typer.main.get_command(app)
         except Exception as error:
             raise PlugInError(f"has commands that typer cannot read ({describe_error(error)})") from None
     except PlugInError as error:

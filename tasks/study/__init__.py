@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
+    from tasks.study.changed_tables import TableChangeError, name_transcripts
     from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
     from tasks.study.load import Study, StudyFileError, load_study
     from tasks.study.problems import StudyError, shown_value
@@ -38,6 +39,7 @@ __all__ = [
     "Study",
     "StudyError",
     "StudyFileError",
+    "TableChangeError",
     "TranscriptError",
     "Utterance",
     "check_study_record",
@@ -45,6 +47,7 @@ __all__ = [
     "did_you_mean",
     "is_empty",
     "load_study",
+    "name_transcripts",
     "read_table",
     "read_transcript",
     "shown_value",
@@ -56,6 +59,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
+        "changed_tables": "TableChangeError name_transcripts",
         "labels": "Label Scheme SchemeType did_you_mean",
         "load": "Study StudyFileError load_study",
         "problems": "StudyError shown_value",

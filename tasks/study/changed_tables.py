@@ -1,6 +1,7 @@
 """Changing a study's tables: a new file with everything else unchanged is checked, and put in place in one step.
 
-``write_clocks`` writes measured clocks into the tables clocks and tracks.
+``write_clocks`` writes measured clocks into the tables clocks and tracks, ``name_transcripts`` the paths of transcripts
+into sessions and tracks.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storyframes.spec import MAIN
 from storyframes.store.storage.files import write_atomically
 from tasks.study.csv_text import csv_bytes
 from tasks.study.load import read_study
 from tasks.study.problems import Problem, shortened
 from tasks.study.rows import NUMBER_COLUMNS, TABLES, as_words
 from tasks.study.strict_tables import is_empty, is_pandas_index, read_table
+from tasks.study.table_rows import named_by
 
 _UNNAMED = "\n"  # the beginning of the names that columns without a name have here: no other name has it
 
@@ -246,12 +249,58 @@ def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool
             row["clock"] = named[_key(row, "track")]
         content = {tracks.name: tracks.content()} | content
     # Clocks of other sessions may have no rows yet.
-    wrong = [problem for problem in problems_with(root, content) if problem.kind != "unknown clock"]
-    if wrong:
-        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
-        raise TableChangeError(f"with these clocks the study would not be valid; nothing is written:\n{shown}")
+    _refuse_problems(root, content, "clocks", but="unknown clock")
     put_in_place(root, content)  # tracks first: a clock's name without rows is refused, so half of it is never read
+
+
+def _refuse_problems(root: Path, content: Mapping[str, bytes], what: str, but: str = "") -> None:
+    if wrong := [problem for problem in problems_with(root, content) if not but or problem.kind != but]:
+        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
+        raise TableChangeError(f"with these {what} the study would not be valid; nothing is written:\n{shown}")
 
 
 def _key(row: Mapping[str, Any], column: str) -> tuple[str, str]:
     return (row.get("session_id") or "").strip(), (row.get(column) or "").strip()
+
+
+# --- transcripts ----------------------------------------------------------------------------------------------------
+
+
+def name_transcripts(root: Path, paths: Mapping[tuple[str, str], str], *, is_dry: bool = False) -> int:
+    """Write the paths of transcripts into empty cells of the tables sessions and tracks; other cells stay as they are.
+
+    Args:
+        paths: by session and track (``main``: the session's own), relative to the study.
+        is_dry: write nothing, only say what would be written.
+
+    Returns:
+        The number of cells that were empty.
+
+    Raises:
+        TableChangeError: a table cannot be changed, or the study would not be valid; then nothing is changed.
+        OSError: a table cannot be written.
+    """
+    named, content = 0, {}
+    for name in ("tracks", "sessions"):
+        table = open_table(root, name)
+        rows = [(row, path) for row in table.rows if (path := paths.get(_recording(row, name)))]
+        empty = [(row, path) for row, path in rows if is_empty(row.get("transcript"))]
+        for row, path in empty:
+            row["transcript"] = path
+        if empty:
+            table.columns += ["transcript"] if "transcript" not in table.columns else []
+            content[table.name] = table.content()
+            named += len(empty)
+    _refuse_problems(root, content, "transcripts")
+    if not is_dry:
+        put_in_place(root, content)
+    return named
+
+
+def _recording(row: Mapping[str, Any], table: str) -> tuple[str, str]:
+    """The session and the track of a row; a session without an id is named after its file."""
+    if table == "tracks":
+        return _key(row, "track")
+    files = {name: value for name, value in row.items() if not is_empty(value)}
+    session_id = files.get("session_id") or (PurePosixPath(str(files[by])).stem if (by := named_by(files)) else "")
+    return str(session_id).strip(), MAIN

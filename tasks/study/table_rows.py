@@ -158,8 +158,8 @@ class TableRows:
         slashes: list[int] = []
         for number, line, values in kept:
             cells = {name: value for index, name in columns if not is_empty(value := values[index])}
-            if made and (named_by := _named_by(cells)):
-                cells |= dict.fromkeys(made, PurePosixPath(str(cells[named_by]).strip()).stem)
+            if made and (file := named_by(cells)):
+                cells |= dict.fromkeys(made, PurePosixPath(str(cells[file]).strip()).stem)
             for column in PATH_COLUMNS:
                 if column in cells and (path := with_slashes(self.root, cells[column])) != cells[column]:
                     cells[column] = path
@@ -190,9 +190,9 @@ class TableRows:
                 wrong.add(column)
                 if column in made:
                     if column == made[0]:
-                        named_by = _named_by(cells)
+                        file = named_by(cells)
                         rule = f"gives the session its name, but {rule}: name it in a column session_id"
-                        self.problem(table, placed, named_by or TIMED_FILES[0], rule if named_by else NO_FILE)
+                        self.problem(table, placed, file or TIMED_FILES[0], rule if file else NO_FILE)
                 elif column not in absent:
                     self.problem(table, placed, column, rule)
             self.faulty[table].append(placed)
@@ -330,7 +330,7 @@ def _made_columns(table: str, raw: Table) -> tuple[str, ...]:
     return made if is_smallest and not {*made} & {*names} else ()
 
 
-def _named_by(cells: Mapping[str, Any]) -> str | None:
+def named_by(cells: Mapping[str, Any]) -> str | None:
     """The column of the file whose name a session gets."""
     return next((column for column in TIMED_FILES if column in cells), None)
 

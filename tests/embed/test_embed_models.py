@@ -421,6 +421,7 @@ def test_of_a_repository_one_format_of_weights_is_fetched() -> None:
     parts = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"]
     assert files_to_fetch([*shared, *parts]) == sorted([*shared, *parts])
     assert "pytorch_model.bin" in files_to_fetch([*shared, *never, "pytorch_model.bin"])
+    assert "model.bin" in files_to_fetch([*shared, *never, "model.bin"])
     with pytest.raises(ExtractionError, match="has neither"):
         files_to_fetch([*shared, *never])
 

@@ -23,10 +23,11 @@ from tasks.models import weights
 from tasks.models.weights import torch_hub_folder
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
+_CTRANSLATE2 = "model.bin"  # no section loads it: a plug-in's models of speech
 READ_SUFFIXES = (".json", ".txt", ".model", ".jinja")
 """Suffixes of a model's small files: configurations, vocabularies, templates. A library might read any of them."""
 
-_PARTS = {whole: re.compile(whole.replace(".", r"(-\d+-of-\d+)?\.")) for whole in (SAFETENSORS, PICKLE)}
+_PARTS = {whole: re.compile(whole.replace(".", r"(-\d+-of-\d+)?\.")) for whole in (SAFETENSORS, PICKLE, _CTRANSLATE2)}
 _MODULE = re.compile(r"\d+_\w+")  # a part of a sentence model, as 1_Pooling
 
 
@@ -254,7 +255,9 @@ def files_to_fetch(names: Sequence[str]) -> list[str]:
     weights_of_a_format = ([name for name in top if pattern.fullmatch(name)] for pattern in _PARTS.values())
     chosen = next(filter(None, weights_of_a_format), None)
     if chosen is None:
-        raise ExtractionError(f"it has neither {SAFETENSORS} nor {PICKLE}: other formats are not loaded")
+        raise ExtractionError(
+            f"it has neither {SAFETENSORS} nor {PICKLE} nor {_CTRANSLATE2}: no other format is loaded"
+        )
     read = [name for name in top if name.endswith(READ_SUFFIXES) or name in ("README.md", "LICENSE")]
     parts = [name for name in names if name.count("/") == 1 and _MODULE.fullmatch(name.split("/")[0])]
     return sorted({*chosen, *read, *parts})

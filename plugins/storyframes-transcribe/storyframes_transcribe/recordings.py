@@ -1,0 +1,173 @@
+"""Which recordings of a study are transcribed, and where their transcripts go."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+
+from storyframes.spec import MAIN
+from storyframes_transcribe.transcript_file import FOLDER, SoundFile
+from tasks.media.container import RecordingError
+from tasks.media.sound import sound_length_s
+from tasks.media.video_header import promised_length_s
+from tasks.study import Study
+
+
+class SelectionError(Exception):
+    """There is no such session or track, or its transcript is somebody's own; the message says which."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recording with sound.
+
+    Attributes:
+        session_id, track: whose; ``main`` is the session's own.
+        relative: its path in the study.
+        is_video: the sound is a video's own.
+        video: the path of its video in the study, also where the sound is a file of its own; None without one.
+        person_id, speaker: whose microphone it is, and what its speaker is called: the person's role, or the
+            id where it has none or others have the same.
+    """
+
+    session_id: str
+    track: str
+    relative: str
+    is_video: bool
+    video: str | None
+    person_id: str | None = None
+    speaker: str | None = None
+
+    @property
+    def name(self) -> str:
+        """For messages, and in the name of its transcript."""
+        return self.session_id if self.track == MAIN else f"{self.session_id}@{self.track}"
+
+    def end_s(self, study: Study) -> float:
+        """When it ends by its header, seconds; infinity where the header does not say. Of a video: its picture."""
+        path = study.path(self.video or self.relative)
+        return (promised_length_s(path) if self.video else sound_length_s(path)) or float("inf")
+
+    def length_s(self, study: Study) -> float:
+        """The same for a bar of progress: 0 where it is not known, and where the file cannot be opened."""
+        try:
+            end_s = self.end_s(study)
+        except (RecordingError, OSError):
+            return 0.0
+        return end_s if isfinite(end_s) else 0.0
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """What is to be done of one session.
+
+    Attributes:
+        recordings: to be transcribed.
+        microphones: of persons, one each, where at least two have one: among them crosstalk is removed, and the
+            session's own transcript is joined from them. A part of them may not be among ``recordings``.
+        joins: whether the session's own transcript is made of them.
+        handed_in: tracks whose transcripts are the study's own.
+        own: the session's own recording, where it has sound.
+    """
+
+    session_id: str
+    recordings: tuple[Recording, ...]
+    microphones: tuple[Recording, ...]
+    joins: bool
+    handed_in: tuple[str, ...]
+    own: Recording | None
+
+
+def transcript_path(session_id: str, track: str) -> str:
+    """Where a recording's transcript goes, relative to the study."""
+    return f"{FOLDER}/{session_id if track == MAIN else f'{session_id}@{track}'}.json"
+
+
+def plan_sessions(study: Study, sessions: Sequence[str] = (), tracks: Sequence[str] = ()) -> list[SessionPlan]:
+    """What is to be transcribed.
+
+    Args:
+        sessions: only these; all without any.
+        tracks: only these. Without any, of each session the microphones of its persons, one each, and unless two
+            persons have one its own sound.
+
+    Raises:
+        SelectionError: there is no such session or track, or one that is named has a transcript of its own.
+    """
+    if unknown := [name for name in sessions if name not in study.sessions]:
+        raise SelectionError(f"the study has no session {', '.join(unknown)}")
+    every = {track for of_session in study.tracks.values() for track in of_session}
+    if unknown := [name for name in tracks if name not in every]:
+        raise SelectionError(f"the study has no track {', '.join(unknown)}; it has {', '.join(sorted(every))}")
+    plans = [_plan(study, session_id, tracks) for session_id in sessions or study.sessions]
+    for plan in plans:
+        named = [track for track in plan.handed_in if track in tracks or (sessions and track == MAIN and not tracks)]
+        if named:
+            path = study.tracks[plan.session_id][named[0]].transcript
+            raise SelectionError(
+                f"{plan.session_id}, {named[0]}: the tables name its transcript, {path}, which is not replaced: "
+                "empty that cell to have another made"
+            )
+    return plans
+
+
+def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
+    of_session = study.tracks[session_id]
+    everything = {track: one for track in of_session if (one := _recording(study, session_id, track))}
+    microphones: dict[str, Recording] = {}
+    for one in sorted(everything.values(), key=lambda one: one.video is not None):  # a lapel before a camera
+        if one.person_id and one.track != MAIN:
+            microphones.setdefault(one.person_id, one)
+    is_joint = len(microphones) > 1
+    chosen: Iterable[str] = tracks or [*(() if is_joint else (MAIN,)), *(one.track for one in microphones.values())]
+    if is_joint and MAIN in tracks:
+        chosen = [*(track for track in tracks if track != MAIN), *(one.track for one in microphones.values())]
+    handed_in = tuple(
+        track
+        for track, files in of_session.items()
+        if files.transcript and files.transcript != transcript_path(session_id, track)
+    )
+    return SessionPlan(
+        session_id=session_id,
+        recordings=tuple(
+            everything[track] for track in dict.fromkeys(chosen) if track in everything and track not in handed_in
+        ),
+        microphones=tuple(one for one in microphones.values() if one.track not in handed_in) if is_joint else (),
+        joins=is_joint and MAIN not in handed_in and not any(one.track in handed_in for one in microphones.values()),
+        handed_in=handed_in,
+        own=everything.get(MAIN),
+    )
+
+
+def _recording(study: Study, session_id: str, track: str) -> Recording | None:
+    files = study.tracks[session_id][track]
+    relative = files.audio or files.video
+    if relative is None:
+        return None
+    roles = {one.person_id: one.role for one in study.persons if one.session_id == session_id}
+    role = roles.get(files.person_id or "")
+    speaker = role if role and [*roles.values()].count(role) == 1 else files.person_id
+    return Recording(session_id, track, relative, files.audio is None, files.video, files.person_id, speaker)
+
+
+def sound_file(study: Study, recording: Recording, before: SoundFile | None) -> SoundFile:
+    """The recording as it is now. A file of the same size and time as ``before`` is not read again.
+
+    Raises:
+        StudyFileError: it does not exist, or leaves the study.
+        OSError: it cannot be read.
+    """
+    path: Path = study.path(recording.relative)
+    status = path.stat()
+    if before and (before.path, before.bytes, before.mtime_ns) == (
+        recording.relative,
+        status.st_size,
+        status.st_mtime_ns,
+    ):
+        return before
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return SoundFile(path=recording.relative, sha256=digest, bytes=status.st_size, mtime_ns=status.st_mtime_ns)

@@ -1,0 +1,191 @@
+"""The transcript files that are written into a study: in its own format, with where they came from.
+
+``crosstalk`` has the words that were removed, which no reader of transcripts reads: so it can be found anew when a
+clock or a neighbour's transcript changes, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from storyframes.store import write_atomically
+from storyframes_transcribe.whisper import HeardWord
+
+FOLDER = "transcripts"
+MADE_BY = "storyframes-transcribe"
+
+
+class KeptError(Exception):
+    """The file is somebody's own work and is not replaced; the message says why and what to do."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Word(_Model):
+    """A word; ``level_db`` is that of the sound meanwhile, dB of full scale."""
+
+    word: str
+    start_s: float
+    end_s: float
+    confidence: float
+    level_db: float
+
+    def __repr__(self) -> str:
+        return f"Word({self.start_s:.2f} s)"
+
+
+class Utterance(_Model):
+    """What was said between two pauses; ``speaker`` is a role or an id, never a name."""
+
+    speaker: str | None = None
+    person_id: str | None = None
+    start_s: float
+    end_s: float
+    text: str
+    words: tuple[Word, ...]
+
+    def __repr__(self) -> str:
+        return f"Utterance({self.start_s:.2f} s)"
+
+
+class SoundFile(_Model):
+    """The recording that was transcribed, as it was then."""
+
+    path: str
+    sha256: str
+    bytes: int
+    mtime_ns: int
+
+
+class Provenance(_Model):
+    """What decided the words.
+
+    Attributes:
+        made_by: this plug-in and its version.
+        sound: the recording; None where several transcripts were joined.
+        model: ``name`` and ``sha256``.
+        settings, libraries: what else decided the words.
+        language, language_probability: as given, or detected.
+        joined: by track, the digest of the words of each transcript that was joined.
+        words_sha256: of the words when they were written: what differs was corrected by hand.
+    """
+
+    made_by: str
+    sound: SoundFile | None = None
+    model: Mapping[str, str] = {}
+    settings: Mapping[str, object] = {}
+    libraries: Mapping[str, str] = {}
+    language: str | None = None
+    language_probability: float | None = None
+    joined: Mapping[str, str] = {}
+    words_sha256: str = ""
+
+    def decides_as(self, other: Provenance) -> bool:
+        """Whether both would give the same words of the same sound."""
+        decisive = {"model", "settings", "libraries"}
+        same = self.model_dump(include=decisive) == other.model_dump(include=decisive)
+        return same and bool(self.sound and other.sound and self.sound.sha256 == other.sound.sha256)
+
+
+class TranscriptFile(_Model):
+    """A transcript that this plug-in made."""
+
+    provenance: Provenance
+    utterances: tuple[Utterance, ...]
+    crosstalk: tuple[Word, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the words."""
+        content = self.model_dump(mode="json", include={"utterances", "crosstalk"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def words(self) -> list[HeardWord]:
+        """All words, with those that were removed as crosstalk, in the order of their start."""
+        written = [word for utterance in self.utterances for word in utterance.words] + [*self.crosstalk]
+        heard = [HeardWord(word.word, word.start_s, word.end_s, word.confidence, word.level_db) for word in written]
+        return sorted(heard, key=lambda word: word.start_s)
+
+
+def read_made(path: Path) -> TranscriptFile | None:
+    """The transcript at ``path``, None where there is none.
+
+    Raises:
+        KeptError: it was not made here, or was corrected by hand since.
+        OSError: it cannot be read.
+    """
+    if path.is_symlink():
+        raise KeptError(f"{FOLDER}/{path.name} is a link, which is not replaced: remove it")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        made = TranscriptFile.model_validate_json(content)
+    except ValidationError:  # whose message quotes what was said
+        made = None
+    if made is None or not made.provenance.made_by.startswith(MADE_BY):
+        raise KeptError(f"{FOLDER}/{path.name} was not made by {MADE_BY} and is not replaced: move it away")
+    if made.digest != made.provenance.words_sha256:
+        raise KeptError(f"{FOLDER}/{path.name} was corrected by hand and is not replaced: remove it to have it made")
+    return made
+
+
+def write(path: Path, made: TranscriptFile) -> TranscriptFile:
+    """Write the transcript in one step, with mode 0600 in a folder of mode 0700.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    made = made.model_copy(update={"provenance": made.provenance.model_copy(update={"words_sha256": made.digest})})
+    content = made.model_dump(mode="json", exclude_none=True)
+    write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
+    return made
+
+
+def utterances(
+    words: Sequence[HeardWord], pause_s: float, speaker: str | None, person_id: str | None
+) -> Iterator[Utterance]:
+    """The words of one speaker in order of their start; a pause or the end of a sentence ends an utterance."""
+    together: list[HeardWord] = []
+    for word in words:
+        ends = together and (
+            word.start_s - together[-1].end_s >= pause_s or together[-1].text.endswith((".", "?", "!", "…", "。"))
+        )
+        if ends:
+            yield _utterance(together, speaker, person_id)
+            together = []
+        together.append(word)
+    if together:
+        yield _utterance(together, speaker, person_id)
+
+
+def _utterance(words: Sequence[HeardWord], speaker: str | None, person_id: str | None) -> Utterance:
+    return Utterance(
+        speaker=speaker,
+        person_id=person_id,
+        start_s=min(round(word.start_s, 3) for word in words),
+        end_s=max(round(word.end_s, 3) for word in words),
+        text=" ".join(word.text for word in words),
+        words=tuple(map(written, words)),
+    )
+
+
+def written(word: HeardWord) -> Word:
+    """The word as the file has it, times to the millisecond."""
+    return Word(
+        word=word.text,
+        start_s=round(word.start_s, 3),
+        end_s=round(word.end_s, 3),
+        confidence=round(word.confidence, 4),
+        level_db=round(word.level_db, 2),
+    )

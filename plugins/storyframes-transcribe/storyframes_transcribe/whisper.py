@@ -1,0 +1,105 @@
+"""Words from stretches of voice, by Whisper (faster-whisper, CTranslate2). Offline: only a local folder is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+from storyframes.times import Clock
+from storyframes_transcribe.models import Model, ModelError
+from storyframes_transcribe.settings import TranscribeSettings
+from storyframes_transcribe.voices import RATE, Piece
+
+LIBRARIES = ("faster-whisper", "ctranslate2", "onnxruntime", "tokenizers")
+
+
+@dataclass(frozen=True)
+class HeardWord:
+    """A word as a microphone heard it.
+
+    Attributes:
+        text: with its punctuation. Never shown.
+        start_s, end_s: seconds of the recording.
+        confidence: the model's probability, 0 to 1.
+        level_db: of the sound meanwhile, dB of full scale.
+    """
+
+    text: str
+    start_s: float
+    end_s: float
+    confidence: float
+    level_db: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"HeardWord({self.start_s:.2f} s)"  # a traceback shows no word
+
+    def on_session(self, clock: Clock) -> HeardWord:
+        """The same word in seconds of the session, given the clock of its recording."""
+        start_s, end_s = clock.to_session((self.start_s, self.end_s))
+        return replace(self, start_s=float(start_s), end_s=float(end_s))
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The words of a piece, with the language that they are in and how probable it is."""
+
+    words: tuple[HeardWord, ...]
+    language: str
+    probability: float
+
+
+def library_versions() -> dict[str, str]:
+    """The versions of what decides the words besides the model."""
+    return {name: version(name) for name in LIBRARIES}
+
+
+class Whisper:
+    """A model that is loaded once for all recordings."""
+
+    def __init__(self, model: Model, settings: TranscribeSettings) -> None:
+        """Load it.
+
+        Raises:
+            ModelError: it cannot be loaded.
+        """
+        from faster_whisper import BatchedInferencePipeline, WhisperModel
+
+        try:
+            loaded = WhisperModel(
+                str(model.folder),
+                device=settings.device.value,
+                compute_type=settings.device.compute_type,
+                cpu_threads=settings.cpus or len(os.sched_getaffinity(0)),
+                local_files_only=True,
+            )
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ModelError(f"{model.folder}: cannot be loaded on {settings.device}: {error}") from None
+        self._pipeline, self._settings = BatchedInferencePipeline(loaded), settings
+
+    def hear(self, piece: Piece, language: str | None) -> Heard:
+        """The words of a piece that has at least one stretch of voice.
+
+        Args:
+            language: a code; None detects it.
+        """
+        segments, info = self._pipeline.transcribe(
+            piece.samples,
+            language=language,
+            beam_size=self._settings.beam_size,
+            batch_size=self._settings.batch_size,
+            word_timestamps=True,
+            vad_filter=False,
+            clip_timestamps=[{"start": first / RATE, "end": stop / RATE} for first, stop in piece.stretches],
+        )
+        words = tuple(_words(segments, piece))
+        return Heard(words, str(info.language), float(info.language_probability))
+
+
+def _words(segments: object, piece: Piece) -> Iterator[HeardWord]:
+    for segment in segments:  # type: ignore[attr-defined]
+        for word in segment.words or ():
+            start_s, end_s = piece.start_s + float(word.start), piece.start_s + max(float(word.end), float(word.start))
+            if text := word.word.strip():
+                yield HeardWord(text, start_s, end_s, float(word.probability))

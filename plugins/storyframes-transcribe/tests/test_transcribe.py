@@ -1,0 +1,339 @@
+"""Words in the study: at their times, at the right speaker, once, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import Ears, as_int16, planted
+from storyframes_transcribe.models import Model
+from storyframes_transcribe.recordings import SelectionError, plan_sessions
+from storyframes_transcribe.session import Outcome, Status, Transcriber
+from storyframes_transcribe.settings import TranscribeSettings
+from storyframes_transcribe.voices import RATE, voiced_pieces
+from support.commands import ONE_WORKER, storyframes
+from support.media.recordings import FPS, write_recording, write_wave
+from support.studies import make_study
+from tiny_whisper import WORD
+
+from storyframes import FeatureStore
+from tasks.media.sound import AudioBlock
+from tasks.study import load_study, read_transcript
+
+MODEL = Model("a model", Path(), "0" * 64)
+SETTINGS = TranscribeSettings(pause_s=0.6)
+WORDS = [("harmonica", 1.0), ("velvet", 2.5), ("marmalade", 3.5), ("lantern", 6.0)]
+ONSET_S = 0.05  # within which a planted word is to begin
+
+
+def transcribe(root: Path, ears: Ears, model: Model = MODEL, **settings: object) -> dict[str, Outcome]:
+    """What became of each transcript of the study, by session and track."""
+    study = load_study(root)
+    transcriber = Transcriber(study, SETTINGS.model_copy(update=settings), model, ears.hear)
+    outcomes = [outcome for plan in plan_sessions(study) for outcome in transcriber.transcribe(plan)]
+    return {f"{outcome.session_id}@{outcome.track}": outcome for outcome in outcomes}
+
+
+def starts(path: Path) -> list[tuple[str, float]]:
+    return [(word.text, word.start_s) for word in read_transcript(path).words()]
+
+
+def assert_begin(path: Path, words: list[tuple[str, float]]) -> None:
+    found = starts(path)
+    assert [word for word, _ in found] == [word for word, _ in words]
+    np.testing.assert_allclose([at for _, at in found], [at for _, at in words], atol=ONSET_S)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A session of one sound file."""
+    root = make_study(tmp_path / "study", audio="a.wav")
+    write_wave(root / "a.wav", as_int16(planted(WORDS, 8.0)), RATE)
+    return root
+
+
+# --- times, pieces, files --------------------------------------------------------------------------------------------
+
+
+def test_planted_words_begin_where_they_were_said(study: Path) -> None:
+    outcome = transcribe(study, Ears(*(word for word, _ in WORDS)))["s@main"]
+    assert (outcome.status, outcome.words, outcome.reason) == (Status.MADE, 4, "")
+    path = study / "transcripts/s.json"
+    assert_begin(path, WORDS)
+    texts = [utterance.text for utterance in read_transcript(path).utterances]
+    assert texts == ["harmonica", "velvet marmalade", "lantern"]  # a pause of 0.6 s ends an utterance
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    content = json.loads(path.read_text())
+    assert {word["confidence"] for utterance in content["utterances"] for word in utterance["words"]} == {0.75}
+    assert content["provenance"]["language"] == "en"
+    assert content["provenance"]["sound"]["path"] == "a.wav"
+
+
+def test_seconds_are_those_of_the_first_frame(tmp_path: Path) -> None:
+    """The picture begins at 0.3 s of the container, the sound 0.6 s later; the last word is after the picture."""
+    root = make_study(tmp_path / "study", video="v.mkv")
+    sound = as_int16(planted(WORDS, 8.0))[:, None]
+    write_recording(root / "v.mkv", 6 * FPS, sound, picture_at_s=0.3, sound_at_s=0.9)
+    outcome = transcribe(root, Ears(*(word for word, _ in WORDS)))["s@main"]
+    assert (outcome.words, outcome.outside) == (3, 1)
+    assert_begin(root / "transcripts/s.json", [(word, at + 0.6) for word, at in WORDS[:3]])
+
+
+def test_pieces_are_cut_in_silences_and_change_nothing() -> None:
+    words = [("velvet", at) for at in np.arange(1.0, 39, 1.5).tolist()]
+    sound = planted(words, 40.0)
+    blocks = [AudioBlock(0.25 + first / RATE, sound[first : first + 777]) for first in range(0, len(sound), 777)]
+    pieces = list(voiced_pieces(blocks, 0.5, piece_s=8.0))
+    assert len(pieces) > 4
+    assert max(len(piece.samples) for piece in pieces) < 10 * RATE
+    np.testing.assert_array_equal(np.concatenate([piece.samples for piece in pieces]), sound)
+    np.testing.assert_allclose([piece.end_s for piece in pieces[:-1]], [piece.start_s for piece in pieces[1:]])
+    ears = Ears(*["velvet"] * len(words))
+    heard = [word.start_s for piece in pieces for word in ears.hear(piece, None).words]
+    np.testing.assert_allclose(heard, [0.25 + at for _, at in words], atol=ONSET_S)
+    assert max(np.abs(piece.samples[[0, -1]]).max() for piece in pieces) < 0.001  # no word is cut
+
+
+def test_silence_and_music_without_voice_give_an_empty_transcript(tmp_path: Path) -> None:
+    root = make_study(tmp_path / "study", audio="a.wav")
+    write_wave(root / "a.wav", as_int16(planted([], 3.0)), RATE)
+    ears = Ears()
+    assert transcribe(root, ears)["s@main"].words == 0
+    assert (ears.calls, read_transcript(root / "transcripts/s.json").utterances) == (0, ())
+
+
+def test_a_session_without_sound_is_told_and_no_failure(tmp_path: Path) -> None:
+    root = make_study(tmp_path / "study", video="v.mkv")
+    write_recording(root / "v.mkv", FPS)
+    outcome = transcribe(root, Ears())["s@main"]
+    assert (outcome.status, outcome.reason) == (Status.SILENT, "v.mkv: has no audio track")
+    assert not (root / "transcripts/s.json").exists()
+
+
+# --- nothing twice, nothing lost -------------------------------------------------------------------------------------
+
+
+def test_what_is_there_is_made_again_only_where_it_would_be_another(study: Path) -> None:
+    words = [word for word, _ in WORDS]
+    transcribe(study, Ears(*words))
+    path = study / "transcripts/s.json"
+    before = path.stat().st_mtime_ns
+    os.utime(study / "a.wav")  # another time, the same sound
+    ears = Ears()
+    assert transcribe(study, ears)["s@main"].status is Status.CURRENT
+    assert (ears.calls, path.stat().st_mtime_ns) == (0, before)
+    for model, settings in ((Model("a model", Path(), "1" * 64), {}), (MODEL, {"beam_size": 2})):
+        assert transcribe(study, Ears(*words), model, **settings)["s@main"].status is Status.MADE
+    write_wave(study / "a.wav", as_int16(planted(WORDS[:2], 8.0)), RATE)
+    assert transcribe(study, Ears(*words[:2]))["s@main"].words == 2
+
+
+def test_a_transcript_that_was_handed_in_stays(study: Path) -> None:
+    text = '{"utterances": []}'
+    (study / "own.json").write_text(text)
+    (study / "sessions.csv").write_text("session_id,participant_id,audio,transcript\ns,p,a.wav,own.json\n")
+    assert transcribe(study, Ears())["s@main"].status is Status.KEPT
+    with pytest.raises(SelectionError, match=r"s, main: the tables name its transcript, own\.json, which is not"):
+        plan_sessions(load_study(study), ["s"])
+    assert (study / "own.json").read_text() == text
+    assert not (study / "transcripts").exists()
+
+
+@pytest.mark.parametrize(
+    "content", ['{"utterances": []}', "no JSON", '{"provenance": {"made_by": "x"}, "utterances": []}']
+)
+def test_a_file_of_somebody_else_in_its_place_stays(study: Path, content: str) -> None:
+    (study / "transcripts").mkdir()
+    (study / "transcripts/s.json").write_text(content)
+    outcome = transcribe(study, Ears())["s@main"]
+    assert outcome.status is Status.KEPT
+    assert outcome.reason.startswith("transcripts/s.json was not made by storyframes-transcribe and is not replaced")
+    assert (study / "transcripts/s.json").read_text() == content
+
+
+def test_a_correction_by_hand_stays(study: Path) -> None:
+    words = [word for word, _ in WORDS]
+    transcribe(study, Ears(*words))
+    path = study / "transcripts/s.json"
+    corrected = path.read_text().replace("lantern", "Lantern!")
+    path.write_text(corrected)
+    outcome = transcribe(study, Ears(*words), Model("b", Path(), "1" * 64))["s@main"]
+    assert outcome.status is Status.KEPT
+    assert "was corrected by hand" in outcome.reason
+    assert "antern" not in outcome.reason
+    assert path.read_text() == corrected
+
+
+# --- several microphones ---------------------------------------------------------------------------------------------
+
+TOLD = [("harmonica", 1.5), ("velvet", 4.5), ("lantern", 7.0)]  # by Kim, in seconds of the session
+ANSWERED = [("marmalade", 3.0), ("yes", 6.0), ("harmonica", 8.5)]  # by Lee
+OFFSET_S = 0.8  # Lee's microphone began so much earlier
+
+
+@pytest.fixture
+def microphones(tmp_path: Path) -> Path:
+    """Two people with a lapel microphone each, which hear the other one as well, 14 dB softer."""
+    root = tmp_path / "study"
+    root.mkdir()
+    (root / "sessions.csv").write_text("session_id,participant_id,video\ns,p,v.mkv\n")
+    (root / "persons.csv").write_text("session_id,person_id,role\ns,kim,teller\ns,lee,\n")
+    (root / "tracks.csv").write_text(
+        "session_id,track,audio,person_id,clock,note\ns,lapel_a,a.wav,kim,,dear\ns,lapel_b,b.wav,lee,b,\n"
+    )
+    (root / "clocks.csv").write_text(f"session_id,clock,clock_s,session_s\ns,b,{OFFSET_S},0\n")
+    write_recording(root / "v.mkv", 10 * FPS)
+    kim, lee = planted(TOLD, 10.0), planted(ANSWERED, 10.0, "en-gb+f3")
+    write_wave(root / "a.wav", as_int16(kim + 0.2 * lee), RATE)
+    late = np.zeros(round(OFFSET_S * RATE), np.float32)
+    write_wave(root / "b.wav", as_int16(np.concatenate([late, lee + 0.2 * kim])), RATE)
+    return root
+
+
+def in_order() -> list[str]:
+    return [word for word, _ in sorted([*TOLD, *ANSWERED], key=lambda pair: pair[1])]
+
+
+def test_two_lapel_microphones_with_crosstalk_give_each_word_once_at_the_right_speaker(microphones: Path) -> None:
+    outcomes = transcribe(microphones, Ears(*in_order(), *in_order()))
+    assert {name: (one.status, one.words, one.crosstalk, one.uncertain) for name, one in outcomes.items()} == {
+        "s@lapel_a": (Status.MADE, 3, 3, 0),
+        "s@lapel_b": (Status.MADE, 3, 3, 0),
+        "s@main": (Status.MADE, 6, 0, 0),
+    }
+    assert outcomes["s@main"].joined == 2
+    folder = microphones / "transcripts"
+    assert_begin(folder / "s@lapel_a.json", TOLD)
+    assert_begin(folder / "s@lapel_b.json", [(word, at + OFFSET_S) for word, at in ANSWERED])  # of its own clock
+    assert_begin(folder / "s.json", sorted([*TOLD, *ANSWERED], key=lambda pair: pair[1]))
+    spoken = {utterance.text: utterance.speaker for utterance in read_transcript(folder / "s.json").utterances}
+    assert spoken["velvet"] == "teller"
+    assert spoken["marmalade"] == "lee"
+    ears = Ears()
+    assert {one.status for one in transcribe(microphones, ears).values()} == {Status.CURRENT}
+    assert ears.calls == 0
+
+
+def test_a_corrected_clock_finds_crosstalk_anew_without_hearing_again(microphones: Path) -> None:
+    clocks = microphones / "clocks.csv"
+    right = clocks.read_text()
+    clocks.write_text(right.replace(f"{OFFSET_S}", "0"))
+    outcomes = transcribe(microphones, Ears(*in_order(), *in_order()))
+    assert outcomes["s@lapel_a"].crosstalk == 0
+    clocks.write_text(right)
+    ears = Ears()
+    assert transcribe(microphones, ears)["s@lapel_a"].crosstalk == 3
+    assert ears.calls == 0
+    assert_begin(microphones / "transcripts/s@lapel_a.json", TOLD)
+
+
+def test_the_same_word_as_loud_on_both_is_kept_and_counted(microphones: Path) -> None:
+    both = as_int16(planted([("velvet", 2.0)], 5.0))
+    write_wave(microphones / "a.wav", both, RATE)
+    write_wave(microphones / "b.wav", np.concatenate([np.zeros(round(OFFSET_S * RATE), np.int16), both]), RATE)
+    outcomes = transcribe(microphones, Ears("velvet", "Velvet,"))
+    assert (outcomes["s@lapel_a"].crosstalk, outcomes["s@lapel_a"].uncertain, outcomes["s@main"].words) == (0, 1, 2)
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def videos(tmp_path: Path) -> Path:
+    """A folder of two videos, and nothing else."""
+    folder = tmp_path / "study"
+    (folder / "videos").mkdir(parents=True)
+    for name, voice in (("anna-1", "en-us"), ("ben-1", "en-gb")):
+        sound = as_int16(planted([("harmonica", 0.6), ("velvet", 1.8)], 4.0, voice))[:, None]
+        write_recording(folder / "videos" / f"{name}.mkv", 4 * FPS, sound)
+    return folder
+
+
+def test_from_a_folder_of_videos_to_rows_in_two_commands_and_no_word_elsewhere(
+    videos: Path, whisper: Path, demo_study: Path, tmp_path: Path, own_state: dict[str, str]
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    vectors = demo_study.parent / "glove.demo.300d.txt"
+    config = tmp_path / "config.toml"
+    config.write_text(f'[glove]\nvectors = "{vectors}"\ndemo_vectors = true\n[transcribe]\nmodel = "{whisper}"\n')
+    around = {**own_state, "TMPDIR": str(temporary)}
+    made = storyframes("transcribe", videos, "--recordings", "videos/*", "--config", config, environment=around)
+    assert made.returncode == 0, made.stderr
+    assert "2 cells of the tables name them now" in made.stdout
+    features = ("--features", "frames,glove,sbert")
+    extracted = storyframes(
+        "extract", videos, tmp_path / "store", *features, "--config", config, *ONE_WORKER, environment=around
+    )
+    assert extracted.returncode == 0, extracted.stderr
+    store = FeatureStore(tmp_path / "store")
+    for session in ("anna-1", "ben-1"):
+        transcript = read_transcript(videos / f"transcripts/{session}.json")
+        assert len(transcript.words()) > 5
+        assert len(store.read(session, "glove")) == len(transcript.words())
+        assert len(store.read(session, "sbert")) == len(transcript.utterances)
+    pattern = re.compile(WORD.encode())
+    assert pattern.search((videos / "transcripts/ben-1.json").read_bytes())
+    places = [tmp_path / "store", Path(own_state["XDG_STATE_HOME"]), temporary, Path(os.environ["XDG_CACHE_HOME"])]
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".db" for path in files)  # the Prefect server's
+    assert [path for path in files if pattern.search(path.read_bytes())] == []
+    printed = "".join([made.stdout, made.stderr, extracted.stdout, extracted.stderr])
+    assert not pattern.search(printed.encode())
+
+
+def test_a_run_that_was_killed_goes_on(videos: Path, whisper: Path) -> None:
+    arguments = ("transcribe", videos, "--recordings", "videos/*", "--model", whisper)
+    first = videos / "transcripts/anna-1.json"
+    with subprocess.Popen([sys.executable, "-m", "flows.cli", *map(str, arguments)], stderr=subprocess.PIPE) as run:
+        while not first.exists():
+            assert run.poll() is None
+            time.sleep(0.005)
+        run.send_signal(signal.SIGKILL)
+    before = first.stat().st_mtime_ns
+    again = storyframes(*arguments, "--json")
+    assert again.returncode == 0, again.stderr
+    outcomes = {one["session_id"]: one["status"] for one in json.loads(again.stdout)["transcripts"]}
+    assert outcomes["anna-1"] == "there already"
+    assert first.stat().st_mtime_ns == before
+    assert (videos / "transcripts/ben-1.json").is_file()
+    table = (videos / "sessions.csv").read_text()
+    assert "transcripts/anna-1.json" in table
+    assert "transcripts/ben-1.json" in table
+
+
+def test_without_the_model_one_sentence_says_how_to_get_it(study: Path, whisper: Path, tmp_path: Path) -> None:
+    absent = storyframes("transcribe", study)
+    assert absent.returncode == 2
+    assert "(MIT; 3.1 GB) is not on this machine; 'storyframes models fetch hf:Systran/" in absent.stderr
+    nowhere = storyframes("transcribe", study, "--model", "gone")
+    assert "there is no folder gone, and no model of this name: large-v3, large-v2, or a path" in nowhere.stderr
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/model.bin").write_bytes(b"x")
+    assert "lacks config.json, tokenizer.json" in storyframes("transcribe", study, "--model", tmp_path / "empty").stderr
+    assert not (study / "transcripts").exists()
+
+
+def test_a_dry_run_writes_nothing(study: Path, whisper: Path) -> None:
+    before = sorted(study.iterdir())
+    shown = storyframes("transcribe", study, "--model", whisper, "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    assert "s: a.wav: to be transcribed" in shown.stdout
+    assert sorted(study.iterdir()) == before
+
+
+def test_a_table_that_cannot_be_changed_is_told_before_any_work(study: Path, whisper: Path) -> None:
+    (study / "sessions.csv").write_text("session_id;participant_id;audio\ns;p;a.wav\n")
+    refused = storyframes("transcribe", study, "--model", whisper)
+    assert refused.returncode == 2
+    assert "save it as CSV UTF-8 with commas" in refused.stderr
+    assert not (study / "transcripts").exists()
