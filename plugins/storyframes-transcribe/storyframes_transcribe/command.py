@@ -92,7 +92,8 @@ def transcribe(
 
 def _write_first_tables(root: Path, glob: str) -> None:
     """The tables of a study that has none."""
-    from tasks.study.sessions_from_files import FilesError, make_sessions
+    from tasks.study.recording_names import FilesError
+    from tasks.study.sessions_from_files import make_sessions
 
     if any((root / f"sessions.{suffix}").exists() for suffix in ("csv", "parquet")):
         error_console().print("[yellow]look at[/] there is a table of sessions: --recordings is not used")
