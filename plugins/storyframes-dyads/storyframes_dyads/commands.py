@@ -1,0 +1,206 @@
+"""``storyframes dyads``: how two people of a session move together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.terminal import (
+    LOOK,
+    JsonOption,
+    StoreArgument,
+    cannot_write,
+    console,
+    error_console,
+    fail,
+    listed,
+    refused_if,
+    show_json,
+    usage_errors,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from storyframes import FeatureStore
+    from storyframes_dyads.circular_null import RankedEstimate
+    from storyframes_dyads.signals import SignalPair
+
+app = typer.Typer(help="Two people: how they move and speak together.", no_args_is_help=True, **LOOK)
+
+
+@app.command()
+def turns(
+    store: StoreArgument,
+    speech: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FEATURE",
+            help="Words of two speakers (glove), or a feature of each person (glove@a and glove@b, vad@a and vad@b).",
+        ),
+    ],
+    session: Annotated[list[str] | None, typer.Option(help="Only these sessions: a comma list, or repeat.")] = None,
+    column: Annotated[str | None, typer.Option(help="Of a probability of speech: its column.")] = None,
+    threshold: Annotated[float, typer.Option(help="The probability from which it is speech.", min=0, max=1)] = 0.5,
+    join_s: Annotated[float, typer.Option(help="Silences up to this long are no pause, seconds.", min=0)] = 0.18,
+    backchannel_s: Annotated[float, typer.Option(help="The longest backchannel, seconds.", min=0)] = 1.0,
+    interruption_s: Annotated[float, typer.Option(help="The shortest overlap that interrupts.", min=0)] = 0.2,
+    out: Annotated[
+        Path | None, typer.Option(help="A new folder for persons.csv, turns.csv and events.csv (mode 0600).")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Turns, gaps, overlaps, interruptions and backchannels of two people."""
+    from storyframes import FeatureStore
+    from storyframes_dyads.shown import person_lines
+    from storyframes_dyads.speech import SpeechError, speech_of
+    from storyframes_dyads.turns import summaries, turns_of
+    from storyframes_dyads.written import turn_tables
+
+    _check_new(out)
+    features = list(listed("--speech", speech))
+    with usage_errors():
+        opened = FeatureStore(store)
+        chosen = _sessions(opened, features, listed("--session", session), store)
+        results, refused = {}, {}
+        for name in chosen:
+            try:
+                spoken = speech_of(opened, name, features, column=column, threshold=threshold, join_s=join_s)
+            except SpeechError as error:
+                refused[name] = str(error)
+                continue
+            found, events = turns_of(spoken, backchannel_s, interruption_s)
+            results[name] = summaries(spoken, found, events), found, events
+    if not results:
+        fail("no session has turns: " + "; ".join(refused.values()), 2)
+    tables = turn_tables(results)
+    _write(out, tables)
+    if json:
+        show_json({**{name: table.to_dict("records") for name, table in tables.items()}, "refused": refused})
+    else:
+        console().print(person_lines(tables["persons"]))
+    _end(refused)
+
+
+@app.command()
+def synchrony(
+    store: StoreArgument,
+    between: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SIGNAL", help="Of one person: <feature>[@<track>]:<column>, as openface@a:AU12_r; repeat."
+        ),
+    ],
+    and_: Annotated[
+        list[str], typer.Option("--and", metavar="SIGNAL", help="Of the other person, for each --between in its order.")
+    ],
+    session: Annotated[list[str] | None, typer.Option(help="Only these sessions: a comma list, or repeat.")] = None,
+    window_s: Annotated[float, typer.Option(help="Seconds of a window.", min=0.1)] = 10.0,
+    stride_s: Annotated[float, typer.Option(help="Seconds from a window to the next.", min=0.01)] = 1.0,
+    max_lag_s: Annotated[float, typer.Option(help="The largest lag in each direction, seconds.", min=0)] = 3.0,
+    min_shared: Annotated[
+        float, typer.Option(help="Share of a window that both have to have measured.", min=0.01, max=1)
+    ] = 0.5,
+    rate: Annotated[
+        float | None, typer.Option(help="Points per second; by default the slower feature's rate.", min=0.1)
+    ] = None,
+    pseudo_dyads: Annotated[
+        int, typer.Option(help="How often second persons are dealt anew over the study; 0 leaves it out.", min=0)
+    ] = 20,
+    seed: Annotated[int, typer.Option(help="Of the dealing.")] = 0,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MEASURE", help="Also coherence, recurrence, information: a comma list, or repeat."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A new folder for sessions.csv, windows.csv and study.csv (mode 0600).")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Sessions at once.", min=1)] = 1,
+    json: JsonOption = False,
+) -> None:
+    """Windowed lagged cross-correlation of two people's signals, beside what chance gives."""
+    from storyframes import FeatureStore
+    from storyframes_dyads import synchrony_tables as tables
+    from storyframes_dyads.other_measures import MEASURES
+    from storyframes_dyads.shown import session_lines, study_lines
+    from storyframes_dyads.signals import SignalError, SignalName
+    from storyframes_dyads.synchrony import SessionSynchrony, SynchronySettings, pseudo_dyad_null, synchrony_of
+    from storyframes_dyads.written import participants_of
+
+    if len(between) != len(and_):
+        fail(f"{len(between)} --between and {len(and_)} --and: each --between needs its --and, in the same order", 2)
+    _check_new(out)
+    measures = listed("--also", also)
+    if unknown := [name for name in measures if name not in MEASURES]:
+        fail(f"--also {unknown[0]}: there is no such measure; there are {', '.join(MEASURES)}", 2)
+    settings = SynchronySettings(window_s, stride_s, max_lag_s, min_shared, rate, pseudo_dyads, seed, measures)
+    with usage_errors(), refused_if(SignalError):
+        opened = FeatureStore(store)
+        asked = [(SignalName.parse(one), SignalName.parse(other)) for one, other in zip(between, and_, strict=True)]
+        features = [name.feature for names in asked for name in names]
+        chosen = _sessions(opened, features, listed("--session", session), store)
+        results: list[SessionSynchrony] = []
+        refused: dict[str, str] = {}
+        ranked: dict[SignalPair, RankedEstimate] = {}
+        with error_console().status("") as status:
+            for done, (name, found) in enumerate(synchrony_of(opened, chosen, asked, settings, workers), 1):
+                status.update(f"{done} of {len(chosen)} sessions")
+                if isinstance(found, SignalError):
+                    refused[name] = str(found)
+                else:
+                    results += found
+            if not results:
+                fail("no session can be measured: " + "; ".join(refused.values()), 2)
+            results.sort(key=lambda result: chosen.index(result.session_id))
+            measured = [name for name in chosen if name not in refused]
+            if pseudo_dyads and len(measured) > 1:
+                people = participants_of(opened, measured)
+                for names in asked:
+                    ranked |= pseudo_dyad_null(
+                        opened, measured, names, settings, people,
+                        lambda done, of: status.update(f"pseudo-dyads: {done} of {of} dealings"),
+                    )  # fmt: skip
+    sessions = tables.session_table(results)
+    study = tables.study_table(sessions, ranked)
+    _write(out, {"sessions": sessions, "windows": tables.window_table(results), "study": study})
+    if json:
+        content = {"sessions": sessions.to_dict("records"), "study": study.to_dict("records")}
+        show_json({**content, "refused": refused, "settings": vars(settings)})
+    else:
+        for part in [*session_lines(results, sessions), *study_lines(study)]:
+            console().print(part)
+    _end(refused)
+
+
+def _check_new(out: Path | None) -> None:
+    if out is not None and out.exists():
+        fail(f"{out} exists: name a folder that does not", 2)
+
+
+def _sessions(store: FeatureStore, features: Sequence[str], asked: Sequence[str], location: str) -> Sequence[str]:
+    """The sessions that were asked for, or all that have the features."""
+    chosen = asked or tuple(name for name in store.sessions if all(store.has(name, feature) for feature in features))
+    if not chosen:
+        fail(f"{location}: no session has all of {', '.join(sorted(set(features)))}", 2)
+    return chosen
+
+
+def _write(out: Path | None, tables: Mapping[str, pd.DataFrame]) -> None:
+    from storyframes_dyads.written import write_tables
+
+    if out is not None:
+        try:
+            write_tables(out, tables)
+        except OSError as error:
+            cannot_write(out, error)
+
+
+def _end(refused: Mapping[str, str]) -> None:
+    """Name the sessions that are left out; they make the exit code 1."""
+    for name, reason in refused.items():
+        error_console().print(f"{name} is left out: {reason}", markup=False)
+    if refused:
+        raise typer.Exit(1)

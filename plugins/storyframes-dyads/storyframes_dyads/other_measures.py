@@ -1,0 +1,144 @@
+"""Other measures of how two signals move together: coherence, cross-recurrence and mutual information.
+
+Each is a number of two signals on one grid, with missing values left out; each stands beside its null of circular
+shifts (``shifted_null``), as the windowed correlation does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from scipy import signal as scipy_signal
+
+from storyframes_dyads.circular_null import RankedEstimate, rank
+from storyframes_dyads.lagged_correlation import Windows
+
+Measure = Callable[[np.ndarray, np.ndarray], float]
+RADIUS = 0.2  # standard deviations within which two values are nearly the same
+
+
+def coherence(first: np.ndarray, second: np.ndarray, rate: float, band: tuple[float, float], segment_s: float) -> float:
+    """The mean magnitude-squared coherence in a band of frequencies, 0 to 1, by Welch's method.
+
+    Segments of ``segment_s`` seconds with a Hann window, half overlapping, as in ``scipy.signal.coherence``; only
+    segments that both signals measured completely count. NaN with fewer than two such segments (one segment alone
+    always has a coherence of 1) or with no frequency in the band.
+
+    Args:
+        first, second: (n,) NaN where nothing was measured.
+        rate: points per second.
+        band: the lowest and the highest frequency, Hz.
+    """
+    length = round(segment_s * rate)
+    shared = np.isfinite(first) & np.isfinite(second)
+    starts = [s for s in range(0, len(first) - length + 1, max(1, length // 2)) if shared[s : s + length].all()]
+    if length < 4 or len(starts) < 2:
+        return np.nan
+    window = scipy_signal.get_window("hann", length)
+    spectra = [
+        np.fft.rfft(scipy_signal.detrend(np.stack([x[s : s + length] for s in starts]), type="constant") * window)
+        for x in (first, second)
+    ]
+    frequencies = np.fft.rfftfreq(length, 1 / rate)
+    inside = (frequencies >= band[0]) & (frequencies <= band[1]) & (frequencies > 0)
+    cross = np.abs((np.conj(spectra[0]) * spectra[1]).mean(axis=0)) ** 2
+    power = (np.abs(spectra[0]) ** 2).mean(axis=0) * (np.abs(spectra[1]) ** 2).mean(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (cross / power)[inside]
+    return float(np.nanmean(shares)) if np.isfinite(shares).any() else np.nan
+
+
+def recurrence_profile(first: np.ndarray, second: np.ndarray, max_lag: int, radius: float) -> np.ndarray:
+    """(2 * max_lag + 1,) the share of points at each lag at which both signals have nearly the same value.
+
+    Diagonal-wise cross-recurrence (Coco, M. I. and Dale, R. (2014), Frontiers in Psychology 5:510). Values are
+    z-scores of each signal's own measured points; ``radius`` is in these units. Positive lags: the first leads.
+    """
+    x, y = _z_scores(first), _z_scores(second)
+    profile = np.full(2 * max_lag + 1, np.nan)
+    for column, lag in enumerate(range(-max_lag, max_lag + 1)):
+        begin, end = max(0, -lag), min(len(x), len(x) - lag)
+        if end <= begin:
+            continue
+        difference = np.abs(x[begin:end] - y[begin + lag : end + lag])
+        shared = np.isfinite(difference)
+        if shared.any():
+            profile[column] = float((difference[shared] <= radius).mean())
+    return profile
+
+
+def cross_recurrence(first: np.ndarray, second: np.ndarray, max_lag: int, radius: float) -> float:
+    """The largest value of :func:`recurrence_profile`."""
+    profile = recurrence_profile(first, second, max_lag, radius)
+    return float(np.nanmax(profile)) if np.isfinite(profile).any() else np.nan
+
+
+def mutual_information(first: np.ndarray, second: np.ndarray, bins: int = 8) -> float:
+    """Mutual information in bits, of values in bins with equally many points each, with the Miller-Madow correction.
+
+    Equal values share a bin, so a signal that is mostly 0 (an action unit) has fewer bins than asked for.
+    """
+    shared = np.isfinite(first) & np.isfinite(second)
+    n = int(shared.sum())
+    if n < bins * bins:
+        return np.nan
+    table = np.zeros((bins, bins))
+    np.add.at(table, (_bins(first[shared], bins), _bins(second[shared], bins)), 1)
+    corrections = [(int((counts > 0).sum()) - 1) / (2 * n) for counts in (table.sum(1), table.sum(0), table)]
+    entropies = [_entropy(counts / n) for counts in (table.sum(1), table.sum(0), table.ravel())]
+    corrected = [entropy + correction for entropy, correction in zip(entropies, corrections, strict=True)]
+    return float((corrected[0] + corrected[1] - corrected[2]) / np.log(2))
+
+
+def shifted_null(
+    measure: Measure, first: np.ndarray, second: np.ndarray, reach: int, count: int = 199
+) -> RankedEstimate:
+    """A measure beside its values at ``count`` evenly spaced circular shifts of at least ``reach`` points."""
+    points = len(first)
+    if points <= 2 * reach:
+        return rank(np.nan, np.empty(0))
+    shifts = np.unique(np.linspace(reach, points - reach, count).round().astype(int))
+    return rank(measure(first, second), np.array([measure(first, np.roll(second, shift)) for shift in shifts]))
+
+
+def _z_scores(signal: np.ndarray) -> np.ndarray:
+    valid = np.isfinite(signal)
+    if not valid.any() or signal[valid].std() == 0:
+        return np.full(len(signal), np.nan)
+    return np.asarray((signal - signal[valid].mean()) / signal[valid].std(), np.float64)
+
+
+def _bins(values: np.ndarray, bins: int) -> np.ndarray:
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)[1:-1]))
+    return np.searchsorted(edges, values, side="right")
+
+
+def _entropy(shares: np.ndarray) -> float:
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum())
+
+
+def _coherence(windows: Windows, rate: float) -> Measure:
+    band = 2 * rate / windows.length, rate / 2
+    return lambda first, second: coherence(first, second, rate, band, windows.length / rate)
+
+
+def _recurrence(windows: Windows, rate: float) -> Measure:
+    return lambda first, second: cross_recurrence(first, second, windows.max_lag, RADIUS)
+
+
+def _information(windows: Windows, rate: float) -> Measure:
+    return mutual_information
+
+
+MEASURES: Mapping[str, Callable[[Windows, float], Measure]] = {
+    "coherence": _coherence,
+    "recurrence": _recurrence,
+    "information": _information,
+}
+"""By name, the measure of signals that are cut into such windows, at a rate of points per second.
+
+Coherence is of segments as long as a window, in the band from two periods a window to half the rate; recurrence is the
+largest over all lags, within 0.2 standard deviations; mutual information is at lag 0.
+"""

@@ -1,0 +1,77 @@
+"""What the commands show in a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+from rich.table import Table
+
+from storyframes_dyads.synchrony import SessionSynchrony
+from storyframes_dyads.synchrony_tables import direction
+
+
+def session_lines(results: Sequence[SessionSynchrony], table: pd.DataFrame) -> list[Table]:
+    """A table of sessions and pairs."""
+    shown = Table(
+        "session", "signals", "shared", "synchrony", "chance (median, 95 %)", "p", "p (Holm)", "lag", box=None
+    )
+    for result, row in zip(results, table.itertuples(), strict=True):
+        shown.add_row(
+            result.session_id,
+            _signals(str(result.pair.first), str(result.pair.second)),
+            f"{result.shared:.0%}",
+            _number(row.synchrony),
+            f"{_number(row.null_median)}, {_number(row.null_95)}",
+            _number(row.p, 3),
+            _number(row.p_holm, 3),
+            direction(result.pair, result.lag_s, 1 / result.rate),
+        )
+    return [shown]
+
+
+def study_lines(table: pd.DataFrame) -> list[Table]:
+    """A table of pairs over all sessions; none without pseudo-dyads."""
+    if not len(table):
+        return []
+    shown = Table("all sessions", "sessions", "synchrony", "pseudo-dyads (median, 95 %)", "p", "p (Holm)", box=None)
+    for row in table.itertuples():
+        shown.add_row(
+            _signals(str(row.first), str(row.second)),
+            str(row.sessions),
+            _number(row.synchrony),
+            f"{_number(row.null_median)}, {_number(row.null_95)}",
+            _number(row.p, 3),
+            _number(row.p_holm, 3),
+        )
+    return [shown]
+
+
+def person_lines(table: pd.DataFrame) -> Table:
+    """A table of what each person of each session did."""
+    shown = Table(
+        "session", "person", "speech", "share", "turns", "turn (median)", "latency (median)", "interruptions",
+        "backchannels", box=None,
+    )  # fmt: skip
+    for row in table.itertuples():
+        shown.add_row(
+            str(row.session_id),
+            str(row.person),
+            f"{row.speech_s:.1f} s",
+            f"{row.speech_share:.0%}" if row.speech_share == row.speech_share else "–",
+            str(row.turns),
+            f"{_number(row.turn_s_median)} s",
+            f"{_number(row.latency_s_median)} s",
+            str(row.interruptions),
+            str(row.backchannels),
+        )
+    return shown
+
+
+def _signals(first: str, second: str) -> str:
+    return f"{first} and {second}"
+
+
+def _number(value: object, digits: int = 2) -> str:
+    return f"{value:.{digits}f}" if isinstance(value, float) and math.isfinite(value) else "–"

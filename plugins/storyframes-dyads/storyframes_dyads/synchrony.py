@@ -1,0 +1,233 @@
+"""Synchrony of the pairs of signals of a store's sessions, beside their nulls.
+
+Of each session and pair: the windowed lagged correlations, their peaks, and the rank of their mean height among
+circular shifts. Of each pair over all sessions: the mean, ranked among pseudo-dyads, in which the first person of one
+session is set beside the second of another, where nobody is in both. p values are corrected by Holm's method over the
+pairs of columns, which were all tried on the same people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import numpy as np
+from statsmodels.stats.multitest import multipletests
+from threadpoolctl import threadpool_limits
+
+from storyframes import FeatureStore
+from storyframes_dyads.circular_null import RankedEstimate, circular_null, peak_synchrony, rank
+from storyframes_dyads.lagged_correlation import PairedSignals, Peaks, Windows, lag_profile, peaks
+from storyframes_dyads.other_measures import MEASURES, shifted_null
+from storyframes_dyads.signals import SignalError, SignalName, SignalPair, read_pairs, usual_rate
+
+
+@dataclass(frozen=True)
+class SynchronySettings:
+    """How synchrony is measured.
+
+    Attributes:
+        window_s, stride_s, max_lag_s: of the windows, seconds.
+        min_shared: the share of a window that both signals must have measured.
+        rate: points per second of the grid; None takes the slower of the two features, in each session.
+        pseudo_dyads: how many times the sessions' second persons are dealt anew; 0 leaves that null out.
+        seed: of the dealing.
+        also: other measures that each session gets, of :data:`storyframes_dyads.other_measures.MEASURES`.
+    """
+
+    window_s: float = 10.0
+    stride_s: float = 1.0
+    max_lag_s: float = 3.0
+    min_shared: float = 0.5
+    rate: float | None = None
+    pseudo_dyads: int = 20
+    seed: int = 0
+    also: tuple[str, ...] = ()
+
+    def windows(self, rate: float) -> Windows:
+        """The windows on a grid of this rate, in whole points.
+
+        Raises:
+            ValueError: a window has fewer than three points, or another value is out of bounds.
+        """
+        return Windows(
+            length=round(self.window_s * rate),
+            stride=max(1, round(self.stride_s * rate)),
+            max_lag=round(self.max_lag_s * rate),
+            min_shared=self.min_shared,
+        )
+
+
+@dataclass(frozen=True)
+class SessionSynchrony:
+    """What a pair's signals have in common in one session.
+
+    Attributes:
+        rate: points per second of the grid.
+        start_s: (W,) when each window begins, seconds of the session.
+        shared: the share of the session's points at which both signals were measured.
+        peaks: of the windows; lags in points of the grid.
+        profile: (lags,) the mean correlation at each lag.
+        ranked: the mean height of peaks, as Fisher's z, beside circular shifts.
+        also: by name, other measures beside theirs.
+    """
+
+    session_id: str
+    pair: SignalPair
+    rate: float
+    windows: Windows
+    start_s: np.ndarray
+    shared: float
+    peaks: Peaks
+    profile: np.ndarray
+    ranked: RankedEstimate
+    also: Mapping[str, RankedEstimate]
+
+    @property
+    def lag_s(self) -> float:
+        """The lag at which the mean correlation is highest, seconds; positive where the first person leads.
+
+        NaN where it is highest at the largest lag, so that it may be higher beyond.
+        """
+        if not np.isfinite(self.profile).any():
+            return np.nan
+        column = int(np.nanargmax(self.profile))
+        return float(self.windows.lags[column] / self.rate) if 0 < column < len(self.profile) - 1 else np.nan
+
+
+def session_synchrony(
+    store: FeatureStore, session_id: str, asked: tuple[SignalName, SignalName], settings: SynchronySettings
+) -> list[SessionSynchrony]:
+    """The synchrony of a session's pairs of signals.
+
+    Args:
+        asked: the names, where a column may be a pattern.
+
+    Raises:
+        SignalError: a signal cannot be read, or the session is shorter than a window.
+    """
+    rate = settings.rate or min(usual_rate(store, session_id, name) for name in asked)
+    windows = settings.windows(rate)
+    result = []
+    for pair, (first, second) in read_pairs(store, session_id, asked, rate).items():
+        if len(first) < windows.length:
+            raise SignalError(
+                f"{session_id} has {len(first) / rate:.1f} s, less than a window of {settings.window_s:g} s: "
+                "give a shorter --window-s"
+            )
+        correlations = PairedSignals(first, second, windows).correlations()
+        result.append(
+            SessionSynchrony(
+                session_id=session_id,
+                pair=pair,
+                rate=rate,
+                windows=windows,
+                start_s=windows.starts(len(first)) / rate,
+                shared=float((np.isfinite(first) & np.isfinite(second)).mean()),
+                peaks=peaks(correlations, windows),
+                profile=lag_profile(correlations),
+                ranked=circular_null(first, second, windows),
+                also={
+                    name: shifted_null(MEASURES[name](windows, rate), first, second, windows.reach)
+                    for name in settings.also
+                },
+            )
+        )
+    return result
+
+
+def holm(p: Sequence[float]) -> np.ndarray:
+    """p values corrected by Holm's method; missing values stay missing and count for nothing."""
+    values = np.asarray(p, np.float64)
+    corrected = np.full(len(values), np.nan)
+    given = np.isfinite(values)
+    if given.any():
+        corrected[given] = multipletests(values[given], method="holm")[1]
+    return corrected
+
+
+def pseudo_dyad_null(
+    store: FeatureStore,
+    sessions: Sequence[str],
+    asked: tuple[SignalName, SignalName],
+    settings: SynchronySettings,
+    participants: Mapping[str, frozenset[str]],
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> dict[SignalPair, RankedEstimate]:
+    """By pair, the mean synchrony over sessions beside its means over dealt pseudo-dyads.
+
+    A pseudo-dyad is as long as the shorter of its two sessions. All are read at one rate, the slowest of all.
+
+    Args:
+        participants: of each session; sessions that share one are never set beside each other.
+
+    Raises:
+        SignalError: a signal cannot be read, or there are too few sessions of different people.
+    """
+    rate = settings.rate or min(usual_rate(store, session, name) for session in sessions for name in asked)
+    windows = settings.windows(rate)
+    signals = {session: read_pairs(store, session, asked, rate) for session in sessions}
+    pairs = list(signals[sessions[0]])
+    dealings = [{session: session for session in sessions}, *_dealings(sessions, participants, settings)]
+    means: dict[SignalPair, list[float]] = {pair: [] for pair in pairs}
+    for number, dealing in enumerate(dealings):
+        values: dict[SignalPair, list[float]] = {pair: [] for pair in pairs}
+        for session, other in dealing.items():
+            for pair in pairs:
+                first, second = signals[session][pair][0], signals[other][pair][1]
+                points = min(len(first), len(second))
+                if points >= windows.length:
+                    sums = PairedSignals(first[:points], second[:points], windows)
+                    values[pair].append(peak_synchrony(sums.correlations()))
+        for pair in pairs:
+            means[pair].append(float(np.nanmean(values[pair])) if np.isfinite(values[pair]).any() else np.nan)
+        progress(number + 1, len(dealings))
+    return {pair: rank(means[pair][0], np.array(means[pair][1:])) for pair in pairs}
+
+
+def _dealings(
+    sessions: Sequence[str], participants: Mapping[str, frozenset[str]], settings: SynchronySettings
+) -> Iterator[dict[str, str]]:
+    """For each dealing, whose second person each session's first person is set beside; never somebody she has met."""
+    generator = np.random.default_rng(settings.seed)
+    strangers = {
+        session: [other for other in sessions if other != session and not participants[session] & participants[other]]
+        for session in sessions
+    }
+    if lonely := [session for session, others in strangers.items() if not others]:
+        raise SignalError(
+            f"{lonely[0]} has no other session of other participants: pseudo-dyads need some; "
+            "--pseudo-dyads 0 leaves them out"
+        )
+    for _ in range(settings.pseudo_dyads):
+        yield {session: others[generator.integers(len(others))] for session, others in strangers.items()}
+
+
+def synchrony_of(
+    store: FeatureStore,
+    sessions: Sequence[str],
+    asked: Sequence[tuple[SignalName, SignalName]],
+    settings: SynchronySettings,
+    workers: int = 1,
+) -> Iterator[tuple[str, list[SessionSynchrony] | SignalError]]:
+    """The sessions' results as they come, each with its session; of a session that cannot be measured, the reason."""
+    if workers < 2 or len(sessions) < 2:
+        for session in sessions:
+            yield session, _one_session(store, session, asked, settings)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_one_session, store, session, asked, settings): session for session in sessions}
+        for future in as_completed(running):
+            yield running[future], future.result()
+
+
+def _one_session(
+    store: FeatureStore, session_id: str, asked: Sequence[tuple[SignalName, SignalName]], settings: SynchronySettings
+) -> list[SessionSynchrony] | SignalError:
+    try:
+        with threadpool_limits(1):  # the sessions are what runs side by side
+            return [result for names in asked for result in session_synchrony(store, session_id, names, settings)]
+    except SignalError as error:
+        return error

@@ -1,0 +1,48 @@
+"""What the commands read of a store's people, and the tables that they write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+
+from storyframes import FeatureStore
+from storyframes.store import StoreError, write_atomically
+from storyframes_dyads.turns import PersonSummary, Turn, TurnEvent
+
+
+def participants_of(store: FeatureStore, sessions: Iterable[str]) -> dict[str, frozenset[str]]:
+    """By session, who took part, as the clip index says; where it says nothing, a person of the session's own."""
+    try:
+        clips = store.clips()
+    except StoreError:
+        clips = pd.DataFrame({"session_id": [], "participant_id": []})
+    known = clips.dropna(subset=["participant_id"]).groupby("session_id", observed=True)["participant_id"].unique()
+    return {session: frozenset(map(str, known.get(session, [f"of {session}"]))) for session in sessions}
+
+
+def turn_tables(
+    results: Mapping[str, tuple[list[PersonSummary], list[Turn], list[TurnEvent]]],
+) -> dict[str, pd.DataFrame]:
+    """By name, the tables of persons, turns and events: a row each, with its session."""
+    tables = {}
+    for position, name in enumerate(("persons", "turns", "events")):
+        rows = [{"session_id": session, **asdict(row)} for session, parts in results.items() for row in parts[position]]
+        tables[name] = pd.DataFrame(rows)
+    return tables
+
+
+def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Write CSV files, readable by their owner alone, into a new folder.
+
+    Raises:
+        OSError: it cannot be made, or a file not be written.
+    """
+    folder.mkdir(mode=0o700, parents=True)
+    for name, table in tables.items():
+        content = table.to_csv(index=False, lineterminator="\n").encode()
+        write_atomically(folder / f"{name}.csv", content)
+        os.chmod(folder / f"{name}.csv", 0o600)

@@ -1,0 +1,127 @@
+"""Windowed lagged cross-correlation, its peaks, other measures and their nulls, on planted signals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import signal as scipy_signal
+from scipy import stats
+
+from storyframes_dyads.circular_null import circular_null
+from storyframes_dyads.lagged_correlation import PairedSignals, Windows, lag_profile, peaks
+from storyframes_dyads.other_measures import coherence, cross_recurrence, mutual_information, recurrence_profile
+
+
+def slow(generator: np.random.Generator, n: int) -> np.ndarray:
+    """An autoregressive signal, 0.95 of each point in the next."""
+    return scipy_signal.lfilter([1], [1, -0.95], generator.normal(size=n + 200))[200:]
+
+
+@given(st.integers(0, 10_000), st.integers(-6, 6), st.floats(0, 0.4))
+def test_each_correlation_is_scipys_on_the_shared_points(seed: int, lag: int, missing: float) -> None:
+    generator = np.random.default_rng(seed)
+    first, second = slow(generator, 90), slow(generator, 90)
+    first[generator.random(90) < missing] = np.nan
+    second[generator.random(90) < missing] = np.nan
+    windows = Windows(length=20, stride=7, max_lag=6, min_shared=0.5)
+    result = PairedSignals(first, second, windows).correlations()
+    for row, start in enumerate(windows.starts(90)):
+        value = result[row, lag + 6]
+        if start + lag < 0 or start + lag + 20 > 90:
+            assert np.isnan(value)
+            continue
+        x, y = first[start : start + 20], second[start + lag : start + lag + 20]
+        shared = np.isfinite(x) & np.isfinite(y)
+        if shared.sum() < 10:
+            assert np.isnan(value)
+        else:
+            assert value == pytest.approx(stats.pearsonr(x[shared], y[shared]).statistic, abs=1e-9)
+
+
+@pytest.mark.parametrize("lag", [-12, -3, 0, 5, 12])
+def test_a_planted_lag_is_the_peak_and_positive_where_the_first_leads(lag: int) -> None:
+    generator = np.random.default_rng(3)
+    first = slow(generator, 1500)
+    second = np.roll(first, lag) + 0.3 * generator.normal(size=1500)
+    windows = Windows(100, 10, 15)
+    correlations = PairedSignals(first, second, windows).correlations()
+    assert windows.lags[np.nanargmax(lag_profile(correlations))] == lag
+    found = peaks(correlations, windows)
+    assert np.nanmedian(found.lag) == lag
+    assert np.nanmean(found.height) > 0.9
+
+
+def test_a_correlation_that_still_rises_at_the_largest_lag_is_no_peak() -> None:
+    windows = Windows(10, 10, 2)
+    rising = np.array([[0.1, 0.2, 0.3, 0.4, 0.5], [0.1, np.nan, 0.9, 0.2, 0.1], [0.0, 0.3, 0.2, 0.6, 0.1]])
+    assert np.array_equal(peaks(rising, windows).lag, [np.nan, np.nan, 1.0], equal_nan=True)
+
+
+def test_a_constant_or_unmeasured_stretch_has_no_correlation() -> None:
+    first, second = slow(np.random.default_rng(0), 100), slow(np.random.default_rng(1), 100)
+    first[:20] = 1.0
+    second[60:] = np.nan
+    result = PairedSignals(first, second, Windows(20, 20, 0)).correlations()[:, 0]
+    assert np.array_equal(np.isnan(result), [True, False, False, True, True])
+
+
+@pytest.mark.parametrize("masked", [0.0, 0.2])
+def test_unrelated_slow_signals_are_in_synchrony_as_often_as_chance_says(masked: float) -> None:
+    generator = np.random.default_rng(7)
+    p = []
+    for _ in range(150):
+        first, second = slow(generator, 600), slow(generator, 600)
+        for signal in (first, second):
+            for begin in generator.integers(0, 600, int(masked * 20)):
+                signal[begin : begin + 25] = np.nan
+        p.append(circular_null(first, second, Windows(40, 10, 10)).p)
+    rejected = int((np.array(p) <= 0.05).sum())
+    assert 1 <= rejected <= 16  # of a binomial of 150 and 0.05, less often than once in 2,000
+    assert stats.kstest(p, "uniform").pvalue > 0.001
+
+
+def test_signals_that_share_a_movement_are_found() -> None:
+    generator = np.random.default_rng(5)
+    first = slow(generator, 900)
+    second = np.roll(first, 6) + 1.5 * slow(generator, 900)
+    result = circular_null(first, second, Windows(60, 15, 10))
+    assert result.p <= 0.02
+    assert result.estimate > result.null_95
+
+
+def test_masked_frames_alone_make_no_synchrony() -> None:
+    generator = np.random.default_rng(8)
+    first, second = slow(generator, 1200), slow(generator, 1200)
+    for begin in range(0, 1200, 60):  # both lose 40 % of their frames at the same moments
+        first[begin : begin + 24] = second[begin : begin + 24] = np.nan
+    assert circular_null(first, second, Windows(60, 15, 10)).p > 0.05
+
+
+def test_coherence_is_scipys_where_everything_was_measured() -> None:
+    generator = np.random.default_rng(2)
+    common = slow(generator, 4000)
+    first, second = common + generator.normal(size=4000), common + generator.normal(size=4000)
+    frequencies, expected = scipy_signal.coherence(first, second, fs=20, nperseg=200)
+    inside = (frequencies >= 0.2) & (frequencies <= 2)
+    assert coherence(first, second, 20, (0.2, 2), 10) == pytest.approx(expected[inside].mean(), rel=1e-9)
+    first[:3710] = np.nan
+    assert np.isnan(coherence(first, second, 20, (0.2, 2), 10))  # two segments of ten seconds are not left
+
+
+def test_recurrence_has_its_highest_point_at_the_planted_lag() -> None:
+    generator = np.random.default_rng(4)
+    first = slow(generator, 1000)
+    second = np.roll(first, 4)
+    profile = recurrence_profile(first, second, 10, 0.1)
+    assert np.argmax(profile) - 10 == 4
+    assert profile[14] == pytest.approx(1, abs=0.02)
+    assert cross_recurrence(first, second, 10, 0.1) == profile.max()
+
+
+def test_mutual_information_of_two_coins_is_what_it_is() -> None:
+    generator = np.random.default_rng(6)
+    coin = generator.integers(0, 2, 20_000).astype(float)
+    assert mutual_information(coin, coin) == pytest.approx(1, abs=0.01)
+    assert mutual_information(coin, generator.integers(0, 2, 20_000).astype(float)) == pytest.approx(0, abs=0.01)

@@ -1,0 +1,106 @@
+"""Synchrony of planted dyads: their lag, what chance gives, and the command."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from dyad_store import write_dyads
+from typer.testing import CliRunner
+
+from storyframes_dyads.commands import app
+from storyframes_dyads.signals import SignalError, SignalName, read_pairs
+from storyframes_dyads.synchrony import SynchronySettings, holm, pseudo_dyad_null, session_synchrony
+from storyframes_dyads.synchrony_tables import direction
+
+ASKED = SignalName.parse("openface:AU12_r"), SignalName.parse("openface@b:AU12_r")
+SETTINGS = SynchronySettings(window_s=10, stride_s=2, max_lag_s=3.5)
+
+
+@pytest.mark.parametrize(
+    ("rates", "lag_s"), [((15, 15), 3.0), ((25, 25), -2.2), ((15, 25), 0.4), ((25, 15), -3.0), ((15, 25), 0.0)]
+)
+def test_a_planted_lag_is_found_within_a_frame_whatever_the_cameras_and_their_clocks(
+    tmp_path: Path, rates: tuple[float, float], lag_s: float
+) -> None:
+    store = write_dyads(tmp_path / "s", lag_s=lag_s, rates=rates, seed=abs(int(10 * lag_s)))
+    [result] = session_synchrony(store, "s1", ASKED, SETTINGS)
+    assert result.rate == pytest.approx(min(rates), rel=1e-3)
+    assert result.lag_s == pytest.approx(lag_s, abs=1 / min(rates))
+    assert np.nanmedian(result.peaks.lag) / result.rate == pytest.approx(lag_s, abs=1.5 / min(rates))
+    assert result.ranked.p < 0.02
+    if lag_s:
+        leader = "openface" if lag_s > 0 else "openface@b"
+        assert direction(result.pair, result.lag_s, 1 / result.rate).startswith(f"{leader} leads ")
+
+
+def test_unmeasured_frames_and_those_before_the_second_camera_are_missing(tmp_path: Path) -> None:
+    store = write_dyads(tmp_path / "s", lag_s=0.0, masked=0.3)
+    [(first, second)] = read_pairs(store, "s1", ASKED, 15.0).values()
+    mask = store.read("s1", "openface", array="valid") == 1
+    assert np.array_equal(np.isfinite(first), mask[: len(first)])
+    assert not np.isfinite(second[: int(4.1 * 15)]).any()
+
+
+def test_pseudo_dyads_are_strangers_and_show_what_is_shared(tmp_path: Path) -> None:
+    sessions = [f"s{number}" for number in range(6)]
+    store = write_dyads(tmp_path / "s", lag_s=0.4, sessions=sessions, rates=(15, 15), seconds=60)
+    settings = SynchronySettings(window_s=8, stride_s=4, max_lag_s=1, pseudo_dyads=19)
+    people = {session: frozenset({session}) for session in sessions}
+    [ranked] = pseudo_dyad_null(store, sessions, ASKED, settings, people).values()
+    assert ranked.p == pytest.approx(1 / 20)
+    assert ranked.count == 19
+    assert ranked.estimate > ranked.null_95
+    everybody = {session: frozenset({"one"}) for session in sessions}
+    with pytest.raises(SignalError, match="no other session of other participants"):
+        pseudo_dyad_null(store, sessions, ASKED, settings, everybody)
+
+
+def test_holm_corrects_what_is_given_and_keeps_what_is_missing() -> None:
+    assert np.allclose(holm([0.01, np.nan, 0.04, 0.03]), [0.03, np.nan, 0.06, 0.06], equal_nan=True)
+    assert np.isnan(holm([np.nan])).all()
+
+
+def test_the_command_writes_tables_for_its_owner_and_says_who_leads(tmp_path: Path) -> None:
+    write_dyads(tmp_path / "s", lag_s=0.6, sessions=["s1", "s2"], seconds=60, masked=0.0)
+    arguments = ["synchrony", str(tmp_path / "s"), "--between", "openface:AU1[25]_r", "--and", "openface@b:AU1[25]_r"]
+    out = tmp_path / "tables"
+    more = ["--also", "coherence,recurrence,information"]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(out), "--pseudo-dyads", "3", "--json", *more])
+    assert result.exit_code == 0, result.output
+    shown = json.loads(result.stdout)
+    smile = [row for row in shown["sessions"] if row["first"] == "openface:AU12_r"]
+    assert [row["session_id"] for row in smile] == ["s1", "s2"]
+    assert all(row["lag_s"] == pytest.approx(0.6, abs=1 / 15) and row["p_holm"] >= row["p"] for row in smile)
+    assert all(row["recurrence_p"] < 0.05 for row in smile)  # at its lag; the others look at one moment
+    assert all(0 <= row["coherence"] <= 1 and row["information_null_95"] > 0 for row in smile)
+    sessions = pd.read_csv(out / "sessions.csv")
+    assert len(sessions) == len(shown["sessions"]) == 4
+    windows = pd.read_csv(out / "windows.csv")
+    assert set(windows.columns) == {"session_id", "first", "second", "start_s", "end_s", "lag_s", "height"}
+    assert (windows["end_s"] - windows["start_s"]).round(6).eq(10).all()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == {0o600}
+    again = CliRunner().invoke(app, [*arguments, "--out", str(out)])
+    assert again.exit_code == 2
+    text = CliRunner().invoke(app, [*arguments[:2], "--between", "openface:AU12_r", "--and", "openface@b:AU12_r"])
+    assert "openface leads openface@b by 0.60 s" in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("between", "and_", "message"),
+    [
+        ("openface", "openface@b:AU12_r", "names no signal"),
+        ("openface:AU12_r", "openface@c:AU12_r", "no session has all of"),
+        ("openface:AU99_r", "openface@b:AU12_r", "has no column 'AU99_r'"),
+        ("openface:AU*", "openface@b:AU12_r", "the same on both sides"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(tmp_path: Path, between: str, and_: str, message: str) -> None:
+    write_dyads(tmp_path / "s", lag_s=0.6, seconds=20)
+    result = CliRunner().invoke(app, ["synchrony", str(tmp_path / "s"), "--between", between, "--and", and_])
+    assert result.exit_code == 2
+    assert message in result.output

@@ -1,0 +1,111 @@
+"""Turns of two people, from planted speech."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from storyframes.features import FEATURES
+from storyframes.store import FeatureWriter, catalogue, create_store, open_storage
+from storyframes_dyads.commands import app
+from storyframes_dyads.turns import Event, summaries, talkspurts, turns_of
+
+
+def spurts(*pairs: tuple[float, float]) -> np.ndarray:
+    return np.array(pairs, float).reshape(-1, 2)
+
+
+def test_a_planted_conversation_has_its_turns() -> None:
+    speech = {
+        "a": spurts((0, 2), (2.5, 5), (9, 12)),
+        "b": spurts((1, 1.4), (5.3, 8), (11.5, 14)),
+    }
+    turns, events = turns_of(speech)
+    assert [(turn.person, turn.start_s, turn.end_s) for turn in turns] == [
+        ("a", 0, 5), ("b", 5.3, 8), ("a", 9, 12), ("b", 11.5, 14),
+    ]  # fmt: skip
+    assert [turn.latency_s for turn in turns[1:]] == pytest.approx([0.3, 1.0, -0.5])
+    assert [turn.interrupts for turn in turns] == [False, False, False, True]
+    assert [(event.kind, event.person) for event in events] == [
+        (Event.BACKCHANNEL, "b"), (Event.PAUSE, "a"), (Event.GAP, "b"), (Event.GAP, "a"), (Event.INTERRUPTION, "b"),
+    ]  # fmt: skip
+    first, second = summaries(speech, turns, events)
+    assert (first.person, first.turns, first.backchannels, first.interruptions) == ("a", 2, 0, 0)
+    assert (second.turns, second.backchannels, second.interruptions) == (2, 1, 1)
+    assert first.speech_s == pytest.approx(7.5)
+    assert first.speech_share == pytest.approx(7.5 / 13.1)
+    assert second.latency_s_median == pytest.approx((0.3 - 0.5) / 2)
+
+
+def test_a_long_overlap_within_a_turn_is_no_backchannel_and_a_short_one_between_no_interruption() -> None:
+    _, events = turns_of({"a": spurts((0, 5)), "b": spurts((1, 3))})
+    assert [event.kind for event in events] == [Event.OVERLAP_WITHIN]
+    _, events = turns_of({"a": spurts((0, 5)), "b": spurts((4.9, 7))})
+    assert [event.kind for event in events] == [Event.OVERLAP]
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.01, 5)), min_size=1, max_size=30))
+def test_talkspurts_cover_the_words_and_are_apart(words: list[tuple[float, float]]) -> None:
+    start = np.array([begin for begin, _ in words])
+    end = start + np.array([length for _, length in words])
+    rows = talkspurts(start, end)
+    assert (rows[:, 1] > rows[:, 0]).all()
+    assert (rows[1:, 0] - rows[:-1, 1] > 0.18).all()
+    assert all(((rows[:, 0] <= s) & (rows[:, 1] >= e)).any() for s, e in zip(start, end, strict=True))
+    assert rows[0, 0] == start.min()
+    assert rows[-1, 1] == pytest.approx(end.max())
+
+
+two_people = st.lists(st.tuples(st.booleans(), st.floats(0, 60), st.floats(0.3, 6)), min_size=1, max_size=25)
+
+
+@given(two_people)
+def test_the_floor_is_held_by_one_person_at_a_time(words: list[tuple[bool, float, float]]) -> None:
+    speech = {
+        name: talkspurts(
+            np.array([start for who, start, _ in words if who is own]),
+            np.array([start + length for who, start, length in words if who is own]),
+        )
+        for name, own in (("a", True), ("b", False))
+    }
+    turns, events = turns_of(speech)
+    assert all(one.person != other.person for one, other in zip(turns, turns[1:], strict=False))
+    assert all(one.end_s < other.end_s for one, other in zip(turns, turns[1:], strict=False))
+    assert len(turns) - 1 == sum(np.isfinite(turn.latency_s) for turn in turns)
+    number_of_spurts = sum(map(len, speech.values()))
+    within = sum(event.kind in (Event.BACKCHANNEL, Event.OVERLAP_WITHIN) for event in events)
+    assert len(turns) <= number_of_spurts - within
+
+
+def test_the_command_reads_words_and_their_speakers(tmp_path: Path) -> None:
+    create_store(tmp_path / "s")
+    storage = open_storage(tmp_path / "s")
+    start = np.array([0.0, 0.5, 1.0, 2.0, 2.6])
+    with FeatureWriter(storage, "s1", FEATURES["glove"], frames=False) as out:
+        out.write("values", np.zeros((5, 300), np.float32))
+        out.write("start", start)
+        out.write("end", start + 0.4)
+        out.write("known", np.array([1, 0, 1, 1, 1], np.uint8))
+        out.write("speaker", np.array([0, 0, 0, 1, 1], np.int16))
+        out.attributes["speakers"] = ["guest", "host"]
+        out.publish("f", {})
+    catalogue.compact(storage)
+    result = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "glove", "--json"])
+    assert result.exit_code == 0, result.output
+    shown = json.loads(result.stdout)
+    assert [(turn["person"], turn["start_s"], turn["end_s"]) for turn in shown["turns"]] == [
+        ("guest", 0.0, 1.4), ("host", 2.0, 3.0),
+    ]  # fmt: skip
+    assert shown["turns"][1]["latency_s"] == pytest.approx(0.6)
+    assert [row["speech_s"] for row in shown["persons"]] == pytest.approx([1.4, 0.8 + 0.0])
+    text = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "glove"])
+    assert "guest" in text.stdout
+    nothing = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "glove@a"])
+    assert nothing.exit_code == 2
+    assert "no session has all of glove@a" in nothing.output
