@@ -29,6 +29,7 @@ from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass
+from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
@@ -54,6 +55,8 @@ class ExtractionUnit:
     # CPU-seconds that it will take, in order of magnitude; what costs most should begin first. 0 where nothing says how
     # long the recording is
     cost: float = 0.0
+    # units of other tracks of the session that share its pass over the frames: regions of the same video's picture
+    beside: tuple[ExtractionUnit, ...] = ()
 
     @property
     def session_id(self) -> str:
@@ -65,17 +68,25 @@ class ExtractionUnit:
 
     @property
     def name(self) -> str:
-        return f"{self.session_id}/{'+'.join(map(self.stored, self.features))}"
+        return f"{self.session_id}/{'+'.join(feature for _, feature in self.makes)}"
 
     @property
     def makes(self) -> list[tuple[str, str]]:
         """The features that it makes, as the store calls them, of its session."""
-        return [(self.session_id, self.stored(feature)) for feature in self.features]
+        return [(self.session_id, unit.stored(feature)) for unit in self.tracks for feature in unit.features]
+
+    @property
+    def tracks(self) -> tuple[ExtractionUnit, ...]:
+        """This unit, and those of other tracks that share its pass."""
+        return (self, *self.beside)
 
     @property
     def awaits(self) -> list[tuple[str, str]]:
         """Those that must have ended before it begins, where they are due as well."""
-        return [(self.session_id, self.stored(feature)) for feature in self.after]
+        region = self.source.region
+        parents_clock = [of_track(CLOCK, region.of)] if region and CLOCK in self.features else []  # it is copied
+        awaited = dict.fromkeys(unit.stored(feature) for unit in self.tracks for feature in unit.after)
+        return [(self.session_id, feature) for feature in (*parents_clock, *awaited)]
 
     def stored(self, feature: str) -> str:
         """The feature's name in the store."""
@@ -87,16 +98,17 @@ class ExtractionUnit:
 
     def left_behind(self) -> list[Outcome] | None:
         """The outcomes where all of its features are published, whichever run did it; None otherwise."""
-        outcomes = [published(self, feature) for feature in self.features]
+        outcomes = [published(unit, feature) for unit in self.tracks for feature in unit.features]
         return None if None in outcomes else [outcome for outcome in outcomes if outcome]
 
     def lost(self, reason: str) -> list[Outcome]:
         """The outcomes where its worker could not say them: the store knows what was published before it died."""
         storage = open_storage(self.store)
         return [
-            published(self, feature)
-            or not_done(storage, self.session_id, self.stored(feature), Status.FAILED, reason, "")
-            for feature in self.features
+            published(unit, feature)
+            or not_done(storage, self.session_id, unit.stored(feature), Status.FAILED, reason, "")
+            for unit in self.tracks
+            for feature in unit.features
         ]
 
 
@@ -133,6 +145,7 @@ class Outcome:
 class _Due:
     """A feature that has to be extracted now."""
 
+    unit: ExtractionUnit  # of its track
     extractor: Extractor[Any]
     fingerprint: Fingerprint
 
@@ -145,15 +158,14 @@ def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
     storage = open_storage(unit.store)
     outcomes: list[Outcome] = []
     due: list[_Due] = []
-    for feature in unit.features:
-        looked_at = _look_at(storage, unit, feature)
-        if isinstance(looked_at, Outcome):
-            outcomes.append(looked_at)
-        else:
-            due.append(looked_at)
-    attempted = (
-        _extract_together(storage, unit, due) if len(due) > 1 else [_extract_one(storage, unit, one) for one in due]
-    )
+    for track_unit in unit.tracks:
+        for feature in track_unit.features:
+            looked_at = _look_at(storage, track_unit, feature)
+            if isinstance(looked_at, Outcome):
+                outcomes.append(looked_at)
+            else:
+                due.append(looked_at)
+    attempted = _extract_together(storage, due) if len(due) > 1 else [_extract_one(storage, one) for one in due]
     seconds = time.monotonic() - started
     return (*outcomes, *(replace(outcome, seconds=seconds) for outcome in attempted))
 
@@ -166,40 +178,44 @@ def _look_at(storage: Storage, unit: ExtractionUnit, feature: str) -> _Due | Out
             return done(current, skipped=True)
     except Exception as error:
         return failed(storage, unit, extractor, error, "")
-    return _Due(extractor, fingerprint)
+    return _Due(unit, extractor, fingerprint)
 
 
-def _extract_one(storage: Storage, unit: ExtractionUnit, due: _Due) -> Outcome:
+def _extract_one(storage: Storage, due: _Due) -> Outcome:
     try:
-        with _writer(storage, unit, due) as out:
-            due.extractor.extract(unit.source, out)
+        with _writer(storage, due) as out:
+            if due.unit.source.region and not isinstance(due.extractor, FrameExtractor):  # whose pass does so
+                begin_region(due.extractor, due.unit.source, out)
+            due.extractor.extract(due.unit.source, out)
             return done(_publish(due, out))
     except BaseException as error:
-        return failed(storage, unit, due.extractor, contained(error), due.fingerprint.digest)
+        return failed(storage, due.unit, due.extractor, contained(error), due.fingerprint.digest)
 
 
-def _writer(storage: Storage, unit: ExtractionUnit, due: _Due) -> FeatureWriter:
-    frames = not unit.source.frameless
-    return FeatureWriter(storage, unit.session_id, due.extractor.spec, track=unit.track, frames=frames)
+def _writer(storage: Storage, due: _Due) -> FeatureWriter:
+    source, spec = due.unit.source, due.extractor.spec
+    if source.region is not None and due.extractor.sees_pictures:
+        spec = region_spec(spec, source.region.of)
+    return FeatureWriter(storage, source.session_id, spec, track=source.track, frames=not source.frameless)
 
 
-def _extract_together(storage: Storage, unit: ExtractionUnit, due: list[_Due]) -> list[Outcome]:
+def _extract_together(storage: Storage, due: list[_Due]) -> list[Outcome]:
     """Several features from one pass over the frames; one that fails leaves the others alone."""
     outcomes = []
     with contextlib.ExitStack() as stack:
-        writers: dict[FrameExtractor[Any], FeatureWriter] = {}
+        writers: dict[FrameExtractor[Any], tuple[Source, FeatureWriter]] = {}
         for one in due:
             if not isinstance(one.extractor, FrameExtractor):
                 raise TypeError(f"{one.extractor.name} does not work frame by frame")
-            writers[one.extractor] = stack.enter_context(_writer(storage, unit, one))
-        failures = run_frame_pass(unit.source, writers)
-        for one, (extractor, out) in zip(due, writers.items(), strict=True):
+            writers[one.extractor] = one.unit.source, stack.enter_context(_writer(storage, one))
+        failures = run_frame_pass(writers)
+        for one, (extractor, (_, out)) in zip(due, writers.items(), strict=True):
             try:
                 if failure := failures[extractor]:
                     raise failure
                 outcomes.append(done(_publish(one, out)))
             except Exception as error:
-                outcomes.append(failed(storage, unit, extractor, error, one.fingerprint.digest))
+                outcomes.append(failed(storage, one.unit, extractor, error, one.fingerprint.digest))
     return outcomes
 
 

@@ -96,8 +96,8 @@ def propose_clocks(
 
 
 def _clocks(study: Study, session_id: str) -> dict[str, list[Track]]:
-    """The tracks by their clock, those of the session's own files left out."""
-    tracks = [track for name, track in study.tracks.get(session_id, {}).items() if name != MAIN]
+    """The tracks by their clock, without the session's own files and regions, which have another track's clock."""
+    tracks = [track for name, track in study.tracks.get(session_id, {}).items() if name != MAIN and not track.of]
     named = {track.clock for track in tracks} | {*study.clocks.get(session_id, {})}
     clocks: dict[str, list[Track]] = {}
     for track in tracks:

@@ -60,7 +60,8 @@ def only_able_workers(
     """
     from prefect.settings import PREFECT_API_URL
 
-    settings, features = units[0].settings, tuple(sorted({feature for unit in units for feature in unit.features}))
+    of_tracks = [track for unit in units for track in unit.tracks]
+    settings, features = units[0].settings, tuple(sorted({feature for unit in of_tracks for feature in unit.features}))
     libraries = {library for feature in features for library in build_extractor(settings, "", feature).libraries}
     with leave_mark(open_storage(units[0].store)) as mark:
         expected = Expectations(

@@ -9,8 +9,9 @@ folder that ``gc`` removes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -59,6 +60,10 @@ class FeatureWriter:
         spec: of the feature. It is written beside the values, so that readers need not know the feature.
         frames: whether the track has a video. Without one, arrays with a row for each frame are not written.
 
+    Attributes:
+        change_rows: given the name of an array with a row for each frame, the number of the first of some rows, and
+            the rows; what it returns is stored in their place. Of arrays that are opened after it is set.
+
     Raises:
         StoreError: the name of the session or the track is not valid.
     """
@@ -87,6 +92,7 @@ class FeatureWriter:
         self.attributes: dict[str, Any] = {}
         self._writers: dict[str, ShardWriter] = {}
         self._columns: dict[str, Sequence[str]] = {}
+        self.change_rows: Callable[[str, int, np.ndarray], np.ndarray] | None = None
         self._published = False
 
     def __enter__(self) -> Self:
@@ -116,7 +122,8 @@ class FeatureWriter:
         spec = self.spec.arrays[name]
         self._columns[name] = spec.columns if columns is None else tuple(columns)
         shape = spec.shape if columns is None else (*spec.shape[:-1], len(columns))
-        self._writers[name] = ShardWriter(self.folder / name, shape, spec.dtype, spec.fill, self.compression)
+        change = partial(self.change_rows, name) if self.change_rows and spec.axis is Axis.FRAME else None
+        self._writers[name] = ShardWriter(self.folder / name, shape, spec.dtype, spec.fill, self.compression, change)
         return self._writers[name]
 
     def write(self, name: str, rows: np.ndarray, columns: Sequence[str] | None = None) -> None:

@@ -17,7 +17,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -115,6 +115,7 @@ class ShardWriter:
     Args:
         folder: the array's folder; ``c/0…`` is made below it.
         fill: pads the last chunk.
+        change: given the number of the first of some rows, and the rows; what it returns is stored in their place.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class ShardWriter:
         dtype: str | np.dtype,
         fill: float | int,
         compression: Compression = Compression.NONE,
+        change: Callable[[int, np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.folder = folder
         self.row_shape = tuple(row_shape)
@@ -131,6 +133,7 @@ class ShardWriter:
         self.fill = fill
         self.compression = Compression(compression)
         self.rows = 0
+        self._change = change
         self._chunk = bytearray()  # the chunk that is filling up
         self._lengths: list[int] = []  # of the chunks written
         self._file: FileIO | None = None
@@ -152,6 +155,8 @@ class ShardWriter:
             )
         if len(rows) == 0:
             return
+        if self._change is not None:
+            rows = self._change(self.rows, rows)
         stored = _cast(rows, self.dtype, self.folder.name)
         if self._first is None:
             self._first = stored[0].copy()

@@ -165,6 +165,8 @@ class Extractor(ABC, Generic[S]):
         needs_frames: it cannot be made without a video. If this is False, a track that has only sound,
             or only a transcript, has the feature too: without arrays that have a row for each frame, and
             ``source.frameless`` says so.
+        in_pixels: columns of ``values`` in pixels of the frame, beside x_0, y_0, …: of "x", of "y", and of "length".
+            Of a region of a picture they become those of the whole picture.
         scope: see :class:`Scope`.
         run: see :class:`Run`.
         private: somebody's words can be in an error of it, although no input holds any (speech recognition).
@@ -196,6 +198,7 @@ class Extractor(ABC, Generic[S]):
     after: tuple[str, ...] = ("frames",)
     reads: tuple[str, ...] = ()
     needs_frames: ClassVar[bool] = True
+    in_pixels: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     scope: ClassVar[Scope] = Scope.SESSION
     run: ClassVar[Run] = Run.INLINE
     private: ClassVar[bool] = False
@@ -224,6 +227,11 @@ class Extractor(ABC, Generic[S]):
     def cost(self) -> Cost:
         """What one extraction costs."""
         return Cost()
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether its values depend on the video's pictures, and so on the region of them that a track is."""
+        return self.needs_frames and self.name != CLOCK and Input.VIDEO in self.inputs
 
     def check_tool(self) -> None:
         """Make sure, before any work, that the programs that it runs are installed, without running them on anything.
@@ -326,6 +334,11 @@ class Extractor(ABC, Generic[S]):
         kinds = self.inputs_of(source)
         inputs = {str(kind): self.file(source, kind) for kind in kinds}
         settings = dict(self.value_settings())
+        if source.region is not None and self.sees_pictures:
+            if source.region.box is None:
+                inputs[Input.REGION] = self.file(source, Input.REGION)
+            else:
+                settings["region"] = list(source.region.box)
         if Input.VIDEO in kinds:
             settings |= self.common.recording.model_dump()
         if Input.TRANSCRIPT in kinds:

@@ -16,8 +16,10 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
 from tasks.extractors.frames import note_interlaced, read_clock
+from tasks.extractors.regions import begin_region
 from tasks.media.container import RecordingError, read_ahead
 from tasks.media.recording import DEINTERLACING, FrameBatch, read_frames
+from tasks.media.region import RegionView
 
 BATCH_FRAMES = 8  # decoded at once; what goes through a network at once is its own affair
 _BATCHES_AHEAD = 2
@@ -60,7 +62,8 @@ class FrameExtractor(Extractor[S]):
 
         Args:
             batch: ``rgb`` (n, height, width, 3) uint8, to be left as it is; ``time`` (n,) seconds; ``first``, the
-                number of its first frame; ``previous``, the frame before that, None at the beginning.
+                number of its first frame; ``previous``, the frame before that, None at the beginning; ``seen``, of a
+                region of a picture, (n,) bool whether it shows somebody: it is black elsewhere, and rows are masked.
 
         Returns:
             (n, …) rows of the array ``values``, or of several arrays by name.
@@ -87,7 +90,7 @@ class FrameExtractor(Extractor[S]):
         Raises:
             ExtractionError: the frames or the feature failed.
         """
-        (failure,) = run_frame_pass(source, {self: out}).values()
+        (failure,) = run_frame_pass({self: (source, out)}).values()
         if failure is not None:
             raise failure
 
@@ -154,29 +157,37 @@ def _listed(names: Mapping[str, Any]) -> str:
 
 
 def run_frame_pass(
-    source: Source, features: Mapping[FrameExtractor[Any], FeatureWriter]
+    features: Mapping[FrameExtractor[Any], tuple[Source, FeatureWriter]],
 ) -> dict[FrameExtractor[Any], Exception | None]:
-    """Decode the session's video once and feed every feature with it.
+    """Decode a session's video once and feed every feature with its frames, or with a region of them.
 
     A feature that fails leaves the pass; the others go on.
+
+    Args:
+        features: with the files and the writer of each; all of one video, of whose picture the tracks may be regions.
 
     Returns:
         What went wrong with each feature, None where nothing did.
     """
     failures: dict[FrameExtractor[Any], Exception | None] = dict.fromkeys(features)
     consumers: dict[FrameExtractor[Any], FrameConsumer] = {}
+    views: dict[str, RegionView | None] = {}
+    frames = 0
     try:
-        clocks = [read_clock(source, out) for out in features.values()]  # the same; each carries its caveats over
-        for extractor, out in features.items():
+        for extractor, (source, out) in features.items():
             try:
+                clock = read_clock(source, out)
+                views[source.track] = begin_region(extractor, source, out) if source.region else None
                 consumers[extractor] = extractor.open(source, out)
-                note_interlaced(clocks[0], out)
-                if clocks[0].interlaced:
+                frames = len(clock)  # the same for all
+                note_interlaced(clock, out)
+                if clock.interlaced:
                     out.attributes["deinterlacing"] = DEINTERLACING
             except BaseException as error:
                 failures[extractor] = contained(error)
         if consumers:
-            _feed(source, len(clocks[0]), consumers, failures)
+            tracks = {extractor: source.track for extractor, (source, _) in features.items()}
+            _feed(next(source for source, _ in features.values()), frames, consumers, tracks, views, failures)
     except Exception as error:  # the video itself: it concerns all that are still at it
         failures |= dict.fromkeys(consumers if consumers else failures, error)
     finally:
@@ -189,12 +200,14 @@ def _feed(
     source: Source,
     frames: int,
     consumers: dict[FrameExtractor[Any], FrameConsumer],
+    tracks: Mapping[FrameExtractor[Any], str],
+    views: Mapping[str, RegionView | None],
     failures: dict[FrameExtractor[Any], Exception | None],
 ) -> None:
-    def each(step: Callable[[FrameConsumer], None]) -> None:
+    def each(step: Callable[[FrameConsumer, str], None]) -> None:
         for extractor, consumer in list(consumers.items()):
             try:
-                step(consumer)
+                step(consumer, tracks[extractor])
             except BaseException as error:
                 failures[extractor] = contained(error)
                 del consumers[extractor]
@@ -203,14 +216,22 @@ def _feed(
     try:
         for batch in _batches(source, consumers):
             rows += len(batch)
-            each(lambda consumer, batch=batch: consumer.add(batch))  # type: ignore[misc]
+            if rows > frames:
+                break
+            shown = {track: _seen_by(views[track], batch) for track in {tracks[extractor] for extractor in consumers}}
+            each(lambda consumer, track, shown=shown: consumer.add(shown[track]))  # type: ignore[misc]
             if not consumers:
                 return
     except RecordingError as error:
         raise ExtractionError(str(error)) from None
     if rows != frames:
-        raise ExtractionError(f"{rows} frames decoded, but the session's clock has {frames}: extract it again")
-    each(lambda consumer: consumer.finish())
+        rows_decoded = f"{rows} frames" if rows < frames else f"more than {frames} frames"
+        raise ExtractionError(f"{rows_decoded} decoded, but the session's clock has {frames}: extract it again")
+    each(lambda consumer, _: consumer.finish())
+
+
+def _seen_by(view: RegionView | None, batch: FrameBatch) -> FrameBatch:
+    return batch if view is None else view.cut(batch)
 
 
 def _batches(source: Source, consumers: Mapping[FrameExtractor[Any], FrameConsumer]) -> Iterator[FrameBatch]:

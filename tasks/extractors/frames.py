@@ -12,7 +12,7 @@ import numpy as np
 
 from storyframes.features import FEATURES
 from storyframes.spec import of_track
-from storyframes.store.description import open_array
+from storyframes.store.description import open_array, read_attributes
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat
@@ -32,6 +32,8 @@ class Frames(Extractor[ExtractorSettings]):
     tolerance: ClassVar = {ALL: Tolerance(1e-4)}  # s
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
+        if source.region and self._copy(source, source.region.of, out):
+            return
         try:
             frames = read_frame_times(
                 source.file(Input.VIDEO).path, allow_truncated=self.common.recording.allow_truncated
@@ -47,6 +49,21 @@ class Frames(Extractor[ExtractorSettings]):
         out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
         if rate := usual_rate(frames.time, 0.0):
             out.quality["fps"] = rate
+
+    def _copy(self, source: Source, track: str, out: FeatureWriter) -> bool:
+        """Write what the track that has the video has already, if that is of this very video."""
+        feature = of_track(self.name, track)
+        entry = read_status(out.storage, source.session_id, feature)
+        current = entry.record if entry else None
+        if current is None or current.fingerprint != self.fingerprint(source).digest:
+            return False
+        path = f"{source.session_id}/{feature}/{current.version}"
+        out.write("time", np.asarray(open_array(out.storage, f"{path}/time", current.arrays["time"])[:]))
+        out.quality |= current.quality
+        out.caveats |= set(current.caveats) & {Caveat.TRUNCATED_VIDEO, Caveat.INTERLACED_VIDEO}
+        attributes = read_attributes(out.storage, source.session_id, feature, path)
+        out.attributes |= {name: attributes[name] for name in ("interlaced_frames",) if name in attributes}
+        return True
 
 
 @dataclass(frozen=True)

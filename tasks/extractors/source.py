@@ -31,6 +31,7 @@ class Input(StrEnum):
     STORIES = "stories"  # the table of the story texts
     CURVE = "curve"  # the files of a label's curve, one for each rater
     MICROPHONES = "microphones"  # in place of a track's sound: its person's microphone, and those of the others
+    REGION = "region"  # the table of boxes of a region of a picture
 
     @property
     def holds_words(self) -> bool:
@@ -79,6 +80,15 @@ class Microphones:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """The part of another track's picture that a track is."""
+
+    of: str  # that track
+    # x, y, w, h as fractions of the upright picture; None where a table has boxes over time (Input.REGION)
+    box: tuple[float, float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One session, or the stories, as an extractor sees it: an id and files; no text, no table.
 
@@ -92,6 +102,7 @@ class Source:
         microphones: where the study has other persons' sound of this session; None: the track's own sound is all.
         speakers: what speakers of its transcripts are called in the store, by the names in the transcripts (see
             :func:`tasks.study.tracks.spoken_name`): real names, so they are never shown.
+        region: of the video's picture, which is another track's, that this track is; None: all of its own.
     """
 
     session_id: str
@@ -102,6 +113,7 @@ class Source:
     curves: Mapping[str, CurveFiles] = field(default_factory=dict)
     speakers: Mapping[str, str] = field(default_factory=dict, repr=False)
     microphones: Microphones | None = None
+    region: Region | None = None
 
     def names(self, kind: str) -> bool:
         """Whether the study names an input of this kind, be it there or not."""
@@ -114,7 +126,7 @@ class Source:
             MissingInputError: the study names none for this session, or this track of it.
             ExtractionError: the study names one that cannot be used.
         """
-        if kind == Input.AUDIO and not self.names(kind) and not self.frameless:
+        if kind == Input.AUDIO and not self.names(kind) and not self.frameless and not self.region:
             kind = Input.VIDEO
         if kind in self.unusable:
             raise ExtractionError(self.unusable[kind])

@@ -13,7 +13,7 @@ a frame becomes the picture that all extractors see: BGR, upright, progressive.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -48,6 +48,8 @@ class FrameBatch:
     rgb: np.ndarray  # (n, height, width, 3) uint8
     # (height, width, 3) uint8, the frame before the first of these, where the caller kept it
     previous: np.ndarray | None = None
+    # (n,) bool, whether the picture shows anything: of a region of a picture, somebody; None where all do
+    seen: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -113,23 +115,27 @@ _ANY_FPS = 25.0  # of a copy, where the header names no rate
 
 
 @contextmanager
-def file_for_tools(path: Path) -> Iterator[Path]:
+def file_for_tools(path: Path, cut: Callable[[int, np.ndarray], np.ndarray] | None = None) -> Iterator[Path]:
     """The video itself where its pictures are stored upright; else an upright copy, for a tool that opens the file.
 
     The copy has the same pixels and the same number of frames, at an even rate. It lies in a private folder, which is
     removed at the end of the block, or by a later process if this one is killed.
+
+    Args:
+        cut: gives what the tool is to see of a frame, by its number and its picture, always of one size; None: all.
 
     Raises:
         RecordingError: see :func:`read_frames`.
         OSError: there is no room for the copy.
     """
     header = read_header(path)
-    if header.is_upright:
+    if header.is_upright and cut is None:
         yield path
         return
     with scratch_folder("upright") as folder, ShownFrames(path) as frames:
         copy = folder / f"{path.stem}.avi"
-        write_lossless(copy, (picture for _, picture in read_pictures(path, frames)), header.fps or _ANY_FPS)
+        pictures = (cut(frame.number, whole) if cut else whole for frame, whole in read_pictures(path, frames))
+        write_lossless(copy, pictures, header.fps or _ANY_FPS)
         yield copy
 
 

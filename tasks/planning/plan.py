@@ -25,7 +25,7 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, all_sessions, check_selection
 from tasks.planning.sources import StudySources, curve_features
-from tasks.planning.units import most_expensive_first, sharing_a_pass, spread_over_processors
+from tasks.planning.units import most_expensive_first, sharing_a_pass, sharing_a_video, spread_over_processors
 from tasks.study.load import Study
 
 
@@ -47,7 +47,7 @@ class Plan:
     @property
     def counts(self) -> Counts:
         impossible = sum(outcome.status is Status.FAILED for outcome in self.settled)
-        due = sum(len(unit.features) for unit in self.units)
+        due = sum(len(unit.makes) for unit in self.units)
         return Counts(due, len(self.settled) - impossible, impossible)
 
     def __repr__(self) -> str:
@@ -87,6 +87,8 @@ def plan_extraction(
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
             listing = listing_of(session_id)
+            of_session: list[ExtractionUnit] = []
+            all_extractors: dict[str, Extractor[Any]] = {}
             for source, extractors in sources.of_session(session_id, listing.label_curves):
                 due = []
                 for extractor in extractors.values():
@@ -98,7 +100,9 @@ def plan_extraction(
                         plan.settled.append(outcome)
                     else:
                         due.append(unit)
-                plan.units += sharing_a_pass(due, extractors)
+                of_session += sharing_a_pass(due, extractors)
+                all_extractors |= extractors
+            plan.units += sharing_a_video(of_session, all_extractors)
     finally:
         digests.save()
     plan.units = most_expensive_first(spread_over_processors(plan.units, cpus))

@@ -21,7 +21,7 @@ from tasks.extractors.base import Input, InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.sample import Sample
 from tasks.planning.selection import Selection, selected_extractors, track_extractors
-from tasks.planning.sources import named_files, track_length_s
+from tasks.planning.sources import named_files, track_length_s, track_region
 from tasks.planning.units import price_of
 from tasks.study.load import Study
 from tasks.study.rows import Track
@@ -143,12 +143,12 @@ def _extract_sample(
     for place, (feature, extractor) in enumerate(extractors.items(), start=1 + number * len(extractors)):
         frames = runs[CLOCK].outcome.rows if CLOCK in runs else 0  # the clock is the first
         for kind in named.keys() - files.keys():
-            if kind in extractor.inputs:
+            if kind in (*extractor.inputs, Input.REGION):
                 files[kind], stands_for_s = sample.cut(kind, study.path(named[kind]), frames)
                 spoken_s = stands_for_s if kind == Input.TRANSCRIPT else spoken_s
         whose = session_id if name == MAIN else f"{session_id}, track {name}"
         progress(f"{feature}, {sample.seconds:.1f} s of {whose}", place, _SAMPLES * len(extractors))
-        source = Source(session_id, dict(files), track=name, frameless=track.video is None)
+        source = Source(session_id, dict(files), track=name, frameless=track.video is None, region=track_region(track))
         unit = ExtractionUnit(store, source, (feature,), settings)
         lengths_s = {axis: spoken_s if axis in (Axis.WORD, Axis.UTTERANCE) else sample.seconds for axis in Axis}
         runs[feature] = _measured(unit, extractor.spec, lengths_s, frames)

@@ -49,6 +49,8 @@ class Sample:
                 cut_recording(path, target, self.seconds)
             case Input.OPENFACE:
                 cut_table(path, target, frames)
+            case Input.REGION:
+                target.write_bytes(path.read_bytes())
             case Input.TRANSCRIPT:
                 target = target.with_suffix(".json")
                 stands_for_s = cut_transcript(path, target, self.seconds, self.of_s)

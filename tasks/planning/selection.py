@@ -94,7 +94,7 @@ def possible_extractors(extractors: dict[str, Extractor[Any]], track: Track) -> 
     if track.video is None:
         extractors, own = without_frames(extractors), {Input.VIDEO}
     else:
-        own = set() if track.audio else {Input.AUDIO}  # the video's own sound
+        own = set() if track.audio or track.of else {Input.AUDIO}  # the video's own sound, which no region has
     own.add(Input.MICROPHONES)  # the track's own sound, and those of the others
     return _that_can_begin(
         {

@@ -18,14 +18,14 @@ from storyframes.store.storage.files import sha256_file
 from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
-from tasks.extractors.source import CurveFiles, Microphone, Microphones
+from tasks.extractors.source import CurveFiles, Microphone, Microphones, Region
 from tasks.media.container import RecordingError, open_container
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.units import recording_s
 from tasks.study.labels import Scheme
 from tasks.study.load import Session, Study, StudyFileError
-from tasks.study.rows import PATH_COLUMNS, Track
+from tasks.study.rows import PATH_COLUMNS, Track, fixed_box
 from tasks.study.transcript import TranscriptError, read_transcript
 
 
@@ -156,7 +156,8 @@ def session_source(
         for name, pairs in kinds.items()
     }
     speakers = study.speakers.get(session_id, {})
-    return Source(session_id, files, unusable, track, frameless, made_of, speakers, microphones)
+    region = track_region(study.tracks[session_id][track]) if track != MAIN else None
+    return Source(session_id, files, unusable, track, frameless, made_of, speakers, microphones, region)
 
 
 def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict[str, str], Microphones | None]:
@@ -194,6 +195,13 @@ def _sound_path(track: Track) -> str:
     return track.audio or track.video or ""
 
 
+def track_region(track: Track) -> Region | None:
+    """The region of another track's picture that a track is, if it is one."""
+    if track.of is None or track.region is None:
+        return None
+    return Region(track.of, None if track.box_file else fixed_box(track.region))
+
+
 def input_file(path: Path, name: str = "", digest: Callable[[Path], str] = sha256_file) -> InputFile:
     """A file as an extractor is given it; messages call it by ``name``, its own where that is empty.
 
@@ -211,11 +219,13 @@ def _files_of(study: Study, session_id: str, track: str) -> Session | Track:
 def named_files(session: Session | Track, extractors: Iterable[Extractor[Any]]) -> list[tuple[str, str]]:
     """The files of a session, or of a track of it, that these extractors read: kind, and path in the study."""
     asked = {kind for extractor in extractors for kind in extractor.inputs}
-    if Input.AUDIO in asked and not session.audio:
+    if Input.AUDIO in asked and not session.audio and not getattr(session, "of", None):
         asked.add(Input.VIDEO)  # its own sound
     if Input.VIDEO in asked and not session.video:
         asked.add(Input.AUDIO)  # it says when the track ends
     named = {kind: getattr(session, kind) for kind in PATH_COLUMNS if kind in asked}
+    if isinstance(session, Track) and Input.VIDEO in asked:
+        named[Input.REGION] = session.box_file
     return [(kind, relative) for kind, relative in named.items() if relative]
 
 

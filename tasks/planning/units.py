@@ -49,7 +49,7 @@ def price_of(features: Iterable[str], settings: ExtractorsSettings, session_id: 
 
 
 def sharing_a_pass(due: list[ExtractionUnit], extractors: Mapping[str, Extractor[Any]]) -> list[ExtractionUnit]:
-    """The units with those made one that want the same decoded frames and may begin at the same time."""
+    """The units of a track with those made one that want the same decoded frames and may begin at the same time."""
     passes: dict[tuple[tuple[str, ...], bool], list[ExtractionUnit]] = {}
     for unit in due:
         if isinstance(extractors[unit.features[0]], FrameExtractor):
@@ -61,6 +61,19 @@ def sharing_a_pass(due: list[ExtractionUnit], extractors: Mapping[str, Extractor
     return due
 
 
+def sharing_a_video(due: list[ExtractionUnit], extractors: Mapping[str, Extractor[Any]]) -> list[ExtractionUnit]:
+    """The units of a session with those made one that want the frames of one video, all of them or regions of them."""
+    cameras: dict[tuple[str, tuple[str, ...], bool], list[ExtractionUnit]] = {}
+    for unit in due:
+        if isinstance(extractors[unit.features[0]], FrameExtractor):
+            camera = unit.source.region.of if unit.source.region else unit.track
+            cameras.setdefault((camera, unit.after, bool(unit.since)), []).append(unit)
+    for first, *others in cameras.values():
+        together = replace(first, beside=tuple(others))
+        due = [together if unit is first else unit for unit in due if unit not in others]
+    return due
+
+
 def spread_over_processors(units: list[ExtractionUnit], cpus: int) -> list[ExtractionUnit]:
     """The units, with several processors for a feature that can use them where sessions are fewer than processors.
 
@@ -68,7 +81,7 @@ def spread_over_processors(units: list[ExtractionUnit], cpus: int) -> list[Extra
     """
     sessions = 0
     for unit in units:
-        sessions += any(_widened(unit.settings, feature, 2) for feature in unit.features)
+        sessions += any(_widened(unit.settings, feature, 2) for one in unit.tracks for feature in one.features)
         if 2 * sessions > cpus:
             return units
     share = min(cpus // sessions, _MOST_CPUS) if sessions else 1
@@ -76,7 +89,7 @@ def spread_over_processors(units: list[ExtractionUnit], cpus: int) -> list[Extra
         return units
 
     def widened(unit: ExtractionUnit) -> ExtractionUnit:
-        section = _widened(unit.settings, unit.features[0], share) if len(unit.features) == 1 else None
+        section = _widened(unit.settings, unit.features[0], share) if len(unit.makes) == 1 else None
         return replace(unit, settings=unit.settings.with_section(unit.features[0], section)) if section else unit
 
     return [widened(unit) for unit in units]
@@ -103,9 +116,10 @@ def most_expensive_first(units: Iterable[ExtractionUnit]) -> list[ExtractionUnit
         if recording not in lengths:
             lengths[recording] = recording_s(unit.source)
         # A hundred thousand sessions have a few prices; the settings are kept, so that no others get their id.
-        key = id(unit.settings), unit.features, unit.session_id == STORIES
+        features = tuple(feature for track in unit.tracks for feature in track.features)
+        key = id(unit.settings), features, unit.session_id == STORIES
         if key not in prices:
-            prices[key] = unit.settings, price_of(unit.features, unit.settings, unit.session_id)
+            prices[key] = unit.settings, price_of(features, unit.settings, unit.session_id)
         _, price = prices[key]
         return replace(unit, needs=price.needs, cost=price.cost(lengths[recording]))
 

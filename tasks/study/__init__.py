@@ -4,9 +4,9 @@
 text, ``rows`` has the columns), and ``references`` and ``label_rows`` check the rows against each other. Everything
 wrong becomes one of the ``problems``. ``labels`` has schemes and labels.
 
-``transcript`` (with ``captions``) and ``curves`` read files that the tables name. ``sessions_from_files`` writes the
-first tables, by what ``recording_names`` reads in names, with ``first_settings``. ``changed_tables`` changes tables,
-and ``importers`` reads the annotations of other programs into them.
+``transcript`` (with ``captions``), ``curves`` and ``boxes`` read files that the tables name. ``sessions_from_files``
+writes the first tables, by what ``recording_names`` reads in names, with ``first_settings``. ``changed_tables`` changes
+tables, and ``importers`` reads the annotations of other programs into them.
 ``study_identity`` is what a feature store records of its study.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
+    from tasks.study.boxes import Boxes, BoxesError, read_boxes
     from tasks.study.changed_tables import TableChangeError, name_transcripts
     from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
     from tasks.study.load import Study, StudyFileError, load_study
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tasks.study.transcript import TranscriptError, Utterance, read_transcript
 
 __all__ = [
+    "Boxes",
+    "BoxesError",
     "Fault",
     "Label",
     "Scheme",
@@ -48,6 +51,7 @@ __all__ = [
     "is_empty",
     "load_study",
     "name_transcripts",
+    "read_boxes",
     "read_table",
     "read_transcript",
     "shown_value",
@@ -60,6 +64,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "changed_tables": "TableChangeError name_transcripts",
+        "boxes": "Boxes BoxesError read_boxes",
         "labels": "Label Scheme SchemeType did_you_mean",
         "load": "Study StudyFileError load_study",
         "problems": "StudyError shown_value",

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from storyframes.label_curves import NEAREST, Between, CurveRule, mixed
 from storyframes.times import PER_SECOND, ticks
 from tasks.study.labels import Scheme
-from tasks.study.strict_tables import decimal_commas, is_empty, read_table, with_decimal_point, without_empty_rows
+from tasks.study.strict_tables import (
+    decimal_commas,
+    is_empty,
+    number_in,
+    read_table,
+    with_decimal_point,
+    without_empty_rows,
+)
 
 GAP_STEPS = 2
 """Without a longest gap, a curve has no values between moments that are more than so many usual steps apart."""
@@ -77,12 +84,7 @@ def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
 
 
 def _number(path: Path, row: int, column: str, cell: Any) -> float:
-    try:
-        if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
-            raise ValueError
-        number = float(cell)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = number_in(cell)
     if not math.isfinite(number):
         raise CurveError(f"{path.name}: row {row}, {column}: must be a finite number, with a decimal point")
     return number

@@ -20,9 +20,9 @@ _NAMED = 5  # findings of a kind that are named beside the first
 _VARYING = re.compile(r"'[^']*'|[^\s(]*(?:\d|\w\.\w{2,4}\b)[^\s),;:]*")
 _ID_COLUMNS = {
     *("session_id", "story_id", "participant_id", "phase", "scale", "timepoint"),
-    *("scheme", "track", "clock", "person_id", "role", "rater_id", "target"),
+    *("scheme", "track", "clock", "person_id", "role", "rater_id", "target", "of"),
 }
-_PATH_COLUMNS = {"video", "audio", "transcript", "openface", "path"}
+_PATH_COLUMNS = {"video", "audio", "transcript", "openface", "path", "region"}
 _WORD = re.compile(r"\S{1,40}")
 _DATE = re.compile(r"[0-9][0-9T:+./Z -]{0,39}")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{2,5}$")

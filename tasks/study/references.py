@@ -161,17 +161,58 @@ def tracks_of(tables: TableRows) -> dict[str, dict[str, Track]]:
         row.session_id: {MAIN: Track(row.session_id, MAIN, **{column: getattr(row, column) for column in _FILES})}
         for row in tables.of("sessions")
     }
+    regions: list[Placed] = []
     for placed in tables.rows["tracks"]:
         row = placed.row
         if row.track.lower() == MAIN:
             rule = f"is the track of the table 'sessions', whose files belong to {MAIN!r}: name this one otherwise"
             tables.problem("tracks", placed, "track", rule, "main")
+        elif row.region is not None:
+            regions.append(placed)
+        elif row.of is not None:
+            rule = "is the track that this one is a region of, but there is no region: give x,y,w,h or a table of boxes"
+            tables.problem("tracks", placed, "of", rule, "no region")
         elif not any(getattr(row, column) for column in _FILES):
-            tables.problem("tracks", placed, "track", f"has no file: give one of {', '.join(_FILES)}", "empty")
+            rule = f"has no file: give one of {', '.join(_FILES)}, or the region of a picture"
+            tables.problem("tracks", placed, "track", rule, "empty")
         else:
             cells = row.model_dump(exclude={"track"})
             tracks.setdefault(row.session_id, {})[row.track] = Track(name=row.track, **cells)
+    names = {(placed.row.session_id, placed.row.track) for placed in regions}
+    for placed in regions:
+        if (placed.row.session_id, placed.row.of) in names:
+            rule = "is a region itself: name the track that has the video, and give fractions of its whole picture"
+            tables.problem("tracks", placed, "of", rule, "chained")
+        else:
+            _add_region(tables, placed, tracks)
     return tracks
+
+
+def _add_region(tables: TableRows, placed: Placed, tracks: dict[str, dict[str, Track]]) -> None:
+    """Add a track that is a region of another one's picture, which has that one's video and clock."""
+    row = placed.row
+    of_session = tracks.get(row.session_id, {})
+    of = row.of or MAIN
+    for column, rule in (
+        ("video", "a region has the pictures of the track in 'of', so it names no video"),
+        ("clock", "a region has the clock of the track in 'of', so it names none"),
+    ):
+        if getattr(row, column) is not None:
+            tables.problem("tracks", placed, column, rule, f"region with {column}")
+            return
+    if of not in of_session:
+        known = tables.ids("tracks", "session_id", "track")
+        if row.session_id in tracks and known is not None and (row.session_id, of) not in known:
+            rule = f"is no track of this session{did_you_mean(of, {*of_session})}"
+            tables.problem("tracks", placed, "of", rule, "unknown track")
+        return  # what is wrong with that row is reported already
+    parent = of_session[of]
+    if parent.video is None:
+        column = "of" if row.of else "region"
+        tables.problem("tracks", placed, column, f"is of the track {of!r}, which has no video", "no picture")
+        return
+    cells = row.model_dump(exclude={"track"}) | {"video": parent.video, "clock": parent.clock, "of": of}
+    of_session[row.track] = Track(name=row.track, **cells)
 
 
 def check_track_of(tables: TableRows, table: str) -> None:

@@ -22,6 +22,7 @@ from tasks.study.labels import RaterKind, SchemeType
 _DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+)\s*")
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
 _DAY_NUMBER = re.compile(r"\s*(\d{5})(?:[.,]\d*)?\s*")
+_ROUNDING = 1e-6  # by which fractions that were rounded, such as three thirds, may exceed the picture
 _FIRST_DAY = date(1899, 12, 30)  # of a spreadsheet that counts days from 1900; one that counts from 1904 is 1462 ahead
 
 
@@ -97,6 +98,37 @@ def _label_list(value: object) -> object:
     if "" in labels or len(set(labels)) < len(labels):
         raise ValueError("the labels are separated by '|', and none is empty or there twice: low|medium|high")
     return labels
+
+
+def _region(value: str) -> str:
+    if is_box_file(value):
+        return _relative_path(value)
+    fixed_box(value)
+    return value
+
+
+def is_box_file(region: str) -> bool:
+    """Whether a region is a table of boxes over time; it is a fixed box otherwise."""
+    return region.endswith((".csv", ".parquet"))
+
+
+def fixed_box(region: str) -> tuple[float, float, float, float]:
+    """Left, top, width and height of a fixed region, as fractions of the upright picture.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        x, y, w, h = map(float, region.replace("_", "?").split(","))
+    except ValueError:
+        raise ValueError(
+            "a region is x,y,w,h, fractions of the upright picture (0.5,0,0.5,1 is its right half), or the path of a "
+            "table of boxes, .csv or .parquet"
+        ) from None
+    is_inside = all(map(math.isfinite, (x, y, w, h))) and min(x, y) >= 0 and max(x + w, y + h) <= 1 + _ROUNDING
+    if not is_inside or min(w, h) <= 0:
+        raise ValueError("x,y,w,h are fractions of the picture, 0 to 1: w and h above 0, x + w and y + h at most 1")
+    return x, y, w, h
 
 
 def _track_name(value: str) -> str:
@@ -235,11 +267,13 @@ class TrackRow(Row):
     openface: StudyPath | None = None
     person_id: Id | None = None
     clock: Id | None = None
+    of: Id | None = None
+    region: Annotated[str, AfterValidator(_region)] | None = None
 
 
 @dataclass(frozen=True)
 class Track:
-    """The files of one device; those of the table of sessions are the track ``main``."""
+    """The files of one device, or a region of its picture; those of the table of sessions are the track ``main``."""
 
     # session_id, name: which
     session_id: str
@@ -251,6 +285,14 @@ class Track:
     openface: str | None = None
     person_id: str | None = None  # the person who is recorded; None where nobody is named
     clock: str | None = None  # the name of its clock; None where its seconds are the session's
+    # of: the track whose picture it is a region of, whose video and clock it has; None where it is no region
+    of: str | None = None
+    region: str | None = None  # as the table has it: x,y,w,h, or the path of a table of boxes
+
+    @property
+    def box_file(self) -> str | None:
+        """The path in the study of its table of boxes, if it has one."""
+        return self.region if self.region and is_box_file(self.region) else None
 
 
 class ClockRow(Row):
@@ -305,7 +347,7 @@ TABLES: dict[str, type[Row]] = {
 TIMED_FILES = ("video", "audio", "transcript")
 """The files that can give a session its time: the first frame, the first sample, or the transcript's second 0."""
 NO_FILE = f"a session has at least one file of {', '.join(TIMED_FILES)}"
-PATH_COLUMNS = ("video", "audio", "transcript", "openface", "path")
+PATH_COLUMNS = ("video", "audio", "transcript", "openface", "path", "region")
 NUMBER_COLUMNS = frozenset(
     {"start_s", "end_s", "position", "empathy", "score", "min", "max", "clock_s", "session_s", "confidence"}
 )

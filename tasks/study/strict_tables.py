@@ -84,6 +84,16 @@ def is_empty(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def number_in(cell: object) -> float:
+    """The number in a cell; NaN where it is none, or is written as Python alone writes it (1_5, True)."""
+    if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
+        return math.nan
+    try:
+        return float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
 def is_pandas_index(column: str) -> bool:
     """Whether a column of a Parquet file is the row index that pandas wrote."""
     return bool(_PANDAS_INDEX.fullmatch(column))

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from storyframes.store.layout import ID_PATTERN
 from tasks.study.labels import did_you_mean, listed
 from tasks.study.problems import Problem, shown_value
-from tasks.study.rows import NO_FILE, NUMBER_COLUMNS, PATH_COLUMNS, TABLES, TIMED_FILES, Participant
+from tasks.study.rows import NO_FILE, NUMBER_COLUMNS, PATH_COLUMNS, TABLES, TIMED_FILES, Participant, is_box_file
 from tasks.study.strict_tables import (
     Table,
     decimal_commas,
@@ -46,7 +46,7 @@ class NamedFile:
     # row, line: where it is named
     row: int
     line: int | None
-    column: str  # video, audio, transcript, openface, or path (of a curve)
+    column: str  # video, audio, transcript, openface, region, or path (of a curve)
     relative: str  # its path in the study
     table: str = "sessions"  # sessions, tracks or curves
     # session_id, track: as the row has them; the table of sessions has no track
@@ -236,7 +236,7 @@ class TableRows:
                 [
                     NamedFile(placed.number, placed.line, column, str(path).strip(), table, *owner)
                     for column in PATH_COLUMNS
-                    if (path := cells.get(column))
+                    if (path := cells.get(column)) and (column != "region" or is_box_file(str(path)))
                 ]
             )
 

@@ -56,7 +56,7 @@ def run_pass(ground: Ground, *classes: type[Extractor]) -> dict[str, str]:
     writers = {one: FeatureWriter(LocalStorage(ground.root), "s", one.spec) for one in extractors}
     for out in writers.values():
         out.__enter__()
-    for one, failure in run_frame_pass(ground.source, writers).items():
+    for one, failure in run_frame_pass({one: (ground.source, out) for one, out in writers.items()}).items():
         said[one.name] = str(failure or writers[one].publish("f" * 64, {}).rows)
     for out in writers.values():
         out.__exit__(None, None, None)

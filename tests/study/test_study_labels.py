@@ -336,7 +336,10 @@ def test_raters_need_no_table(tmp_path: Path) -> None:
         ),
         (
             {"tracks": DYAD["tracks"].replace("l.wav", "")},
-            ["tracks, row 3, track = 'lapel_a': has no file: give one of video, audio, transcript, openface"],
+            [
+                "tracks, row 3, track = 'lapel_a': has no file: give one of video, audio, transcript, openface, or the "
+                "region of a picture"
+            ],
         ),
         (
             {"tracks": DYAD["tracks"].replace("lapel_a", "Child_B")},

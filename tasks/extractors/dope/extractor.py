@@ -103,7 +103,8 @@ class PoseWriter:
         self._sampled = self._with_body = 0
 
     def add(self, batch: FrameBatch) -> None:
-        chosen = np.flatnonzero((batch.first + np.arange(len(batch))) % self._every == 0)
+        is_chosen = (batch.first + np.arange(len(batch))) % self._every == 0
+        chosen = np.flatnonzero(is_chosen if batch.seen is None else is_chosen & batch.seen)
         detections = self._detector.detect(batch.rgb[chosen]) if len(chosen) else []
         self._write_participant(chosen, detections, len(batch))
         if self._everybody:

@@ -139,6 +139,8 @@ class ImageWriter(EmbeddingWriter):
 
     def _chosen(self, batch: FrameBatch) -> tuple[np.ndarray, np.ndarray]:
         present = (batch.first + np.arange(len(batch))) % self._every == 0
+        if batch.seen is not None:
+            present &= batch.seen
         images: list[np.ndarray] = []
         if self._faces is None:
             if present.any():

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
+from storyframes.spec import MAIN_ARRAY
 from storyframes.store.layout import new_version
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
@@ -37,8 +38,10 @@ from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openf
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
 from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
 from tasks.extractors.outside.settings import ContainerSettings
+from tasks.extractors.regions import region_view
 from tasks.media.container import RecordingError
 from tasks.media.recording import file_for_tools
+from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
 from tasks.tools.containers import ContainerError, Engine, Image, find_engine
 
@@ -129,6 +132,11 @@ class OpenFace(Extractor[OpenFaceSettings]):
     version = 3  # output of no complete run is refused; timestamps that are not the frames' times are a caveat
     libraries = ("pyarrow",)
     tolerance = TOLERANCES
+    in_pixels: ClassVar = {
+        "x": ("p_tx", *(f"eye_lmk_x_{number}" for number in range(56))),
+        "y": ("p_ty", *(f"eye_lmk_y_{number}" for number in range(56))),
+        "length": ("p_scale",),
+    }
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -144,6 +152,11 @@ class OpenFace(Extractor[OpenFaceSettings]):
     @property
     def cost(self) -> Cost:
         return Cost(0.002 if self.settings.backend is Backend.CSV else 3.0)
+
+    @property
+    def sees_pictures(self) -> bool:
+        """A recorded CSV is what it is, whichever region of the picture its track is; its pixels are the picture's."""
+        return self.settings.backend is not Backend.CSV
 
     def file(self, source: Source, kind: str) -> InputFile:
         if kind == Input.OPENFACE and not source.names(kind):
@@ -168,7 +181,8 @@ class OpenFace(Extractor[OpenFaceSettings]):
         note_interlaced(clock, out)
         if self.settings.backend is Backend.CSV and not _is_upright(source.file(Input.VIDEO).path):
             out.caveat(Caveat.UNKNOWN_ORIENTATION)
-        with self._output(source, clock.end_s, out.version) as output:
+        view = region_view(source, out) if self.sees_pictures else None
+        with self._output(source, clock.end_s, out.version, view) as output:
             try:
                 _store(read_openface_csv(output.csv, len(clock), clock.time), clock, out)
             except OpenFaceOutputError as error:
@@ -194,14 +208,14 @@ class OpenFace(Extractor[OpenFaceSettings]):
         return {"backend": self.settings.backend, "runs": self.identity, **checked.in_words()}
 
     @contextmanager
-    def _output(self, source: Source, video_s: float, version: str) -> Iterator[ToolOutput]:
+    def _output(self, source: Source, video_s: float, version: str, view: RegionView | None) -> Iterator[ToolOutput]:
         """The CSV of this session: the study's, or one that is written now and removed afterwards."""
         if self.settings.backend is Backend.CSV:
             yield ToolOutput(source.file(Input.OPENFACE).path)
             return
         try:
             with (
-                file_for_tools(source.file(Input.VIDEO).path) as video,
+                file_for_tools(source.file(Input.VIDEO).path, view.picture if view else None) as video,
                 self.run_tool(video, video_s, version) as output,
             ):
                 yield output
@@ -280,11 +294,12 @@ def _store(blocks: Iterator[np.ndarray], clock: Clock, out: FeatureWriter) -> No
         values.append(block)
         valid.append(block[:, _SUCCESS].astype(np.uint8))
         confidence.append(block[:, _CONFIDENCE])
-        tracked += float(block[:, _SUCCESS].sum())
-        confident += float(np.nansum(block[:, _CONFIDENCE]))
+        stored = out.change_rows(MAIN_ARRAY, rows, block) if out.change_rows else block  # of a region of the picture
+        tracked += float(np.nansum(stored[:, _SUCCESS]))
+        confident += float(np.nansum(stored[:, _CONFIDENCE]))
         time = clock.time[rows : rows + len(block)]
         off_s = max(off_s, float(np.abs(block[: len(time), _TIMESTAMP] - time).max(initial=0.0)))
-        x, y = (block[block[:, _SUCCESS] == 1, part] for part in (_X, _Y))
+        x, y = (stored[stored[:, _SUCCESS] == 1, part] for part in (_X, _Y))
         positions.append(np.stack([x.mean(axis=1), y.mean(axis=1), np.ptp(x, axis=1)], axis=1))
         rows += len(block)
     if tracked:  # where several faces are visible, this shows which one OpenFace followed

@@ -25,6 +25,7 @@ from tasks.extractors.outside.environment import EnvironmentMissingError, Requir
 from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRuntime
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
 from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings
+from tasks.extractors.regions import region_view
 from tasks.media.container import RecordingError
 from tasks.media.recording import FrameBatch, file_for_tools
 from tasks.models.digests import model_digests
@@ -133,7 +134,10 @@ class OutsideExtractor(Extractor[S]):
         with ExitStack() as stack:
             if Input.VIDEO in inputs:
                 try:
-                    inputs[Input.VIDEO] = stack.enter_context(file_for_tools(inputs[Input.VIDEO]))
+                    view = region_view(source, out) if self.sees_pictures else None
+                    inputs[Input.VIDEO] = stack.enter_context(
+                        file_for_tools(inputs[Input.VIDEO], view.picture if view else None)
+                    )
                 except RecordingError as error:
                     raise ExtractionError(str(error)) from None
             assignment = self._assignment(source, clock, inputs)

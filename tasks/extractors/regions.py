@@ -1,0 +1,145 @@
+"""Features of a region of another track's picture: which pictures they see, and what becomes of their rows.
+
+A track may be a region of another one's picture. Extractors get pictures of the region alone, of one size
+(``tasks/media/region.py``), black where nobody is seen. Whatever they give for such a frame is replaced by the array's
+fill value, and points in pixels become pixels of the whole picture, as if the extractor had looked there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.spec import MAIN_ARRAY
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
+from tasks.extractors.base import ExtractionError, Extractor, Input, Source
+from tasks.extractors.frames import read_clock
+from tasks.media.container import RecordingError
+from tasks.media.region import RegionView
+from tasks.media.video_header import read_header
+from tasks.study.boxes import BoxesError, read_boxes
+
+MASK = "in_region"
+"""The mask of a feature of a region that has no other mask with a row for each frame."""
+
+
+def region_view(source: Source, out: FeatureWriter) -> RegionView | None:
+    """The pictures of the source's region; None where its track is no region.
+
+    Raises:
+        ExtractionError: its boxes or the video cannot be read.
+    """
+    if source.region is None:
+        return None
+    clock = read_clock(source, out)
+    try:
+        header = read_header(source.file(Input.VIDEO).path)
+        if source.region.box is not None:
+            boxes = np.tile(source.region.box, (len(clock), 1))
+        else:
+            boxes = read_boxes(source.file(Input.REGION).path).at(clock.time, clock.end_s - clock.time[-1])
+        return RegionView(boxes, header.width, header.height, fixed=source.region.box is not None)
+    except (RecordingError, BoxesError) as error:
+        raise ExtractionError(f"region of {source.region.of!r}: {error}") from None
+
+
+def region_spec(spec: FeatureSpec, of: str) -> FeatureSpec:
+    """The specification of a feature of a region: its pixels are of the whole picture, and it has a mask of frames."""
+    arrays: dict[str, ArraySpec] = {}
+    for name, array in spec.arrays.items():
+        is_in_pixels = array.units.startswith("pixels") and array.axis is Axis.FRAME
+        units = re.sub("^pixels( of the frame)?", f"pixels of the whole picture of the track {of!r}", array.units)
+        arrays[name] = replace(array, units=units) if is_in_pixels else array
+    main = arrays.get(MAIN_ARRAY)
+    if spec.mask or MASK in arrays or (main is not None and main.axis is not Axis.FRAME):
+        return replace(spec, arrays=arrays)
+    arrays[MASK] = ArraySpec(Axis.FRAME, "uint8", "1 where the region shows somebody, 0 elsewhere", fill=0)
+    return replace(spec, arrays=arrays, mask=MASK)
+
+
+def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) -> RegionView | None:
+    """Prepare the writer for a feature of a region: what its rows become, its mask, attributes and caveats.
+
+    Returns:
+        The region's pictures; None where the track is no region, or the feature is not made of pictures.
+
+    Raises:
+        ExtractionError: see :func:`region_view`.
+    """
+    if source.region is None or not extractor.sees_pictures:
+        return None
+    view = region_view(source, out)
+    if view is None:
+        return None
+    if MASK in out.spec.arrays and MASK not in extractor.spec.arrays:
+        out.write(MASK, np.asarray(view.seen, np.uint8))
+    out.attributes["region"] = {
+        "of": source.region.of,
+        "box": source.region.box and list(source.region.box),
+        "size": list(view.size),
+        "pixels": f"points in pixels are of the whole picture of the track {source.region.of!r}",
+    }
+    out.quality["seen_in_region"] = float(view.seen.mean())
+    if source.region.box is None and (doubtful := read_boxes(source.file(Input.REGION).path).doubtful_s):
+        out.caveat(Caveat.DOUBTFUL_REGION)
+        out.attributes["doubtful_s"] = [list(stretch) for stretch in doubtful]
+    pixels = {
+        name: PixelColumns.of(name, array, extractor.in_pixels)
+        for name, array in out.spec.arrays.items()
+        if array.axis is Axis.FRAME
+    }
+
+    def changed(name: str, first: int, rows: np.ndarray) -> np.ndarray:
+        frames = np.arange(first, min(first + len(rows), len(view.seen)))  # too many rows are refused later
+        rows = pixels[name].in_whole(rows[: len(frames)], frames, view)
+        rows[~view.seen[frames]] = out.spec.arrays[name].fill
+        return rows
+
+    out.change_rows = changed
+    return view
+
+
+@dataclass(frozen=True)
+class PixelColumns:
+    """Which entries of a flattened row are in pixels."""
+
+    x: tuple[int, ...] = ()
+    y: tuple[int, ...] = ()
+    per_pixel: tuple[int, ...] = ()  # lengths in pixels
+
+    @classmethod
+    def of(cls, name: str, array: ArraySpec, declared: Mapping[str, tuple[str, ...]]) -> PixelColumns:
+        """Of an array: all of one with columns x and y in pixels; of ``values`` x_0, y_0, … and what is declared."""
+        if array.columns == ("x", "y") and array.units.startswith("pixels"):
+            entries = range(int(np.prod(array.shape)))
+            return cls(tuple(entries[::2]), tuple(entries[1::2]))
+        if name != MAIN_ARRAY or len(array.shape) != 1:
+            return cls()
+
+        def entries_of(letter: str, kind: str) -> tuple[int, ...]:
+            named = declared.get(kind, ())
+            return tuple(
+                entry
+                for entry, column in enumerate(array.columns)
+                if column in named or (letter and re.fullmatch(rf"{letter}_\d+", column))
+            )
+
+        return cls(entries_of("x", "x"), entries_of("y", "y"), entries_of("", "length"))
+
+    def in_whole(self, rows: np.ndarray, frames: np.ndarray, view: RegionView) -> np.ndarray:
+        """A copy of the rows of these frames, with pixels of the whole picture."""
+        changed = np.array(rows)
+        flat = changed.reshape(len(rows), -1)
+        scale, shift = view.to_whole(frames)
+        for axis, entries in enumerate((self.x, self.y)):
+            if entries:
+                flat[:, entries] = flat[:, entries].astype(np.float64) * scale[:, axis, None] + shift[:, axis, None]
+        if self.per_pixel:
+            flat[:, self.per_pixel] *= scale.mean(axis=1, keepdims=True)
+        return changed

@@ -1,0 +1,93 @@
+"""A region of a recording's pictures, as a camera of its own: cut out, of one size, and its points put back.
+
+A fixed region is cut out as it is, to whole pixels. Moving boxes become pictures of one size: that of the largest box
+of the recording, rounded up to even numbers. A smaller box is enlarged until it fits, with its aspect kept (bilinear),
+and is centred; what is beside it, or outside the recording's picture, is black. A box of that size is not scaled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.media.container import RecordingError
+from tasks.media.recording import FrameBatch
+
+
+class RegionView:
+    """The pictures of a region.
+
+    Args:
+        boxes: (T, 4) float64, x, y, w, h of each frame as fractions of the upright picture; NaN where nobody is seen.
+        width, height: of the recording's upright pictures, pixels.
+        fixed: all boxes are the same and inside the picture, and are cut at their edges.
+
+    Attributes:
+        size: width and height of the region's pictures, pixels.
+        seen: (T,) bool, whether the frame shows somebody.
+
+    Raises:
+        RecordingError: a box is smaller than a pixel, or nobody is ever seen.
+    """
+
+    def __init__(self, boxes: NDArray[np.float64], width: int, height: int, *, fixed: bool = False) -> None:
+        self._picture = (width, height)
+        self.seen: NDArray[np.bool_] = np.all(np.isfinite(boxes), axis=1)
+        if not self.seen.any():
+            raise RecordingError("its boxes show nobody in any frame")
+        sides = np.array([width, height])
+        known = np.where(self.seen[:, None], boxes, boxes[np.argmax(self.seen)])
+        self._start = np.rint(known[:, :2] * sides).astype(np.int64)  # (T, 2) left and top, pixels
+        end = np.rint((known[:, :2] + known[:, 2:]) * sides).astype(np.int64)
+        self._box = end - self._start if fixed else np.rint(known[:, 2:] * sides).astype(np.int64)  # width and height
+        if (self._box < 1).any():
+            frame = int(np.argmax((self._box < 1).any(axis=1)))
+            raise RecordingError(f"its box at frame {frame} is smaller than a pixel of the {width}x{height} picture")
+        largest = self._box.max(axis=0)
+        self.size = (int(largest[0]), int(largest[1])) if fixed else tuple(int(side + side % 2) for side in largest)
+        enlarged = np.minimum(*((largest / self._box).T))[:, None] * self._box
+        self._shown = np.minimum(np.rint(enlarged), largest).astype(np.int64)
+        self._margin = (np.array(self.size) - self._shown) // 2
+        self._scale = self._shown / self._box
+
+    def cut(self, batch: FrameBatch) -> FrameBatch:
+        """The region's pictures of the next frames of the recording; black where nobody is seen."""
+        _, height, width, _ = batch.rgb.shape
+        if (width, height) != self._picture:
+            raise RecordingError(
+                f"its frames are {width}x{height}, its header says {self._picture[0]}x{self._picture[1]}"
+            )
+        frames = range(batch.first, batch.first + len(batch))
+        pictures = np.stack([self.picture(frame, rgb) for frame, rgb in zip(frames, batch.rgb, strict=True)])
+        return replace(batch, rgb=pictures, seen=self.seen[batch.first : batch.first + len(batch)])
+
+    def picture(self, frame: int, whole: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The region's picture of a frame, (h, w, 3), from its whole picture (height, width, 3) uint8."""
+        width, height = self.size
+        picture = np.zeros((height, width, 3), np.uint8)
+        if not self.seen[frame]:
+            return picture
+        (left, top), (w, h) = self._start[frame].tolist(), self._box[frame].tolist()
+        rows, columns = (
+            slice(max(top, 0), min(top + h, whole.shape[0])),
+            slice(max(left, 0), min(left + w, whole.shape[1])),
+        )
+        box = np.zeros((h, w, 3), np.uint8)
+        if rows.start < rows.stop and columns.start < columns.stop:
+            box[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left] = whole[rows, columns]
+        (margin_x, margin_y), (shown_w, shown_h) = self._margin[frame].tolist(), self._shown[frame].tolist()
+        if (shown_w, shown_h) != (w, h):
+            box = cv2.resize(box, (shown_w, shown_h), interpolation=cv2.INTER_LINEAR)
+        picture[margin_y : margin_y + shown_h, margin_x : margin_x + shown_w] = box
+        return picture
+
+    def to_whole(self, frames: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Scale and shift, each (n, 2) for x and y, from a point of these frames' region to one of the whole picture.
+
+        ``whole = scale * region + shift``; whole numbers are the centres of pixels.
+        """
+        scale = 1 / self._scale[frames]
+        return scale, self._start[frames] - 0.5 + (0.5 - self._margin[frames]) * scale

@@ -1,0 +1,161 @@
+"""Tables of boxes: where a region of a picture is, moment by moment, and when nobody is seen in it.
+
+A table (CSV or Parquet) has the columns ``time_s`` (seconds of the recording, increasing) and ``x``, ``y``, ``w``,
+``h`` (fractions of the upright picture: left, top, width, height). From a row without a box on nobody is seen, until
+the next row. The optional column ``doubtful`` is true from where on the box may be somebody else's, until the next row;
+``confidence`` is 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storyframes.times import PER_SECOND, ticks
+from tasks.study.strict_tables import (
+    decimal_commas,
+    is_empty,
+    number_in,
+    read_table,
+    with_decimal_point,
+    without_empty_rows,
+)
+
+_BOX = ("x", "y", "w", "h")
+_COLUMNS = ("time_s", *_BOX)
+_FARTHEST = 2.0  # a box further than a picture's side outside the picture, or larger than two, is in another unit
+_TRUE, _FALSE = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no", "")
+
+
+class BoxesError(Exception):
+    """The file is no table of boxes; the message names the file, the row, the value and the rule."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The content of a table of boxes."""
+
+    time_s: NDArray[np.float64]  # (n,) seconds of the recording, increasing
+    box: NDArray[np.float64]  # (n, 4) x, y, w, h as fractions of the upright picture; NaN from where nobody is seen
+    doubtful: NDArray[np.bool_]  # (n,) whether the box may be somebody else's until the next row
+    remarks: tuple[str, ...] = ()  # what is unusual about the file, and how it was read all the same
+
+    def at(self, time_s: NDArray[np.float64], frame_s: float) -> NDArray[np.float64]:
+        """The boxes at other moments, (T, 4): interpolated between two rows with boxes; NaN where nobody is seen.
+
+        Args:
+            time_s: (T,) seconds of the recording.
+            frame_s: how long before the first row and after the last one their boxes hold.
+
+        Example:
+            >>> boxes = Boxes(np.array([0.0, 1.0]), np.array([[0, 0, 0.5, 1], [0.2, 0, 0.5, 1]]), np.zeros(2, bool))
+            >>> boxes.at(np.array([0.5, 3.0]), 0.04)[:, 0].tolist()
+            [0.1, nan]
+        """
+        own, asked, slack = ticks(self.time_s), ticks(time_s), round(frame_s * PER_SECOND)
+        left = np.clip(np.searchsorted(own, asked, side="right") - 1, 0, len(own) - 1)
+        right = np.minimum(left + 1, len(own) - 1)
+        right = np.where(np.isnan(self.box[right, 0]) | (asked <= own[left]), left, right)
+        span = np.maximum(own[right] - own[left], 1)
+        share = np.where(right > left, (asked - own[left]) / span, 0.0)[:, None]
+        boxes = self.box[left] + share * (self.box[right] - self.box[left])
+        boxes[(asked < own[0] - slack) | (asked > own[-1] + slack)] = np.nan
+        return boxes
+
+    @property
+    def doubtful_s(self) -> list[tuple[float, float]]:
+        """The stretches that are doubtful, as seconds [start, end); the last row's ends with itself."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], self.doubtful, [False]]).astype(np.int8)))
+        ends = np.append(self.time_s, self.time_s[-1])
+        return [(float(self.time_s[first]), float(ends[stop])) for first, stop in edges.reshape(-1, 2)]
+
+
+def in_words(stretches: list[tuple[float, float]]) -> str:
+    """Doubtful stretches as text: the first five with their times.
+
+    Example:
+        >>> in_words([(1.0, 2.5), (4.0, 4.0)])
+        '1.00 to 2.50 s, 4.00 s'
+    """
+    named = [f"{start:.2f} to {end:.2f} s" if end > start else f"{start:.2f} s" for start, end in stretches[:5]]
+    return ", ".join(named) + (f" and {len(stretches) - 5} more" if len(stretches) > 5 else "")
+
+
+def read_boxes(path: Path) -> Boxes:
+    """The table of boxes at ``path`` (.csv or .parquet).
+
+    Raises:
+        BoxesError: it cannot be read, or a row has a fault.
+    """
+    table = read_table(path)
+    if table.faults:
+        raise BoxesError(table.faults[0].text(path.name))
+    if absent := [column for column in _COLUMNS if column not in table.columns]:
+        raise BoxesError(
+            f"{path.name}: the column {absent[0]!r} is missing: a table of boxes has {', '.join(_COLUMNS)}"
+        )
+    rows, empty = without_empty_rows(table)
+    if not rows:
+        raise BoxesError(f"{path.name}: has no rows")
+    remarks = [*table.remarks, *([f"{path.name}: has empty rows, left out"] if empty else [])]
+    if has_commas := decimal_commas(table, _COLUMNS) is not None:
+        remarks.append(f"{path.name}: its numbers have decimal commas: read as points")
+    places = {
+        column: table.columns.index(column)
+        for column in (*_COLUMNS, "confidence", "doubtful")
+        if column in table.columns
+    }
+    time_s, box, doubtful = np.empty(len(rows)), np.empty((len(rows), 4)), np.zeros(len(rows), bool)
+    for index, row in enumerate(rows):
+        cells = {column: row.values[place] for column, place in places.items()}
+        if has_commas:
+            cells = {column: with_decimal_point(cell) for column, cell in cells.items()}
+        where = f"{path.name}: row {row.number}"
+        time_s[index] = _finite(where, "time_s", cells)
+        if index and time_s[index] <= time_s[index - 1]:
+            raise BoxesError(
+                f"{where}, time_s = {time_s[index]:g}: must be after the row before it, at {time_s[index - 1]:g} s: "
+                "sort the table by time"
+            )
+        box[index] = _box(where, cells)
+        doubtful[index] = _is_doubtful(where, cells.get("doubtful"))
+        if not is_empty(cells.get("confidence")) and not 0 <= _finite(where, "confidence", cells) <= 1:
+            raise BoxesError(f"{where}, confidence = {cells['confidence']}: must be 0 to 1")
+    return Boxes(time_s, box, doubtful, tuple(remarks))
+
+
+def _box(where: str, cells: dict[str, Any]) -> list[float]:
+    if all(is_empty(cells[column]) for column in _BOX):
+        return [math.nan] * 4
+    x, y, w, h = (_finite(where, column, cells) for column in _BOX)
+    for column, side in (("w", w), ("h", h)):
+        if not 0 < side <= _FARTHEST:
+            raise BoxesError(
+                f"{where}, {column} = {side:g}: must be above 0, a fraction of the picture's side, not pixels"
+            )
+    for column, start, side in (("x", x, w), ("y", y, h)):
+        if start < -_FARTHEST or start + side > 1 + _FARTHEST:
+            raise BoxesError(f"{where}, {column} = {start:g}: must be a fraction of the picture's side, not pixels")
+    return [x, y, w, h]
+
+
+def _finite(where: str, column: str, cells: dict[str, Any]) -> float:
+    number = number_in(cells[column])
+    if not math.isfinite(number):
+        rule = "must be a finite number, with a decimal point"
+        raise BoxesError(
+            f"{where}, {column}: {rule}{'' if column == 'time_s' else '; of a row without a box, all four are empty'}"
+        )
+    return number
+
+
+def _is_doubtful(where: str, cell: object) -> bool:
+    text = "" if is_empty(cell) else str(cell).strip().lower()
+    if text not in (*_TRUE, *_FALSE):
+        raise BoxesError(f"{where}, doubtful: must be true or false")
+    return text in _TRUE

@@ -1,0 +1,202 @@
+"""Tracks that are regions of another track's picture: features of them are those of files that were cut beforehand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.media.recordings import write_wave
+from support.models.tiny_image_models import transformers_model
+from support.studies import run
+
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Caveat, Status
+from tasks.extractors import frame_pass
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media import container
+from tasks.media.upright import write_lossless
+from tasks.planning.plan import expected_versions, plan_extraction
+from tasks.planning.selection import Selection
+from tasks.study.load import load_study
+
+FRAMES, HEIGHT, WIDTH, FPS = 16, 60, 80, 25.0
+RESNET = {"allow_untrained": True, "engine": "torch"}
+LEFT, RIGHT = "0,0,0.4,1", "0.4,0.1,0.6,0.5"
+CUTS = {"left": (slice(0, 60), slice(0, 32)), "right": (slice(6, 36), slice(32, 80))}
+SEEN = np.array([not 7 <= number < 10 for number in range(FRAMES)])
+SIZE = 24  # of the moving box, pixels
+MODEL_START_S = 5.0  # of an [[embed]], which is paid once in a unit
+
+
+def corner(number: int) -> tuple[int, int]:
+    """Left and top of the moving box."""
+    return 2 + number, 30 - number
+
+
+@pytest.fixture(scope="module")
+def pictures() -> np.ndarray:
+    """Noise, so that a shift by a pixel or a frame shows: (T, height, width, 3) BGR."""
+    return np.random.default_rng(3).integers(0, 256, (FRAMES, HEIGHT, WIDTH, 3), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return transformers_model(tmp_path_factory.mktemp("models") / "vit", "vit")
+
+
+def write_boxes(path: Path) -> None:
+    """The moving box at every third frame, without one while nobody is seen."""
+    lines = ["time_s,x,y,w,h,doubtful"]
+    for number in (0, 3, 6, 7, 10, 12, 15):
+        if number == 7:
+            lines.append(f"{number / FPS},,,,,")
+            continue
+        left, top = corner(number)
+        fractions = (left / WIDTH, top / HEIGHT, SIZE / WIDTH, SIZE / HEIGHT)
+        lines.append(f"{number / FPS},{','.join(map(repr, fractions))},{'true' if number == 12 else ''}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory, pictures: np.ndarray) -> Path:
+    """Session ``whole`` with three regions; sessions ``left``, ``right`` and ``moving`` are files cut beforehand."""
+    root = tmp_path_factory.mktemp("regions") / "study"
+    root.mkdir()
+    write_lossless(root / "whole.avi", pictures, FPS)
+    for name, (rows, columns) in CUTS.items():
+        write_lossless(root / f"{name}.avi", np.ascontiguousarray(pictures[:, rows, columns]), FPS)
+    cut = np.zeros((FRAMES, SIZE, SIZE, 3), np.uint8)
+    for number in range(FRAMES):
+        left, top = corner(number)
+        cut[number] = pictures[number, top : top + SIZE, left : left + SIZE]
+    write_lossless(root / "moving.avi", cut, FPS)
+    write_boxes(root / "boxes.csv")
+    write_wave(root / "lapel.wav", np.zeros(16_000, np.int16), 16_000)
+    names = ("whole", "left", "right", "moving")
+    (root / "sessions.csv").write_text(
+        "session_id,participant_id,video\n" + "".join(f"{name},p_{name},{name}.avi\n" for name in names)
+    )
+    (root / "tracks.csv").write_text(
+        "session_id,track,of,region,audio\n"
+        f'whole,left,,"{LEFT}",lapel.wav\nwhole,right,main,"{RIGHT}",\nwhole,moving,main,boxes.csv,\n'
+    )
+    return root
+
+
+def settings(model: Path) -> dict[str, object]:
+    return {"resnet50": RESNET, "embed": [{"name": "vit", "kind": "image", "source": f"path:{model}"}]}
+
+
+FEATURES = ("resnet50", "vit")
+
+
+@contextlib.contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The number of each frame that FFmpeg decodes in the block."""
+    decoded: list[int] = []
+    real = container.ShownFrames.__iter__
+
+    def counting(self: container.ShownFrames) -> Iterator[container.ShownFrame]:
+        for frame in real(self):
+            decoded.append(frame.number)
+            yield frame
+
+    with monkeypatch.context() as patched:
+        patched.setattr(container.ShownFrames, "__iter__", counting)
+        yield decoded
+
+
+@pytest.fixture(scope="module")
+def store(study: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    root = tmp_path_factory.mktemp("stores") / "features"
+    outcomes = run(study, root, Selection(only=FEATURES), **settings(model))
+    assert {outcome.status for outcome in outcomes.values()} == {Status.DONE}, outcomes
+    return FeatureStore(root)
+
+
+@pytest.mark.parametrize("track", ["left", "right"])
+def test_fixed_regions_have_the_values_of_files_cut_beforehand(store: FeatureStore, track: str) -> None:
+    for feature in FEATURES:
+        rows = store.read("whole", f"{feature}@{track}")
+        np.testing.assert_array_equal(rows, store.read(track, feature))
+        assert (rows != store.read("whole", feature)).any(axis=1).all()
+        assert (store.read("whole", f"{feature}@{track}", array="in_region") == 1).all()
+    np.testing.assert_array_equal(
+        store.read("whole", f"frames@{track}", array="time"), store.read("whole", "frames", array="time")
+    )
+
+
+def test_a_moving_region_shows_what_moves_and_has_masked_rows_where_nobody_is(store: FeatureStore) -> None:
+    for feature in FEATURES:
+        rows, cut = store.read("whole", f"{feature}@moving"), store.read("moving", feature)
+        np.testing.assert_array_equal(rows[SEEN], cut[SEEN])
+        assert np.isnan(rows[~SEEN]).all()
+        assert store.spec("whole", f"{feature}@moving").mask == "in_region"
+        np.testing.assert_array_equal(store.read("whole", f"{feature}@moving", array="in_region"), SEEN)
+
+
+def test_the_version_says_which_region_it_is_of(store: FeatureStore) -> None:
+    attributes = store.attributes("whole", "resnet50@right")
+    assert attributes["region"]["of"] == "main"
+    assert attributes["region"]["box"] == [0.4, 0.1, 0.6, 0.5]
+    assert attributes["region"]["size"] == [48, 30]
+    doubtful = store.attributes("whole", "resnet50@moving")
+    assert doubtful["doubtful_s"] == [[12 / FPS, 15 / FPS]]
+    assert Caveat.DOUBTFUL_REGION in doubtful["stamps"]
+    assert Caveat.DOUBTFUL_REGION not in attributes["stamps"]
+
+
+def test_two_regions_cost_at_most_a_tenth_of_a_decoding_more(
+    study: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = []
+    real = frame_pass.read_frames
+    monkeypatch.setattr(frame_pass, "read_frames", lambda *given, **named: passes.append(1) or real(*given, **named))
+    decoded = {}
+    for tracks in (("main",), ("main", "left", "right")):
+        with counted(monkeypatch) as frames:
+            run(study, tmp_path / str(len(tracks)), Selection(("whole",), ("vit",), tracks=tracks), **settings(model))
+        decoded[tracks] = len([number for number in frames if number])  # the first frame alone says what a header says
+    whole, with_regions = decoded.values()
+    assert whole == 2 * (FRAMES - 1)  # the clock, and the pass
+    assert with_regions <= 1.1 * whole
+    assert len(passes) == 2
+
+
+def test_a_unit_of_regions_says_what_it_makes_and_what_it_waits_for(study: Path, model: Path, tmp_path: Path) -> None:
+    given = load_study(study), tmp_path / "f", ExtractorsSettings(**settings(model))
+    plan = plan_extraction(*given, Selection(("whole",), FEATURES))
+    units = {unit.name: unit for unit in plan.units}
+    parts = ["resnet50+vit", *(f"resnet50@{track}+vit@{track}" for track in ("left", "right", "moving"))]
+    shared = units[f"whole/{'+'.join(parts)}"]
+    assert {feature for _, feature in shared.awaits} == {"frames", "frames@left", "frames@right", "frames@moving"}
+    assert units["whole/frames@left"].awaits == [("whole", "frames")]
+    assert len(units) == 5
+    assert plan.counts.due == 12
+    (alone,) = (unit for unit in plan_extraction(*given, Selection(("left",), FEATURES)).units if unit.after)
+    assert shared.cost == pytest.approx(alone.cost + 3 * (alone.cost - MODEL_START_S))
+
+
+def test_a_region_changes_the_fingerprints_of_what_sees_it_alone(study: Path, model: Path, store: FeatureStore) -> None:
+    def fingerprints(root: Path) -> dict[str, str]:
+        asked = ExtractorsSettings(features=("frames", "resnet50", "opensmile"), **settings(model))
+        expected = expected_versions(load_study(root), store.storage, asked)
+        return {each.feature: each.fingerprint for each in expected if each.session_id == "whole"}
+
+    before = fingerprints(study)
+    tracks, boxes = (study / "tracks.csv").read_text(), (study / "boxes.csv").read_text()
+    try:
+        (study / "tracks.csv").write_text(tracks.replace(LEFT, "0,0,0.5,1"))
+        (study / "boxes.csv").write_text(boxes.replace("0.48,", "0.481,"))
+        after = fingerprints(study)
+    finally:
+        (study / "tracks.csv").write_text(tracks)
+        (study / "boxes.csv").write_text(boxes)
+    changed = {feature for feature in before if before[feature] != after[feature]}
+    assert changed == {"resnet50@left", "resnet50@moving"}
+    assert before["frames"] == before["frames@left"]
+    assert before["opensmile@left"]  # of its own sound
+    assert "opensmile@right" not in before  # a region has no sound
