@@ -1,7 +1,7 @@
 """Giving out the units of a run and gathering their outcomes: what waits for what, and what is tried again.
 
 Knows neither Prefect nor Dask, nor what a unit is about. An executor does the units: on a cluster
-(:class:`flows.on_cluster.ClusterExecutor`) or in this process (:class:`flows.one_file.InThisProcess`).
+(:class:`flows.on_cluster.ClusterExecutor`) or in this process (:class:`flows.in_process.InThisProcess`).
 """
 
 from __future__ import annotations
@@ -103,7 +103,17 @@ class WorkerLostError(Exception):
 
 
 class Executor(ABC, Generic[O]):
-    """Does bundles of units."""
+    """Does bundles of units.
+
+    Attributes:
+        worth_s: CPU-seconds that a bundle should be worth, so that giving it out costs little of it.
+    """
+
+    worth_s = WORTH_S
+
+    def kind_of(self, needs: Mapping[str, float]) -> Hashable:
+        """Units of the same kind wait for the same workers."""
+        return tuple(sorted(needs.items()))
 
     @abstractmethod
     def capacity(self, needs: Mapping[str, float]) -> int:
@@ -163,7 +173,7 @@ class Gather(Generic[O]):
         Raises:
             ValueError: units wait for each other, so none of them could ever begin; nothing was submitted.
         """
-        self._ranked = [_Ranked(rank, unit, tuple(sorted(unit.needs.items()))) for rank, unit in enumerate(units)]
+        self._ranked = [_Ranked(rank, unit, self.executor.kind_of(unit.needs)) for rank, unit in enumerate(units)]
         self._order = _order_of(self._ranked)
         try:
             self._order.prepare()
@@ -205,15 +215,15 @@ class Gather(Generic[O]):
     def _bundle(self, kind: Hashable, ready: list[_Ranked[O]]) -> list[_Ranked[O]]:
         """The next units that go to one worker, the first in the order of those that are ready.
 
-        They are worth ``WORTH_S``, by their expected costs, and no more than each worker's share of the units in
-        ``PARTS`` parts.
+        They are worth the executor's ``worth_s``, by their expected costs, and no more than each worker's share of the
+        units in ``PARTS`` parts.
         """
         share = (len(ready) + self._units[kind]) // (PARTS * self.executor.capacity(ready[0].unit.needs))
         together = [heapq.heappop(ready)]
         worth_s = together[0].unit.cost or UNKNOWN_S
         while ready and len(together) < min(share, MOST):
             worth_s += ready[0].unit.cost or UNKNOWN_S
-            if worth_s > WORTH_S:
+            if worth_s > self.executor.worth_s:
                 break
             together.append(heapq.heappop(ready))
         return together

@@ -22,9 +22,9 @@ from flows.clusters.connection import Connection, Needs, at_the_same_time, resou
 from flows.clusters.dask_cluster import dask_cluster
 from flows.clusters.settings import ClusterSettings
 from flows.gather import Bundle, Executor, Future, Gather, O, Unit, WorkerLostError
+from flows.in_process import attempt
 from flows.interruption import heeded
 from flows.run import result_of
-from tasks.extract import error_kind
 
 PATIENCE_S = 60.0  # for a network file system that shows this machine what a worker wrote a moment ago
 _LOOK_EVERY_S = 2.0
@@ -156,15 +156,13 @@ def do_in_turn(bundle: Bundle[O]) -> State:
     ended: list[tuple[O, ...] | str] = []
     for unit in bundle.units:
         logger.info("%s: started", unit.name)
-        try:
-            outcomes = tuple(unit.do())
-        except (Exception, SystemExit) as error:  # of this unit alone; its text may quote what a participant said
-            ended.append(f"the task raised {error_kind(error)}")
-            logger.error("%s: %s", unit.name, ended[-1])
+        outcomes = attempt(unit)
+        ended.append(outcomes)
+        if isinstance(outcomes, str):
+            logger.error("%s: %s", unit.name, outcomes)
             continue
         for outcome in outcomes:
             logger.info("%s", outcome)
-        ended.append(outcomes)
     return _state(bundle, ended)
 
 

@@ -15,11 +15,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.gather import Bundle, Executor, Gather, Unit
+from flows.in_process import do_in_process
 from flows.progress_bar import progress_bar
 from flows.settings import Settings, load_settings
 from storyframes.one_file import ExtractedFile, ExtractFileError
@@ -39,7 +38,7 @@ from tasks.media.container import RecordingError
 from tasks.models.digests import DigestCache, user_cache
 from tasks.planning.selection import SelectionError, selected_extractors, without_frames
 from tasks.planning.sources import RECORDING, FileSource, file_source
-from tasks.planning.units import sharing_a_pass, spread_over_processors
+from tasks.planning.units import on_all_processors, sharing_a_pass
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,39 +212,8 @@ def extract_file(
         ExtractionUnit(storage.location, source, (name,), settings, after=extractor.after)
         for name, extractor in extractors.items()
     ]
-    units = spread_over_processors(sharing_a_pass(due, extractors), len(os.sched_getaffinity(0)))
+    units = on_all_processors(sharing_a_pass(due, extractors), len(os.sched_getaffinity(0)))
     features_of = {unit.name: " and ".join(unit.features) for unit in units}
     numbers = itertools.count(1)
-    executor = InThisProcess(lambda name: progress(features_of[name], next(numbers), len(units)))
-    done = Gather(executor).run(units)
+    done = do_in_process(units, begins=lambda unit: progress(features_of[unit.name], next(numbers), len(units)))
     return outcomes | {outcome.feature: outcome for outcome in done}
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A bundle that has ended, with the outcomes of its units."""
-
-    outcomes: tuple[tuple[Outcome, ...], ...]
-
-    def add_done_callback(self, function: Callable[[Any], None]) -> None:
-        function(self)
-
-
-class InThisProcess(Executor[Outcome]):
-    """Units that are done in this process, one after the other, when they are submitted."""
-
-    def __init__(self, progress: Callable[[str], None]) -> None:
-        self._progress = progress
-
-    def capacity(self, needs: Mapping[str, float]) -> int:
-        return 1
-
-    def submit(self, bundle: Bundle[Outcome], rank: int) -> _Ended:
-        return _Ended(tuple(self._do(unit) for unit in bundle.units))
-
-    def _do(self, unit: Unit[Outcome]) -> tuple[Outcome, ...]:
-        self._progress(unit.name)
-        return tuple(unit.do())
-
-    def read(self, future: _Ended, bundle: Bundle[Outcome]) -> tuple[tuple[Outcome, ...], ...]:
-        return future.outcomes

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from flows.clusters.settings import load_cluster
+from flows.clusters.settings import ClusterSettingsError, LocalCluster, load_cluster
 from flows.settings import Settings, load_settings
 from storyframes.spec import LABEL_PATTERN, NAME_PATTERN
 from storyframes.store.layout import ID_PATTERN
@@ -39,6 +39,9 @@ class ExtractionRequest(BaseModel):
     cluster: _Location | None = Field(
         default=None, description="A cluster's YAML file, or tls://host:port; without it what the configuration says."
     )
+    workers: int | None = Field(
+        default=None, ge=1, description="Only so many processors, where this machine is the cluster."
+    )
     session_ids: tuple[_SessionId, ...] | None = Field(
         default=None, description="Only these sessions; without it all of them and the stories."
     )
@@ -64,4 +67,12 @@ class ExtractionRequest(BaseModel):
         settings = load_settings(self.config)
         if self.cluster is not None:
             settings = settings.model_copy(update={"cluster": load_cluster(self.cluster)})
+        if self.workers is not None:
+            if not isinstance(settings.cluster, LocalCluster):
+                raise ClusterSettingsError(
+                    f"--workers {self.workers} is of this machine, and the cluster is of kind "
+                    f"{settings.cluster.kind!r}, whose description says how many workers it has"
+                )
+            cluster = settings.cluster.model_copy(update={"cpus": self.workers})
+            settings = settings.model_copy(update={"cluster": cluster})
         return settings

@@ -69,7 +69,8 @@ def run(study: Path, folder: Path, cpus: int, *options: str) -> Run:
     """Extract into a new feature store, watching the processes."""
     config = configuration(folder, cpus)
     features = folder / f"features-{time.monotonic_ns()}"
-    command = [sys.executable, "-m", "flows.cli", "extract", str(study), str(features), "--config", str(config)]
+    command = [sys.executable, "-m", "flows.cli", "extract", "--server", str(study), str(features)]
+    command += ["--config", str(config)]
     processors = sorted(os.sched_getaffinity(0))[:cpus]
     started = time.perf_counter()
     process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2])

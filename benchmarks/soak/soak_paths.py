@@ -104,4 +104,4 @@ class SoakPaths:
         return [sys.executable, "-c", "from flows.cli.entry import main; main()", name, *map(str, arguments)]
 
     def extract(self, store: Path, *options: str) -> list[str]:
-        return self.command("extract", self.study, store, "--config", self.configuration, *options)
+        return self.command("extract", "--server", self.study, store, "--config", self.configuration, *options)

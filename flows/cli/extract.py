@@ -50,9 +50,18 @@ def extract(
         str | None,
         typer.Option(help="A cluster's YAML file (deploy/clusters), or tls://host:port of a Dask scheduler."),
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="So many processors of this machine; with 1 in this process.")
+    ] = None,
+    server: Annotated[
+        bool, typer.Option("--server", help="Also a small study as a flow of a Prefect server, with workers.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Bring the features of a study up to date; what is up to date is not touched."""
+    """Bring the features of a study up to date; what is up to date is not touched.
+
+    A small study is extracted in this process; a larger one, or where PREFECT_API_URL names a server, by workers.
+    """
     from flows.cli.run import run_extraction
     from flows.request import ExtractionRequest
 
@@ -61,6 +70,7 @@ def extract(
         features=store,
         config=config,
         cluster=cluster,
+        workers=workers,
         session_ids=tuple(session or ()),
         only=listed("--features", features),
         tracks=tuple(track or ()),
@@ -68,7 +78,7 @@ def extract(
         replace_study=replace_study,
     )
     with usage_errors():
-        result = run_extraction(request, error_console())
+        result = run_extraction(request, error_console(), server=server)
     if json:
         show_json({"good": result.good, **asdict(result)})
     else:

@@ -1,7 +1,8 @@
-"""One run from the command line: checks and planning first; then, if anything is due, a server and the flow.
+"""One run from the command line: checks and planning first; then, if anything is due, the work.
 
-A command that finds nothing due brings the tables up to date and ends: no server is asked or started, Prefect is not
-even imported, and ``storyframes runs`` has no run of it. Progress goes to stderr.
+Little work is done in this process; more is a flow with workers, on the Prefect server that is configured or on one of
+its own. Without a flow, Prefect is not even imported, and ``storyframes runs`` has no run of it. Progress goes to
+stderr.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from rich.markup import escape
 
 from flows import interruption
 from flows.cli.tables.study import not_read
+from flows.in_process import is_faster_alone, perform_in_process
 from flows.progress_bar import bars
 from flows.request import ExtractionRequest
 from flows.run import Progress, Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
+from flows.server.prefect_server import is_server_configured
 from flows.server.recent_runs import own_tag
 from storyframes.store.records import Status
 from tasks.extract import Outcome
@@ -34,12 +37,17 @@ _NOT_REACHED = "Failed to reach API"  # as Prefect says it
 _FIRST_WORD_S = 120
 
 
-def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
-    """Extract what is asked for, showing progress on ``console``; without a server where nothing is due.
+def run_extraction(request: ExtractionRequest, console: Console, *, server: bool = False) -> RunResult:
+    """Extract what is asked for, showing progress on ``console``.
+
+    In this process where that is faster and no Prefect server is configured.
+
+    Args:
+        server: whatever is due is done by a flow, which a server knows.
 
     Raises:
-        StudyError, SettingsError, ClusterSettingsError, SelectionError, StoreError, MissingToolError: what was asked
-            for cannot be done; nothing was started.
+        StudyError, SettingsError, ClusterSettingsError, ClusterError, SelectionError, StoreError, MissingToolError:
+            what was asked for cannot be done; nothing was started.
         ServerError: there is no Prefect server to use; nothing was started.
         SystemExit: 1, with a message, where the flow itself broke.
     """
@@ -53,6 +61,9 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
         if not run.plan.units:
             progress.planned(*run.plan.counts)
             return conclude(run, ())
+        if not server and is_faster_alone(run) and not is_server_configured():
+            progress.starting("extracting in this process")
+            return conclude(run, perform_in_process(run))
         return _run_on_a_server(run, progress)
 
 

@@ -72,7 +72,10 @@ def runs(
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
     json: JsonOption = False,
 ) -> None:
-    """Show the last runs on the Prefect server, and how they ended."""
+    """Show the last runs on the Prefect server, and how they ended.
+
+    What was extracted without a server (a small study, ``--workers 1``) is no run there; ``status`` shows it.
+    """
     from flows.cli.tables.status import runs_json, runs_table
     from flows.server.prefect_server import prefect_server
     from flows.server.recent_runs import recent_runs
@@ -88,6 +91,7 @@ def runs(
         print(runs_json(recent))  # noqa: T201
     else:
         console().print(runs_table(recent))
+        error_console().print("[dim]extractions without a server are not listed; 'storyframes status STORE' has all")
 
 
 def deploy(

@@ -44,6 +44,7 @@ _UNUSABLE = {
 # so these are looked up when something was raised, and a command imports no more than it uses.
 INVALID_STUDY = {"tasks.study.problems": "StudyError"}
 REFUSALS = {
+    "flows.clusters.connection": "ClusterError",
     "flows.clusters.settings": "ClusterSettingsError",
     "flows.server.prefect_server": "ServerError",
     "flows.settings": "SettingsError",

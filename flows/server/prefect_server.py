@@ -104,6 +104,35 @@ def prefect_server(progress: Callable[[str], None] = lambda _: None, *, read_onl
         yield server.url
 
 
+def is_server_configured() -> bool:
+    """Whether Prefect's environment, profile or files name a server, by Prefect itself.
+
+    Importing it takes a second, so it is asked only where one of them may.
+    """
+    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    places = {
+        ".env": "prefect_",
+        "prefect.toml": "",
+        "pyproject.toml": "[tool.prefect",
+        os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml": "prefect_api_url",
+    }
+    if not os.environ.get("PREFECT_API_URL") and not any(_has(Path(path), text) for path, text in places.items()):
+        return False
+    try:
+        from prefect.settings import PREFECT_API_URL
+
+        return bool(PREFECT_API_URL.value())
+    except ValueError:  # that its settings cannot be used is said where the server is asked
+        return True
+
+
+def _has(file: Path, text: str) -> bool:
+    try:
+        return text in file.read_text(errors="replace").lower()
+    except OSError:
+        return False
+
+
 def spare_loopback() -> None:
     """Keep what goes to this machine from a configured proxy, in this process and in all that it starts."""
     there = [host for name in ("no_proxy", "NO_PROXY") for host in os.environ.get(name, "").split(",")]

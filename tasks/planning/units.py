@@ -84,7 +84,12 @@ def spread_over_processors(units: list[ExtractionUnit], cpus: int) -> list[Extra
         sessions += any(_widened(unit.settings, feature, 2) for one in unit.tracks for feature in one.features)
         if 2 * sessions > cpus:
             return units
-    share = min(cpus // sessions, _MOST_CPUS) if sessions else 1
+    return on_all_processors(units, cpus // sessions) if sessions else units
+
+
+def on_all_processors(units: list[ExtractionUnit], cpus: int) -> list[ExtractionUnit]:
+    """The units, each with all of these processors where its only feature can use them."""
+    share = min(cpus, _MOST_CPUS)
     if share < 2:
         return units
 

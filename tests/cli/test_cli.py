@@ -241,10 +241,10 @@ def test_an_extraction_reports_to_scripts(demo) -> None:
 
 
 @pytest.mark.slow
-def test_one_feature_of_one_session_by_force(demo, shared_server) -> None:
+def test_one_feature_of_one_session_by_force(demo) -> None:
     folder, _ = demo
     forced = ("--session", "p01-s02", "--features", "opensmile", "--force", *ONE_WORKER)
-    result = storyframes("extract", folder / "study", folder / "features", *forced, environment=shared_server)
+    result = storyframes("extract", folder / "study", folder / "features", *forced)
     assert result.returncode == 0
     assert "1 feature is due, 1 needs nothing done" in result.stderr
     assert "done p01-s02/opensmile: 2396 rows" in result.stderr
@@ -325,10 +325,10 @@ def test_verify_before_and_after_a_flipped_byte(demo) -> None:
 
 
 @pytest.mark.slow
-def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: Path, shared_server) -> None:
+def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: Path) -> None:
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
     only = ("--features", "openface", *ONE_WORKER)
-    result = storyframes("extract", study_copy, tmp_path / "features", *only, environment=shared_server)
+    result = storyframes("extract", study_copy, tmp_path / "features", *only)
     assert result.returncode == 1
     assert "p01-s01.csv.gz: cannot be read to its end" in " ".join(result.stdout.split())
     assert "5 extracted, 0 up to date, 0 without input, 1 failed" in result.stdout
@@ -362,7 +362,7 @@ def read_until(terminal: int, wanted: bytes) -> None:
 def test_the_last_runs_and_how_they_ended(study_copy: Path, tmp_path: Path) -> None:
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
     root = tmp_path / "features"
-    arguments = ("extract", str(study_copy), str(root), *ONE_WORKER, "--features")
+    arguments = ("extract", str(study_copy), str(root), "--server", *ONE_WORKER, "--features")
     assert storyframes(*arguments, "openface", "--session", "p01-s01").returncode == 1
     killed = subprocess.Popen(
         [sys.executable, "-m", "flows.cli", *arguments, "resnet50"],

@@ -133,8 +133,8 @@ def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
 ) -> None:
     root = tmp_path / "features"
     ask = request(small_study, root, openface(tmp_path, recorded, "exec sleep 1000"))
-    command = [sys.executable, "-m", "flows.cli", "extract", str(ask.study), str(root), "--config", str(ask.config)]
-    command += ["--features", "openface", "--features", "opensmile"]
+    command = [sys.executable, "-m", "flows.cli", "extract", "--server", str(ask.study), str(root)]
+    command += ["--config", str(ask.config), "--features", "openface", "--features", "opensmile"]
     # Whatever it starts inherits this mark.
     mark = f"STORYFRAMES_TEST_MARK={tmp_path}"
     environment = os.environ | own_state | dict([mark.split("=", 1)])

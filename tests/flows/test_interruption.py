@@ -84,7 +84,7 @@ def test_a_command_that_still_starts_ends_without_a_traceback(tmp_path: Path, nu
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["starting a Prefect server", "planning", "are due"])
 def test_an_extraction_says_that_the_next_one_goes_on(demo_study: Path, tmp_path: Path, when: str) -> None:
-    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames", *ONE_WORKER]
+    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames", "--server", *ONE_WORKER]
     command = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     shown = ""
     for line in command.stderr:
@@ -134,7 +134,7 @@ def test_who_asks_again_breaks_nothing_that_is_taken_down_and_who_insists_is_hee
 @pytest.mark.slow
 def test_three_ctrl_c_of_a_terminal_end_the_workers_without_a_traceback(demo_study: Path, tmp_path: Path) -> None:
     """A terminal sends each to all processes of the command; the workers are in the middle of their work."""
-    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames,opensmile"]
+    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames,opensmile", "--server"]
     command = subprocess.Popen(
         [*COMMAND, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -77,7 +77,7 @@ def test_the_output_and_all_that_the_tool_started_go_with_the_worker(
 
 
 def test_when_the_reaper_is_killed_too_the_next_run_removes_it(
-    study_copy: Path, store_root: Path, tool: Path, temporary: Path, tmp_path: Path, shared_server
+    study_copy: Path, store_root: Path, tool: Path, temporary: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", WORKER, str(study_copy), str(store_root), str(tool)]
     worker, pids = start(command, temporary, tmp_path)
@@ -88,7 +88,7 @@ def test_when_the_reaper_is_killed_too_the_next_run_removes_it(
     (left,) = outputs(temporary)
     command = [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--features", "frames"]
     command += ["--session", "p01-s01", *ONE_WORKER]
-    environment = os.environ | {"TMPDIR": str(temporary)} | shared_server
+    environment = os.environ | {"TMPDIR": str(temporary)}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     assert not left.exists()
 

@@ -112,7 +112,7 @@ def test_nothing_on_loopback_goes_through_a_proxy(tmp_path: Path) -> None:
     with answering(502, b"") as (there, asked):
         names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
         proxies = dict.fromkeys(names, f"http://{there}")
-        arguments = ("extract", study, tmp_path / "features", "--features", "frames", *ONE_WORKER)
+        arguments = ("extract", study, tmp_path / "features", "--features", "frames", "--server", *ONE_WORKER)
         result = storyframes(*arguments, environment=proxies | {"no_proxy": "", "NO_PROXY": "example.org"})
         assert result.returncode == 0, result.stderr
         assert asked == []
@@ -178,7 +178,7 @@ gunzip -c {study}/openface/s0001.csv.gz > $out/s0001.csv
     tool.chmod(0o755)
     config = tmp_path / "storyframes.toml"
     config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
-    arguments = ["extract", study, tmp_path / "features", "--config", config, "--features", "openface"]
+    arguments = ["extract", study, tmp_path / "features", "--config", config, "--features", "openface", "--server"]
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     run = subprocess.Popen(
         command,
@@ -211,7 +211,7 @@ def test_a_run_goes_on_when_its_own_server_is_killed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_server_that_dies_before_the_run_begins_is_waited_for(demo_study: Path, tmp_path: Path) -> None:
     arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames", "--session", "p01-s01"]
-    command = [sys.executable, "-m", "flows.cli", *map(str, arguments), *ONE_WORKER]
+    command = [sys.executable, "-m", "flows.cli", *map(str, arguments), "--server", *ONE_WORKER]
     run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for line in run.stderr:
         if "starting the run" in line:
@@ -253,7 +253,7 @@ def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, demo_study: 
     (tmp_path / "file").touch()
     place = tmp_path / "file" if home == "a file" else tmp_path / "file" / "home"
     environment = {"XDG_STATE_HOME": "", "HOME": str(place), "PREFECT_HOME": str(tmp_path / "prefect")}
-    refused = storyframes("extract", demo_study, tmp_path / "features", environment=environment)
+    refused = storyframes("extract", demo_study, tmp_path / "features", "--server", environment=environment)
     assert refused.returncode == 2
     *before, said = refused.stderr.splitlines()
     assert before == ["planning …", "starting a Prefect server …"]

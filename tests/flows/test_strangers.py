@@ -50,12 +50,17 @@ def run(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     tool.chmod(0o755)
     config = folder / "c.toml"
     config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
-    command = [sys.executable, "-m", "flows.cli", "extract", str(demo_study), str(folder / "features"), "--features"]
+    command = [sys.executable, "-m", "flows.cli", "extract", "--server", str(demo_study), str(folder / "features")]
+    command += ["--features", "openface", "--config", str(config)]
     mark = f"STORYFRAMES_TEST={uuid.uuid4()}"
     environment = os.environ | dict([mark.split("=")])
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            [*command, "openface", "--config", str(config)], cwd=ROOT, env=environment, stdout=log, stderr=log
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=log,
         )
     try:
         wait_for(lambda: (folder / "FeatureExtraction.runs").exists() or process.poll() is not None)

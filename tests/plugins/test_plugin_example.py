@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,24 +52,22 @@ class House:
 
     Attributes:
         knowing: the environment of a process that has the plug-in.
-        server: what it needs to use a Prefect server.
     """
 
     study: Path
     store: Path
     config: Path
     knowing: dict[str, str]
-    server: Mapping[str, str]
 
     def storyframes(self, *arguments: object, knowing: bool = True) -> str:
         """What a command prints, which has to end well."""
-        done = storyframes(*arguments, environment={**self.server, **(self.knowing if knowing else {})})
+        done = storyframes(*arguments, environment=self.knowing if knowing else {})
         assert done.returncode == 0, done.stderr
         return done.stdout
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, shared_server: Mapping[str, str]) -> House:
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     folder = tmp_path_factory.mktemp("house")
     study = Path(shutil.copytree(ROOT / "demo/study", folder / "study"))
     config = folder / "storyframes.toml"
@@ -79,7 +76,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, shared_server: Mapping[str, 
         "[cluster]\ncpus = 1\n"
     )
     knowing = installed(install("storyframes-example", folder / "installed"))
-    made = House(study, folder / "features", config, knowing, shared_server)
+    made = House(study, folder / "features", config, knowing)
     made.storyframes("extract", study, made.store, "--config", config)
     return made
 

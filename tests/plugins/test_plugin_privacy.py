@@ -107,7 +107,7 @@ def test_no_byte_of_what_was_said_gets_out(study_copy: Path, tmp_path: Path) -> 
     config = tmp_path / "storyframes.toml"
     config.write_text(f"features = {json.dumps(['frames', *features])}\n[cluster]\ncpus = 1\n")
     store = tmp_path / "house/features"
-    arguments = ["extract", study_copy, store, "--config", config, "--session", "p01-s01"]
+    arguments = ["extract", study_copy, store, "--config", config, "--session", "p01-s01", "--server"]
     done = storyframes(*arguments, environment={**environment, "PREFECT_LOGGING_LEVEL": "DEBUG"})
     assert done.returncode == 1, done.stderr
 

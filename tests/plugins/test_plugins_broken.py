@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -129,11 +128,9 @@ def test_the_others_work_as_ever(told: dict) -> None:
     assert told["there"] == [*built_in, "aaa", "mmm", "twin", "zzz"]
 
 
-def test_a_run_that_asks_for_none_of_them_goes_on(
-    folder: Path, study_copy: Path, tmp_path: Path, shared_server: Mapping[str, str]
-) -> None:
+def test_a_run_that_asks_for_none_of_them_goes_on(folder: Path, study_copy: Path, tmp_path: Path) -> None:
     arguments = ["extract", study_copy, tmp_path / "features", "--features", "aaa", "--session", "p01-s01", *ONE_WORKER]
-    done = storyframes(*arguments, environment={**installed(folder), **shared_server})
+    done = storyframes(*arguments, environment=installed(folder))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "features/p01-s01/aaa/current.json").is_file()
 

@@ -135,11 +135,11 @@ def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, st
 
 
 @pytest.mark.slow
-def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store_root: Path, shared_server) -> None:
+def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store_root: Path) -> None:
     """It is not up to date, so "needs nothing done" would be false."""
     (study_copy / "videos/p01-s01.avi").unlink()
     asked = ("--features", "frames", "--session", "p01-s01", "--session", "p01-s02")
-    first = command("extract", study_copy, store_root, *asked, environment=shared_server)
+    first = command("extract", study_copy, store_root, *asked)
     assert first.returncode == 1, first.stderr
     assert "1 feature is due, 0 need nothing done, 1 cannot be made\n" in first.stderr
     again = command("extract", study_copy, store_root, *asked)

@@ -219,10 +219,10 @@ def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> 
 
 
 @pytest.mark.slow
-def test_the_command_line_on_an_object_store(url: str, s3, shared_server) -> None:
+def test_the_command_line_on_an_object_store(url: str, s3) -> None:
     def storyframes(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "flows.cli", *arguments]
-        environment = os.environ | s3 | shared_server
+        environment = os.environ | s3
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
     extracted = storyframes(

@@ -1,0 +1,201 @@
+"""Doing units in this process, one after the other: without Prefect, without Dask, with no port open.
+
+A run from the command line does so where a server and workers would take longer to start than they save
+(:func:`is_faster_alone`); ``storyframes.extract`` always does (:mod:`flows.one_file`).
+
+A crash in native code, or the kernel out of memory, ends this process with the run; in a worker it costs one unit. So
+:class:`_Marks` tells the next run which unit that was, and that run begins it last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from flows.clusters.connection import check_needs
+from flows.clusters.settings import LocalCluster
+from flows.gather import UNKNOWN_S, Bundle, Executor, Gather, O, Unit
+from flows.run import Run
+from storyframes.store.storage import Storage
+from storyframes.store.storage.files import TEMPORARY_SUFFIX
+from tasks.extract import ExtractionUnit, Outcome, error_kind
+from tasks.extractors.frame_pass import contained
+from tasks.planning.units import on_all_processors
+
+START_S = 12.0  # seconds until a server and workers have begun (docs/performance.md)
+MOST_S = 120.0  # CPU-seconds of a run that a crash may cost, where it was not asked for one process
+
+
+def attempt(unit: Unit[O]) -> tuple[O, ...] | str:
+    """The outcomes of a unit, or in words why it has none; what it raises is its own fault alone."""
+    try:
+        return tuple(unit.do())
+    except BaseException as error:
+        contained(error)  # raises again what may be a signal's
+        return f"the task raised {error_kind(error)}"  # its text may quote what a participant said
+
+
+class InThisProcess(Executor[O]):
+    """Bundles that are done in this process, one after the other.
+
+    Args:
+        begins: called with each unit before it is done.
+        thread: does the units, so that a signal is heeded at once, also in the middle of native code, and a plug-in
+            that ends its process ends its feature alone. Without it they are done where they are submitted.
+    """
+
+    worth_s = 0.0  # giving them out costs nothing, and each is reported when it has ended
+
+    def __init__(self, begins: Callable[[Any], None], thread: ThreadPoolExecutor | None = None) -> None:
+        self._begins = begins
+        self._thread = thread
+
+    def kind_of(self, needs: object) -> str:
+        return "here"
+
+    def capacity(self, needs: object) -> int:
+        return 1
+
+    def submit(self, bundle: Bundle[O], rank: int) -> Future[list[tuple[O, ...] | str]]:
+        if self._thread:
+            return self._thread.submit(self._do, bundle)
+        ended: Future[list[tuple[O, ...] | str]] = Future()
+        ended.set_result(self._do(bundle))
+        return ended
+
+    def _do(self, bundle: Bundle[O]) -> list[tuple[O, ...] | str]:
+        ended = []
+        for unit in bundle.units:
+            self._begins(unit)
+            ended.append(attempt(unit))
+        return ended
+
+    def read(self, future: Any, bundle: Bundle[O]) -> Sequence[Sequence[O]]:
+        return [
+            unit.lost(said) if isinstance(said, str) else said
+            for unit, said in zip(bundle.units, future.result(), strict=True)
+        ]
+
+
+def do_in_process(
+    units: Sequence[Unit[O]],
+    begins: Callable[[Any], None],
+    settled: Callable[[O], None] = lambda _: None,
+    thread: ThreadPoolExecutor | None = None,
+) -> list[O]:
+    """The outcomes of units that are done here; arguments are those of :class:`InThisProcess` and ``Gather``."""
+    executor: InThisProcess[O] = InThisProcess(begins, thread)
+    return Gather(executor, settled, at_once=1).run(units)
+
+
+def is_faster_alone(run: Run) -> bool:
+    """Whether this process alone is done no later than workers of this machine, by the planned costs.
+
+    With one processor it is. With more, networks use all of them here too, and the rest does not.
+    """
+    cluster = run.cluster
+    if not isinstance(cluster, LocalCluster):
+        return False
+    if run.request.workers == 1 or cluster.processors == 1:
+        return not cluster.gpus or run.request.workers == 1
+    cpus, costs = cluster.processors, [unit.cost or UNKNOWN_S for unit in run.plan.units]
+    widened = on_all_processors(run.plan.units, cpus)
+    here_s = sum(
+        cost / (unit.needs.get("CPU", 1) if wide is unit else cpus)
+        for cost, unit, wide in zip(costs, run.plan.units, widened, strict=True)
+    )
+    there_s = START_S + max(sum(costs) / cpus, max(costs))
+    return not cluster.gpus and sum(costs) <= MOST_S and here_s <= there_s
+
+
+def perform_in_process(run: Run) -> list[Outcome]:
+    """Extract what the run has planned, and report the outcomes to its progress.
+
+    Raises:
+        ClusterError: a unit needs more than this machine is to give; none was started.
+    """
+    cluster = run.cluster
+    assert isinstance(cluster, LocalCluster)
+    check_needs([unit.needs for unit in run.plan.units], [{"CPU": cluster.processors, "GPU": cluster.gpus}])
+    run.progress.planned(*run.plan.counts)
+    marks = _Marks(run.storage)
+    units = on_all_processors(marks.deadly_last(run.plan.units, run.progress.warned), cluster.processors)
+
+    def settled(outcome: Outcome) -> None:
+        marks.forget(outcome)
+        run.progress.finished(outcome)
+
+    with _as_a_worker(cluster), contextlib.ExitStack() as stack:
+        thread = ThreadPoolExecutor(1, "extract")
+        stack.callback(thread.shutdown, wait=False, cancel_futures=True)
+        stack.callback(marks.close)
+        return do_in_process(units, marks.begin, settled, thread)
+
+
+_PREFIX = ".unit-"
+_DIED = "the process that extracted it died (out of memory, or a crash in native code?)"
+
+
+class _Marks:
+    """A file in the store that names the unit at hand; one that is left says at which unit a process died.
+
+    In a folder only: nothing in an object store says whether a writer is alive.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._mark = contextlib.ExitStack()
+        self._left: dict[str, list[str]] = {}  # by unit, the files that dead processes left
+
+    def deadly_last(self, units: Sequence[ExtractionUnit], warn: Callable[[str], None]) -> list[ExtractionUnit]:
+        """The units, last those at which a process died; until they are done, the store says why they are not."""
+        folder = self._storage.local("")
+        for path in folder.glob(f"{_PREFIX}*{TEMPORARY_SUFFIX}") if folder else ():
+            with contextlib.suppress(OSError), self._storage.abandoned(path.name) as abandoned:
+                if abandoned:
+                    self._left.setdefault(path.read_text(errors="replace"), []).append(path.name)
+        deadly = [unit for unit in units if unit.name in self._left]
+        for unit in deadly:
+            unit.lost(_DIED)
+            warn(f"{unit.name}: {_DIED}: it is tried again, last")
+        return [unit for unit in units if unit not in deadly] + deadly
+
+    def begin(self, unit: ExtractionUnit) -> None:
+        """This unit is at hand, and the one before has ended."""
+        self.close()
+        if self._storage.local(""):
+            path = f"{_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+            with contextlib.suppress(OSError):  # a full disk, of which the unit's outcome tells
+                self._mark.enter_context(self._storage.kept(path, unit.name.encode()))
+
+    def close(self) -> None:
+        """No unit is at hand."""
+        self._mark.close()
+
+    def forget(self, outcome: Outcome) -> None:
+        """The outcome is final: no process died of it."""
+        for name in [name for name in self._left if f"/{outcome.feature}" in name.replace("+", "/")]:
+            if name.startswith(f"{outcome.session_id}/"):
+                self._storage.remove(self._left.pop(name))
+
+
+@contextlib.contextmanager
+def _as_a_worker(cluster: LocalCluster) -> Iterator[None]:
+    """What a worker's process has in its environment; libraries read it when they are imported."""
+    given = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    if not cluster.gpus:
+        given["CUDA_VISIBLE_DEVICES"] = ""  # nothing computes on a GPU unasked
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
