@@ -15,7 +15,9 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
+from storyframes.store.layout import ID_PATTERN
 from tasks.study.captions import Captions, CaptionsError, read_captions
+from tasks.study.rows import spoken_name
 
 _RULE = "a time is finite, not negative, and in order"
 _ROUNDING_S = 0.1  # recognisers round the times of words and of utterances separately
@@ -49,6 +51,7 @@ class Utterance:
     end_s: float
     text: str
     words: tuple[Word, ...]
+    is_pseudonym: bool = False  # the speaker is a role or an id of the study, no name
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,11 @@ class Transcript:
     def end_s(self) -> float:
         """When the last utterance ends, seconds; 0 where nothing is said."""
         return max((utterance.end_s for utterance in self.utterances), default=0.0)
+
+    @property
+    def pseudonyms(self) -> dict[str, str]:
+        """Speakers that are no names, by :func:`~tasks.study.rows.spoken_name`."""
+        return {spoken_name(each.speaker): each.speaker for each in self.utterances if each.is_pseudonym}
 
     def words(self) -> list[Word]:
         """All words in the order of their start."""
@@ -148,6 +156,7 @@ class _Draft(BaseModel):
     """As the study's own JSON has it."""
 
     speaker: str | None = None
+    person_id: str | None = None  # of the table of persons: then the speaker is a role or an id
     start_s: float
     end_s: float
     text: str
@@ -173,7 +182,10 @@ def _finish(draft: _Draft, number: int, faults: list[str]) -> Utterance | None:
         _checked(word, draft, f"{where}, word {position}", faults)
         for position, word in enumerate(draft.words or (), start=1)
     ] or [_DraftWord(word=text) for text in draft.text.split()]
-    return Utterance(draft.speaker or "", draft.start_s, draft.end_s, draft.text, tuple(_time_words(words, draft)))
+    speaker = draft.speaker or ""
+    is_pseudonym = bool(draft.person_id and ID_PATTERN.fullmatch(speaker))
+    timed = tuple(_time_words(words, draft))
+    return Utterance(speaker, draft.start_s, draft.end_s, draft.text, timed, is_pseudonym)
 
 
 def _are_times(start_s: float, end_s: float) -> bool:

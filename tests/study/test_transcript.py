@@ -469,3 +469,13 @@ def test_interpolated_times_are_in_order_and_inside_the_utterance(tmp_path_facto
     assert all(a <= b + 1e-9 for a, b in zip(edges, edges[1:], strict=False))
     assert edges[0] >= start - 1e-9
     assert edges[-1] <= start + length + 1e-6
+
+
+def test_a_speaker_with_a_person_id_is_a_pseudonym_unless_it_looks_like_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    said = [("teller", "kim"), ("Anna Kowalski", "lee"), ("ben", None)]
+    utterances = [
+        {"speaker": speaker, "person_id": person, "start_s": 0, "end_s": 1, "text": "yes"} for speaker, person in said
+    ]
+    path.write_text(json.dumps({"utterances": utterances}))
+    assert read_transcript(path).pseudonyms == {"teller": "teller"}

@@ -21,12 +21,14 @@ from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.voices import RATE, voiced_pieces
 from support.commands import ONE_WORKER, storyframes
 from support.media.recordings import FPS, write_recording, write_wave
-from support.studies import make_study
+from support.studies import extract_session, make_study
 from tiny_whisper import WORD
+from typer.testing import CliRunner, Result
 
+from flows.cli.app import app
 from storyframes import FeatureStore
 from tasks.media.sound import AudioBlock
-from tasks.study import load_study, read_transcript
+from tasks.study import load_study, name_transcripts, read_transcript
 
 MODEL = Model("a model", Path(), "0" * 64)
 SETTINGS = TranscribeSettings(pause_s=0.6)
@@ -203,7 +205,9 @@ def in_order() -> list[str]:
     return [word for word, _ in sorted([*TOLD, *ANSWERED], key=lambda pair: pair[1])]
 
 
-def test_two_lapel_microphones_with_crosstalk_give_each_word_once_at_the_right_speaker(microphones: Path) -> None:
+def test_two_lapel_microphones_with_crosstalk_give_each_word_once_at_the_right_speaker(
+    microphones: Path, demo_study: Path
+) -> None:
     outcomes = transcribe(microphones, Ears(*in_order(), *in_order()))
     assert {name: (one.status, one.words, one.crosstalk, one.uncertain) for name, one in outcomes.items()} == {
         "s@lapel_a": (Status.MADE, 3, 3, 0),
@@ -218,6 +222,12 @@ def test_two_lapel_microphones_with_crosstalk_give_each_word_once_at_the_right_s
     spoken = {utterance.text: utterance.speaker for utterance in read_transcript(folder / "s.json").utterances}
     assert spoken["velvet"] == "teller"
     assert spoken["marmalade"] == "lee"
+    name_transcripts(microphones, {("s", "main"): "transcripts/s.json"})
+    vectors = {"vectors": demo_study.parent / "glove.demo.300d.txt", "demo_vectors": True}
+    store, _ = extract_session(microphones, microphones.parent / "store", "frames", "glove", glove=vectors)
+    assert store.attributes("s", "glove")["speakers"] == ["teller", "lee"]
+    assert store.read("s", "glove", array="speaker").tolist() == [0, 1, 0, 1, 0, 1]
+    assert set(store.read("s", "glove", array="confidence").tolist()) == {0.75}
     ears = Ears()
     assert {one.status for one in transcribe(microphones, ears).values()} == {Status.CURRENT}
     assert ears.calls == 0
@@ -291,7 +301,7 @@ def test_from_a_folder_of_videos_to_rows_in_two_commands_and_no_word_elsewhere(
     assert not pattern.search(printed.encode())
 
 
-def test_a_run_that_was_killed_goes_on(videos: Path, whisper: Path) -> None:
+def test_a_run_that_was_killed_goes_on_without_a_network(videos: Path, whisper: Path) -> None:
     arguments = ("transcribe", videos, "--recordings", "videos/*", "--model", whisper)
     first = videos / "transcripts/anna-1.json"
     with subprocess.Popen([sys.executable, "-m", "flows.cli", *map(str, arguments)], stderr=subprocess.PIPE) as run:
@@ -300,7 +310,11 @@ def test_a_run_that_was_killed_goes_on(videos: Path, whisper: Path) -> None:
             time.sleep(0.005)
         run.send_signal(signal.SIGKILL)
     before = first.stat().st_mtime_ns
-    again = storyframes(*arguments, "--json")
+    offline = (
+        ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
+    )  # not even a loopback
+    command = [*offline, sys.executable, "-m", "flows.cli", *map(str, arguments), "--json"]
+    again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     outcomes = {one["session_id"]: one["status"] for one in json.loads(again.stdout)["transcripts"]}
     assert outcomes["anna-1"] == "there already"
@@ -311,29 +325,34 @@ def test_a_run_that_was_killed_goes_on(videos: Path, whisper: Path) -> None:
     assert "transcripts/ben-1.json" in table
 
 
+def command(*arguments: object) -> Result:
+    """The command in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
 def test_without_the_model_one_sentence_says_how_to_get_it(study: Path, whisper: Path, tmp_path: Path) -> None:
-    absent = storyframes("transcribe", study)
-    assert absent.returncode == 2
+    absent = command("transcribe", study)
+    assert absent.exit_code == 2
     assert "(MIT; 3.1 GB) is not on this machine; 'storyframes models fetch hf:Systran/" in absent.stderr
-    nowhere = storyframes("transcribe", study, "--model", "gone")
+    nowhere = command("transcribe", study, "--model", "gone")
     assert "there is no folder gone, and no model of this name: large-v3, large-v2, or a path" in nowhere.stderr
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/model.bin").write_bytes(b"x")
-    assert "lacks config.json, tokenizer.json" in storyframes("transcribe", study, "--model", tmp_path / "empty").stderr
+    assert "lacks config.json, tokenizer.json" in command("transcribe", study, "--model", tmp_path / "empty").stderr
     assert not (study / "transcripts").exists()
 
 
 def test_a_dry_run_writes_nothing(study: Path, whisper: Path) -> None:
     before = sorted(study.iterdir())
-    shown = storyframes("transcribe", study, "--model", whisper, "--dry-run")
-    assert shown.returncode == 0, shown.stderr
+    shown = command("transcribe", study, "--model", whisper, "--dry-run")
+    assert shown.exit_code == 0, shown.stderr
     assert "s: a.wav: to be transcribed" in shown.stdout
     assert sorted(study.iterdir()) == before
 
 
 def test_a_table_that_cannot_be_changed_is_told_before_any_work(study: Path, whisper: Path) -> None:
     (study / "sessions.csv").write_text("session_id;participant_id;audio\ns;p;a.wav\n")
-    refused = storyframes("transcribe", study, "--model", whisper)
-    assert refused.returncode == 2
+    refused = command("transcribe", study, "--model", whisper)
+    assert refused.exit_code == 2
     assert "save it as CSV UTF-8 with commas" in refused.stderr
     assert not (study / "transcripts").exists()

@@ -69,7 +69,8 @@ class TextExtractor(Extractor[S]):
     def _extract_session(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock_if_any(source, out)
         transcript = read_speech(source, clock, self.common.transcript, out)
-        indices, labels = speaker_labels([each.speaker for each in transcript.utterances], source.speakers)
+        known = {**transcript.pseudonyms, **source.speakers}
+        indices, labels = speaker_labels([each.speaker for each in transcript.utterances], known)
         speakers = np.array(indices, np.int16)
         words = transcript.words()
         spans: Sequence[Utterance | Word] = words if self.of_words else transcript.utterances

@@ -103,7 +103,8 @@ def read_timetable(
     except (TranscriptError, StudyFileError) as error:
         return table, str(error)
     utterances = transcript.utterances
-    numbers, labels = speaker_labels([each.speaker for each in utterances], study.speakers.get(session_id))
+    known = {**transcript.pseudonyms, **study.speakers.get(session_id, {})}
+    numbers, labels = speaker_labels([each.speaker for each in utterances], known)
     spoken = tuple(
         Spoken(labels[number], each.start_s, each.end_s, each.text)
         for number, each in zip(numbers, utterances, strict=True)

@@ -170,7 +170,8 @@ def read_said(study: Study, session_id: str, choice: SampleChoice) -> str:
         for part in study.phases
         if (part.session_id, part.phase) == (session_id, choice.phase)
     ] or ([(0.0, float("inf"))] if choice.phase == WHOLE_SESSION else [])
-    numbers, labels = speaker_labels([one.speaker for one in transcript.utterances], study.speakers.get(session_id))
+    known = {**transcript.pseudonyms, **study.speakers.get(session_id, {})}
+    numbers, labels = speaker_labels([one.speaker for one in transcript.utterances], known)
     named = {choice.speaker.casefold(), spoken_name(choice.speaker)}
     utterances = [
         replace(
