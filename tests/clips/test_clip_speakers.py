@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,14 +40,20 @@ def republish(study: SyntheticStudy, session: str, feature: str, labels: list[st
     publish(study.root, session, feature, arrays, {"speakers": labels})
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> SyntheticStudy:
-    study = write_features(tmp_path / "features", StudySpec(sessions=len(LABELS)))
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> SyntheticStudy:
+    study = write_features(tmp_path_factory.mktemp("study") / "features", StudySpec(sessions=len(LABELS)))
     for session, labels in LABELS.items():
         for _, feature, _ in SPOKEN:
             republish(study, session, feature, labels)
     catalogue.compact(local(study.root))
     return study
+
+
+@pytest.fixture
+def study_to_change(study: SyntheticStudy, tmp_path: Path) -> SyntheticStudy:
+    root = Path(shutil.copytree(study.root, tmp_path / "features"))
+    return replace(study, root=root, arrays=dict(study.arrays))
 
 
 def of(study: SyntheticStudy, clip, feature: str, array: str) -> np.ndarray:
@@ -143,28 +151,30 @@ def test_one_string_is_refused() -> None:
         ClipInput("words", speakers="robot")
 
 
-def test_a_store_without_speakers_reads_as_it_did_and_says_so_when_they_are_asked_for(study) -> None:
+def test_a_store_without_speakers_reads_as_it_did_and_says_so_when_they_are_asked_for(
+    study_to_change: SyntheticStudy,
+) -> None:
     for session in ("s01", "s02"):
-        republish(study, session, "glove", None)
-    catalogue.compact(local(study.root))
+        republish(study_to_change, session, "glove", None)
+    catalogue.compact(local(study_to_change.root))
     for axis in (None, Axis.FRAME):
-        mixed = ClipDataset(study.root, [ClipInput("words", axis=axis)])  # some sessions made anew, some not
+        mixed = ClipDataset(study_to_change.root, [ClipInput("words", axis=axis)])  # some sessions made anew, some not
         for sample, (_, clip) in zip(mixed, mixed.clips.iterrows(), strict=True):
-            rows = of(study, clip, "glove", "values")
+            rows = of(study_to_change, clip, "glove", "values")
             assert np.isin(sample["words"][sample["words_mask"]][:, 0], rows[:, 0]).all()
     with pytest.raises(ValueError, match=r"sessions differ in the arrays of 'glove' .*: extract them with one"):
-        ClipDataset(study.root, [ClipInput("words", speakers=["participant"])])
+        ClipDataset(study_to_change.root, [ClipInput("words", speakers=["participant"])])
     with pytest.raises(ValueError, match=r"'glove' does not say who said a row .*, extract it again"):
-        ClipDataset(study.root, [ClipInput("words", speakers=["participant"])], "session_id != 's00'")
+        ClipDataset(study_to_change.root, [ClipInput("words", speakers=["participant"])], "session_id != 's00'")
 
 
-def test_a_session_without_any_speech_has_no_rows(study) -> None:
+def test_a_session_without_any_speech_has_no_rows(study_to_change: SyntheticStudy) -> None:
     silent = random_features(np.random.default_rng(3), FRAMES)["glove"]
     silent = {
         name: rows[:0] if name != "frame_word" else np.full(FRAMES, -1, np.int32) for name, rows in silent.items()
     }
-    publish(study.root, "s01", "glove", {**silent, "speaker": np.empty(0, np.int16)}, {"speakers": []})
-    catalogue.compact(local(study.root))
-    dataset = ClipDataset(study.root, [ClipInput("words", speakers=["participant"])])
+    publish(study_to_change.root, "s01", "glove", {**silent, "speaker": np.empty(0, np.int16)}, {"speakers": []})
+    catalogue.compact(local(study_to_change.root))
+    dataset = ClipDataset(study_to_change.root, [ClipInput("words", speakers=["participant"])])
     for sample, session in zip(dataset, dataset.clips["session_id"], strict=True):
         assert (sample["words_length"] == 0) or session != "s01"

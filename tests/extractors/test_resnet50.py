@@ -31,8 +31,8 @@ torch.set_num_threads(1)  # as in a worker
 
 @pytest.fixture(scope="session")
 def frames(demo_study: Path) -> np.ndarray:
-    """Twelve frames of three recordings."""
-    return np.concatenate([next(read_frames(path, 4)).rgb for path in sorted((demo_study / "videos").glob("*.avi"))])
+    """Two frames of each of three recordings."""
+    return np.concatenate([next(read_frames(path, 2)).rgb for path in sorted((demo_study / "videos").glob("*.avi"))])
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +95,7 @@ def test_embeddings_equal_torchvisions_frame_by_frame(
     """Largest difference allowed, relative to the largest value: 1e-3 in float32, on top of what float16 rounds."""
     expected = torchvisions(checkpoint, which)
     got = embed(checkpoint, which, frames, engine=engine)
-    assert (got.shape, got.dtype) == ((12, 2048), np.float32)
+    assert (got.shape, got.dtype) == ((6, 2048), np.float32)
     largest = np.abs(expected).max()
     assert np.abs(got - expected).max() <= 1e-3 * largest
     assert np.abs(got.astype(np.float16) - expected).max() <= 1.5e-3 * largest
@@ -108,7 +108,7 @@ def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("precision", [Precision.BFLOAT16, Precision.FLOAT16])
 @pytest.mark.parametrize("engine", [EngineName.OPENVINO, EngineName.TORCH])
 def test_half_precision_stays_close(random_weights: Path, frames: np.ndarray, torchvisions, engine, precision) -> None:
-    frames, expected = frames[::3], torchvisions(random_weights, V1)[::3]  # of every recording; float16 takes long
+    frames, expected = frames[::2], torchvisions(random_weights, V1)[::2]  # of every recording; float16 takes long
     if engine is EngineName.OPENVINO and not openvino_has(precision):
         with pytest.raises(ExtractionError, match="this processor does not have it"):
             embed(random_weights, V1, frames, engine=engine, precision=precision)
@@ -126,7 +126,7 @@ def openvino_has(precision: Precision) -> bool:
 
 def test_the_frames_are_told_apart(checkpoint: Path, torchvisions) -> None:
     """What makes equality mean something: the embeddings differ far more than they may err."""
-    expected = torchvisions(checkpoint, V1)[[0, 4, 8]]
+    expected = torchvisions(checkpoint, V1)[[0, 2, 4]]
     assert np.abs(expected[0] - expected[1]).max() > 0.1 * np.abs(expected).max()
 
 
@@ -151,12 +151,12 @@ def test_crops_are_torchvisions(which: ResNet50Weights, size: tuple[int, int]) -
 
 def test_several_processors_give_the_very_same_values(checkpoint: Path, frames: np.ndarray) -> None:
     images = np.concatenate([images_of(frames)] * 2)
-    one, three = (OpenVinoEngine(prepared(V1, checkpoint), Precision.FLOAT32, 4, cpus) for cpus in (1, 3))
+    one, three = (OpenVinoEngine(prepared(V1, checkpoint), Precision.FLOAT32, 2, cpus) for cpus in (1, 3))
     assert (one.ahead, three.ahead) == (0, 3)
-    expected = np.concatenate([one.start(images[first : first + 4])() for first in range(0, 24, 4)])
-    under_way = [three.start(images[first : first + 4]) for first in range(0, 16, 4)]
+    expected = np.concatenate([one.start(images[first : first + 2])() for first in range(0, 12, 2)])
+    under_way = [three.start(images[first : first + 2]) for first in range(0, 8, 2)]
     got = [waiting() for waiting in under_way]
-    got += [three.start(images[first : first + 4])() for first in range(16, 24, 4)]
+    got += [three.start(images[first : first + 2])() for first in range(8, 12, 2)]
     np.testing.assert_array_equal(np.concatenate(got), expected)
 
 
@@ -188,15 +188,19 @@ class SmallMemory(torch.nn.Module):
 
 
 def test_out_of_memory_halves_the_batch_for_good_and_loses_nothing(checkpoint: Path, frames: np.ndarray) -> None:
-    images = images_of(frames)
+    whole = images_of(frames)
+    images = np.concatenate([whole[:, :64, :64], whole[:, -64:, -64:]])  # corners: what is computed is not the subject
     engine = TorchEngine(prepared(V1, checkpoint), Precision.FLOAT32, batch_size=12)
     expected = engine.start(images)()
+    rounding = 1e-3 * np.abs(expected).max()
     engine._network = small = SmallMemory(engine._network, holds=3)
-    np.testing.assert_allclose(engine.start(images)(), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(engine.start(images)(), expected, rtol=0, atol=rounding)
     assert (engine.batch_size, small.asked) == (3, [12, 6, 3, 3, 3, 3])
     small.asked.clear()
-    np.testing.assert_allclose(engine.start(images[:7])(), expected[:7], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(engine.start(images[:7])(), expected[:7], rtol=0, atol=rounding)
     assert small.asked == [3, 3, 1]
+    apart = np.abs(expected[:, None] - expected).max(2) + np.diag(np.full(12, np.inf))
+    assert apart.min() > 10 * rounding  # a row in another's place would show
 
 
 def test_a_device_that_holds_no_image_at_all_is_an_error(checkpoint: Path, frames: np.ndarray) -> None:
@@ -300,6 +304,8 @@ def test_openvino_reports_to_nobody(tmp_path: Path) -> None:
     assert not (tmp_path / "intel").exists()
 
 
+SHORT = 9  # frames: more than one batch, and one that is not full
+
 # --- the feature -----------------------------------------------------------------------------------------------------
 
 
@@ -317,7 +323,7 @@ def short_study(tmp_path_factory) -> Path:
     from tasks.media.synthesize import SyntheticStudy, write_study
 
     folder = tmp_path_factory.mktemp("short") / "study"
-    write_study(folder, SyntheticStudy(sessions=1, seconds=1))
+    write_study(folder, SyntheticStudy(sessions=1, seconds=SHORT / 15))
     return folder
 
 
@@ -390,7 +396,7 @@ def values(study: Path, root: Path, checkpoint: Path, **resnet50) -> np.ndarray:
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
 
-    assert extract(study, root, path=checkpoint, **resnet50).rows == 15
+    assert extract(study, root, path=checkpoint, **resnet50).rows == SHORT
     catalogue.compact(local(root))
     return FeatureStore(root).read("s0001", "resnet50")
 
@@ -404,11 +410,11 @@ def one_by_one(short_study: Path, checkpoint: Path, tmp_path_factory: pytest.Tem
     return values(short_study, root, checkpoint, batch_size=1)
 
 
-@pytest.mark.parametrize("changes", [{"batch_size": 4}, {"batch_size": 64}, {"cpus": 2}, {"batch_size": 4, "cpus": 3}])
+@pytest.mark.parametrize("changes", [{"batch_size": 4}, {"batch_size": 64}, {"cpus": 2}, {"batch_size": 2, "cpus": 3}])
 def test_every_frame_once_and_in_order_however_they_are_batched(
     short_study: Path, store_root: Path, checkpoint: Path, one_by_one: np.ndarray, changes
 ) -> None:
-    assert len(np.unique(one_by_one, axis=0)) == 15  # so that a wrong order shows
+    assert len(np.unique(one_by_one, axis=0)) == SHORT  # so that a wrong order shows
     batched = values(short_study, store_root, checkpoint, **changes)
     np.testing.assert_allclose(batched, one_by_one, rtol=2e-3, atol=1e-3)
 

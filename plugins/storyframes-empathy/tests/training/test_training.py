@@ -138,17 +138,17 @@ for kind in 2 * (torch.float32, torch.bfloat16):
 """
 
 
-def test_as_many_threads_give_the_same_bits_twice_in_five_processes_that_crowd_the_machine() -> None:
+def test_as_many_threads_give_the_same_bits_twice_in_three_processes_that_crowd_the_machine() -> None:
     root = Path(__file__).parents[4]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # else threads that wait for a processor use it up
     processes = [
         subprocess.Popen([sys.executable, "-c", LEARN], stdout=subprocess.PIPE, text=True, cwd=root, env=environment)
-        for _ in range(5)
+        for _ in range(3)
     ]
     digests = [digest for process in processes for digest in process.communicate()[0].split()]
-    assert [process.returncode for process in processes] == [0] * 5
+    assert [process.returncode for process in processes] == [0] * 3
     assert len(digests[0]) == 64
-    assert digests == digests[:1] * 10
+    assert digests == digests[:1] * 6
 
 
 def test_frames_prepared_once_give_the_same_bits_and_in_half_the_size_nearly_the_same_scores(store, tmp_path) -> None:
