@@ -51,7 +51,7 @@ def test_nobody(tmp_path: Path, how: PostProcessing) -> None:
 
 @pytest.mark.parametrize("how", PostProcessing)
 def test_many_persons_of_any_number_of_anchor_poses(tmp_path: Path, how: PostProcessing) -> None:
-    settings = DopeSettings(min_size=256, max_size=256, post_processing=how)
+    settings = DopeSettings(engine="torch", min_size=256, max_size=256, post_processing=how)
     found = DopeDetector(model(tmp_path, crowd()), settings).detect(np.zeros((1, 256, 256, 3), np.uint8))[0]
     for part, label in ((Part.BODY, 1), (Part.HAND, 5), (Part.FACE, 0)):
         assert len(found.parts[part]) > 5

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import VERSION_PATTERN, current_path
 from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
 from storyframes.store.records import Caveat, Current, Status
+
+ROOT = Path(__file__).parents[2]
 
 
 def current(root: Path, session_id: str = "a", feature: str = "openface") -> Current | None:
@@ -132,45 +135,67 @@ def test_a_failure_keeps_the_last_good_version(store_root: Path) -> None:
 
 # --- killed at any step ----------------------------------------------------------------------------------------------
 
-PUBLISH_AND_DIE = """
+# A process that imports once and forks one that publishes for each line of a root and the number of the deadly step.
+# It says how each ended. Nothing of zarr's runs before a fork: a fork would lack its threads.
+PUBLISHERS = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
+import zarr
 from support.stores import publish_openface
 
-steps, deadly = 0, int(sys.argv[2])
+def publish(root, deadly):
+    steps = 0
 
-def counted(function):
-    def step(*args, **kwargs):
-        global steps
-        steps += 1
-        if steps == deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*args, **kwargs)
-    return step
+    def counted(function):
+        def step(*args, **kwargs):
+            nonlocal steps
+            steps += 1
+            if steps == deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **kwargs)
+        return step
 
-for name in ("open", "fsync", "replace", "mkdir", "unlink", "rename"):
-    setattr(os, name, counted(getattr(os, name)))
-publish_openface(Path(sys.argv[1]), "a", 70, seed=1, fingerprint="new")
-print(steps)
+    for name in ("open", "fsync", "replace", "mkdir", "unlink", "rename"):
+        setattr(os, name, counted(getattr(os, name)))
+    publish_openface(Path(root), "a", 70, seed=1, fingerprint="new")
+    return steps
+
+for line in sys.stdin:
+    root, deadly = line.split()
+    child = os.fork()
+    if not child:
+        os._exit(publish(root, int(deadly)))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
-def die_at(root: Path, step: int) -> subprocess.CompletedProcess:
-    code = PUBLISH_AND_DIE.format(tests=str(Path(__file__).parents[1]))
-    return subprocess.run([sys.executable, "-c", code, str(root), str(step)], capture_output=True, text=True)
+@pytest.fixture
+def die_at() -> Iterator[Callable[[Path, int], int]]:
+    """Publishes in a process of its own, which is killed at a step; how that ended: else it is the number of steps."""
+    command = [sys.executable, "-c", PUBLISHERS.format(tests=str(Path(__file__).parents[1]))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as publishers:
+
+        def publish(root: Path, step: int) -> int:
+            print(root, step, file=publishers.stdin, flush=True)
+            return int(publishers.stdout.readline())
+
+        yield publish
+        publishers.stdin.close()
 
 
-def test_killed_between_any_two_steps_the_store_holds_the_old_or_the_new_version_whole(store_root: Path) -> None:
+def test_killed_between_any_two_steps_the_store_holds_the_old_or_the_new_version_whole(
+    store_root: Path, die_at: Callable[[Path, int], int]
+) -> None:
     old = publish_openface(store_root, "a", 60, fingerprint="old")
     record_attempt(local(store_root), "a", "openface", Status.FAILED, "an earlier failure", "")
-    steps = int(die_at(store_root, -1).stdout)
-    assert steps > 20
+    steps = die_at(store_root, -1)
+    assert 20 < steps < 256, steps  # all of a publication, and no more than an exit code can say
     seen = set()
     for step in range(1, steps + 1):
         restored = publish_openface(store_root, "a", 60, fingerprint="old")
         record_attempt(local(store_root), "a", "openface", Status.FAILED, "an earlier failure", "")
-        assert die_at(store_root, step).returncode == -signal.SIGKILL
+        assert die_at(store_root, step) == -signal.SIGKILL
         entry = record_status.read_status(local(store_root), "a", "openface")
         seen.add(entry.record.fingerprint)
         if entry.record.fingerprint == "old":
