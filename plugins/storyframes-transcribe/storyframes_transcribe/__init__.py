@@ -4,4 +4,6 @@
 be transcribed and what is there, ``session`` does it, one session at a time. ``voices`` reads the sound as a stream and
 finds the stretches with voice; ``whisper`` turns them into words by a model that ``models`` finds and checks;
 ``crosstalk`` removes what a neighbour's microphone heard as well. ``transcript_file`` is what is written.
+
+``vad`` is a feature: how probable it is that somebody speaks.
 """
