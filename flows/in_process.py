@@ -4,14 +4,14 @@ A run from the command line does so where a server and workers would take longer
 (:func:`is_faster_alone`); ``storyframes.extract`` always does (:mod:`flows.one_file`).
 
 A crash in native code, or the kernel out of memory, ends this process with the run; in a worker it costs one unit. So
-:class:`_Marks` tells the next run which unit that was, and that run begins it last.
+:class:`_Claims` tell the next run which unit that was, and that run begins it last.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -122,65 +122,59 @@ def perform_in_process(run: Run) -> list[Outcome]:
     assert isinstance(cluster, LocalCluster)
     check_needs([unit.needs for unit in run.plan.units], [{"CPU": cluster.processors, "GPU": cluster.gpus}])
     run.progress.planned(*run.plan.counts)
-    marks = _Marks(run.storage)
-    units = on_all_processors(marks.deadly_last(run.plan.units, run.progress.warned), cluster.processors)
-
-    def settled(outcome: Outcome) -> None:
-        marks.forget(outcome)
-        run.progress.finished(outcome)
-
+    claims = _Claims(run.storage, run.progress.warned)
+    units = on_all_processors(claims.deadly_last(run.plan.units), cluster.processors)
     with _as_a_worker(cluster), contextlib.ExitStack() as stack:
         thread = ThreadPoolExecutor(1, "extract")
         stack.callback(thread.shutdown, wait=False, cancel_futures=True)
-        stack.callback(marks.close)
-        return do_in_process(units, marks.begin, settled, thread)
+        stack.callback(claims.close)
+        return do_in_process(units, claims.begin, run.progress.finished, thread)
 
 
 _PREFIX = ".unit-"
 _DIED = "the process that extracted it died (out of memory, or a crash in native code?)"
 
 
-class _Marks:
-    """A file in the store that names the unit at hand; one that is left says at which unit a process died.
+class _Claims:
+    """A locked file in the store for the unit at hand, by which no other process does the same at the same time.
 
-    In a folder only: nothing in an object store says whether a writer is alive.
+    One that is left, and not locked, says at which unit a process died. In a folder only: nothing in an object store
+    says whether a writer is alive.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, warn: Callable[[str], None]) -> None:
         self._storage = storage
-        self._mark = contextlib.ExitStack()
-        self._left: dict[str, list[str]] = {}  # by unit, the files that dead processes left
+        self._warn = warn
+        self._claim = contextlib.ExitStack()
 
-    def deadly_last(self, units: Sequence[ExtractionUnit], warn: Callable[[str], None]) -> list[ExtractionUnit]:
+    def deadly_last(self, units: Sequence[ExtractionUnit]) -> list[ExtractionUnit]:
         """The units, last those at which a process died; until they are done, the store says why they are not."""
-        folder = self._storage.local("")
+        folder, left = self._storage.local(""), set()
         for path in folder.glob(f"{_PREFIX}*{TEMPORARY_SUFFIX}") if folder else ():
             with contextlib.suppress(OSError), self._storage.abandoned(path.name) as abandoned:
                 if abandoned:
-                    self._left.setdefault(path.read_text(errors="replace"), []).append(path.name)
-        deadly = [unit for unit in units if unit.name in self._left]
+                    left.add(path.read_text(errors="replace"))
+        deadly = [unit for unit in units if unit.name in left]
         for unit in deadly:
             unit.lost(_DIED)
-            warn(f"{unit.name}: {_DIED}: it is tried again, last")
+            self._warn(f"{unit.name}: {_DIED}: it is tried again, last")
         return [unit for unit in units if unit not in deadly] + deadly
 
     def begin(self, unit: ExtractionUnit) -> None:
-        """This unit is at hand, and the one before has ended."""
+        """This unit is at hand, and the one before has ended; waits while another process is at this one."""
         self.close()
-        if self._storage.local(""):
-            path = f"{_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
-            with contextlib.suppress(OSError):  # a full disk, of which the unit's outcome tells
-                self._mark.enter_context(self._storage.kept(path, unit.name.encode()))
+        if not self._storage.local(""):
+            return
+        path = f"{_PREFIX}{hashlib.sha256(unit.name.encode()).hexdigest()[:32]}{TEMPORARY_SUFFIX}"
+        with contextlib.suppress(OSError):  # a full disk, of which the unit's outcome tells
+            with self._storage.abandoned(path) as free:
+                if not free:
+                    self._warn(f"{unit.name}: another process is at it; waiting until it has ended")
+            self._claim.enter_context(self._storage.kept(path, unit.name.encode()))
 
     def close(self) -> None:
         """No unit is at hand."""
-        self._mark.close()
-
-    def forget(self, outcome: Outcome) -> None:
-        """The outcome is final: no process died of it."""
-        for name in [name for name in self._left if f"/{outcome.feature}" in name.replace("+", "/")]:
-            if name.startswith(f"{outcome.session_id}/"):
-                self._storage.remove(self._left.pop(name))
+        self._claim.close()
 
 
 @contextlib.contextmanager

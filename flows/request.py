@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,9 @@ _Path = Annotated[Path, WithJsonSchema({"type": "string", "format": "path", "pat
 _Location = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^(/|[a-z0-9]+://)"})]
 
 
+PART = re.compile(r"^[1-9][0-9]{0,5}/[1-9][0-9]{0,5}$")
+
+
 class ExtractionRequest(BaseModel):
     """What a run is asked to do; the descriptions are those of a deployment's form."""
 
@@ -41,6 +45,11 @@ class ExtractionRequest(BaseModel):
     )
     workers: int | None = Field(
         default=None, ge=1, description="Only so many processors, where this machine is the cluster."
+    )
+    part: str | None = Field(
+        default=None,
+        pattern=PART.pattern,
+        description="Only this part of the sessions, as 3/40; all parts together are the whole.",
     )
     session_ids: tuple[_SessionId, ...] | None = Field(
         default=None, description="Only these sessions; without it all of them and the stories."
@@ -65,6 +74,8 @@ class ExtractionRequest(BaseModel):
             SettingsError, ClusterSettingsError: a file cannot be used.
         """
         settings = load_settings(self.config)
+        if self.part is not None:  # whatever cluster the configuration has: a part is done where it is
+            return settings.model_copy(update={"cluster": LocalCluster(cpus=self.workers, gpus=1)})
         if self.cluster is not None:
             settings = settings.model_copy(update={"cluster": load_cluster(self.cluster)})
         if self.workers is not None:

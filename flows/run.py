@@ -29,8 +29,9 @@ from storyframes.store.storage import Storage, StorageError, scratch
 from tasks.clip_index.index import ClipIndex, update_clip_index
 from tasks.extract import Outcome
 from tasks.extractors.availability import check_tools
+from tasks.planning.parts import deal, session_costs
 from tasks.planning.plan import Plan, plan_extraction
-from tasks.planning.selection import check_selection
+from tasks.planning.selection import Selection, SelectionError, check_selection
 from tasks.planning.sources import curve_features
 from tasks.study.labels import listed
 from tasks.study.load import Study, load_study
@@ -114,10 +115,24 @@ def planned(run: Run) -> Run:
     """
     began = time.monotonic()
     scratch.sweep()  # what an earlier run left on this machine when it was killed
-    settings, selection = run.settings, run.request.selection
+    settings, selection = run.settings, selection_of(run)
+    if selection.session_ids == ():  # there are more parts than sessions
+        return replace(run, began=began)
     cpus = run.cluster.processors if isinstance(run.cluster, LocalCluster) else 1
     plan = plan_extraction(run.study, run.storage, settings, selection, run.progress.planning, cpus, settings.labels)
     return replace(run, plan=plan, began=began)
+
+
+def selection_of(run: Run) -> Selection:
+    """What the run is asked for; of a part, the sessions that are dealt to it."""
+    selection = run.request.selection
+    if run.request.part is None:
+        return selection
+    number, parts = map(int, run.request.part.split("/"))
+    if number > parts:
+        raise SelectionError(f"--part {run.request.part}: there are {parts} parts, the last is {parts}/{parts}")
+    dealt = deal(session_costs(run.study, run.settings.resolved(), selection), parts)[number - 1]
+    return replace(selection, session_ids=tuple(dealt))
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,10 @@ def extract(
     server: Annotated[
         bool, typer.Option("--server", help="Also a small study as a flow of a Prefect server, with workers.")
     ] = False,
+    part: Annotated[
+        str | None,
+        typer.Option(help="Only part 3/40, say, alone in this process; then 'storyframes index' (docs/clusters.md)."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Bring the features of a study up to date; what is up to date is not touched.
@@ -63,14 +67,19 @@ def extract(
     A small study is extracted in this process; a larger one, or where PREFECT_API_URL names a server, by workers.
     """
     from flows.cli.run import run_extraction
-    from flows.request import ExtractionRequest
+    from flows.request import PART, ExtractionRequest
 
+    if part is not None and (cluster or server):
+        fail(f"--part {part} is done in this process alone: leave out --cluster and --server", 2)
+    if part is not None and not PART.fullmatch(part):
+        fail(f"--part {part!r} is not NUMBER/COUNT, as 3/40", 2)
     request = ExtractionRequest(
         study=study,
         features=store,
         config=config,
         cluster=cluster,
         workers=workers,
+        part=part,
         session_ids=tuple(session or ()),
         only=listed("--features", features),
         tracks=tuple(track or ()),
@@ -81,6 +90,9 @@ def extract(
         result = run_extraction(request, error_console(), server=server)
     if json:
         show_json({"good": result.good, **asdict(result)})
+    elif part is not None:
+        line = f"Part {part}: {result}. When all parts have ended: storyframes index {study} {store}"
+        console().print(escape(line), soft_wrap=True)
     else:
         _show_result(store, result)
     if not result.good:

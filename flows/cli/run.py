@@ -58,6 +58,10 @@ def run_extraction(request: ExtractionRequest, console: Console, *, server: bool
         run = planned(run)
         for line in not_read(run.study):
             console.print(line)
+        if request.part is not None:
+            progress.starting(f"extracting part {request.part} in this process")
+            outcomes = (*run.plan.settled, *perform_in_process(run))
+            return RunResult(outcomes, len(run.plan.units), 0, time.monotonic() - run.began)
         if not run.plan.units:
             progress.planned(*run.plan.counts)
             return conclude(run, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -128,8 +129,8 @@ def test_the_state_of_a_task_of_several_units_tells_what_became_of_them(
         return (Outcome(unit.session_id, "frames", Status(end), rows=45, reason="" if end == "done" else "no video"),)
 
     monkeypatch.setattr(ExtractionUnit, "do", do)
-    with caplog.at_level(logging.INFO):
-        state = do_in_turn(Bundle(units))
+    with caplog.at_level(logging.INFO), ThreadPoolExecutor(1) as worker:  # as in Dask: no signal arrives there
+        state = worker.submit(do_in_turn, Bundle(units)).result()
     assert (state.name, state.message) == (name, message)
     assert [record.message for record in caplog.records if record.message.endswith(": started")] == [
         f"{unit.name}: started" for unit in units

@@ -1,0 +1,58 @@
+"""Dealing a study's sessions to parts that run apart: on other machines, at other times, knowing nothing of each other.
+
+Each part deals all sessions anew, and all come to the same: what decides is the study, the configuration and what is
+asked for, never what the store has by then. A session is in one part with all its tracks, so nothing waits for another
+part; the stories are one session more.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from storyframes.features import STORIES
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.planning.selection import Selection, all_sessions, selected_extractors, selected_tracks, track_extractors
+from tasks.planning.sources import track_length_s
+from tasks.planning.units import Price, price_of
+from tasks.study.load import Study, StudyFileError
+
+_UNKNOWN_S = 1.0  # CPU-seconds of a session whose length nothing says
+
+
+def session_costs(study: Study, settings: ExtractorsSettings, selection: Selection) -> dict[str, float]:
+    """CPU-seconds that each session asked for is expected to take, done or not, by the headers of its recordings."""
+    only = settings.features if selection.only is None else selection.only
+    extractors = selected_extractors(build_extractors(settings, "", may_download=False), only)
+    prices: dict[tuple[str, ...], Price] = {}
+
+    def cost(session_id: str, track: str) -> float:
+        features = tuple(track_extractors(extractors, study, session_id, track, selection))
+        if features not in prices:
+            prices[features] = price_of(features, settings)
+        try:
+            return prices[features].cost(track_length_s(study, study.tracks[session_id][track]))
+        except (StudyFileError, OSError):
+            return 0.0
+
+    costs = {}
+    for session_id in dict.fromkeys(selection.session_ids or all_sessions(study)):
+        tracks = [] if session_id == STORIES else selected_tracks(study, session_id, selection)
+        costs[session_id] = sum(cost(session_id, track) for track in tracks) or _UNKNOWN_S
+    return costs
+
+
+def deal(costs: Mapping[str, float], parts: int) -> list[list[str]]:
+    """The sessions of each part: the most expensive first, each to the part that has least so far.
+
+    Example:
+        >>> deal({"a": 5, "b": 3, "c": 2, "d": 2}, 2)
+        [['a'], ['b', 'c', 'd']]
+    """
+    dealt: list[list[str]] = [[] for _ in range(parts)]
+    least = [(0.0, part) for part in range(parts)]
+    for session_id in sorted(costs, key=lambda session_id: (-costs[session_id], session_id)):
+        load, part = heapq.heappop(least)
+        dealt[part].append(session_id)
+        heapq.heappush(least, (load + costs[session_id], part))
+    return dealt

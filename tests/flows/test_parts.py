@@ -1,0 +1,149 @@
+"""A study extracted in parts that know nothing of each other: each alone, together the whole, and nothing twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.commands import ROOT, storyframes
+from support.processes import HANG_S, wait_for
+from support.servers.prefect_runs import request
+from support.stores import local
+
+from flows.run import open_run, selection_of
+from storyframes.store import maintenance, record_status
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
+from storyframes.store.storage.files import sha256_file
+from tasks.planning.parts import deal
+
+_LISTENED = """
+import atexit, os, sys
+sys.path.insert(0, "tests")
+from support.processes import ports_of
+atexit.register(lambda: print(ports_of([os.getpid()]), *sys.modules))
+from flows.cli.entry import main
+main()
+"""
+ASKED = ("--features", "frames,opensmile,glove")
+
+
+def versions(root: Path) -> dict[str, str]:
+    """By feature, its current version; and that there is no other."""
+    found = {f"{e.session_id}/{e.feature}": e.record.version for e in record_status.scan(local(root)) if e.record}
+    for name in found:
+        assert len(list((root / name).glob("*/zarr.json"))) == 1, name
+    return found
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.floats(0.1, 1000), max_size=30), st.integers(1, 12))
+def test_each_session_is_in_one_part_and_none_has_much_more_than_another(costs: dict[str, float], parts: int) -> None:
+    dealt = deal(costs, parts)
+    assert sorted(session for part in dealt for session in part) == sorted(costs)
+    assert dealt == deal(dict(reversed(costs.items())), parts)  # the order of a table does not matter
+    loads = [sum(costs[session] for session in part) for part in dealt]
+    assert max(loads) <= min(loads) + max(costs.values(), default=0) + 1e-6
+
+
+def test_parts_together_are_one_run(small_study: Path, tmp_path: Path) -> None:
+    """Also where the second part is done before the first, one of them twice, and there are more than sessions."""
+    config = request(small_study, tmp_path / "features").config
+    root, whole = tmp_path / "features", tmp_path / "whole"
+    before: dict[str, str] = {}
+    for part in ("2/4", "1/4", "2/4", "4/4", "3/4"):
+        command = [sys.executable, "-c", _LISTENED, "extract", str(small_study), str(root), "--part", part]
+        environment = os.environ | {"PREFECT_API_URL": "http://127.0.0.1:9/api"}  # nobody is asked there
+        done = subprocess.run(
+            [*command, *ASKED, "--config", str(config)], cwd=ROOT, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        said, modules = done.stdout.splitlines()
+        assert said.endswith(f"When all parts have ended: storyframes index {small_study} {root}")
+        assert modules.startswith("set() ")
+        assert {module.partition(".")[0] for module in modules.split()} & {"prefect", "dask", "distributed"} == set()
+        after = versions(root)
+        assert before.items() <= after.items()  # nothing is done again
+        before = after
+    assert not (root / "catalogue.parquet").exists()
+    indexed = storyframes("index", small_study, root, "--config", config)
+    assert indexed.returncode == 0, indexed.stderr
+    assert storyframes("extract", small_study, whole, *ASKED, "--config", config, "--workers", 1).returncode == 0
+    parts, one = FeatureStore(root), FeatureStore(whole)
+    columns = ["session_id", "feature", "status", "fingerprint", "rows", "bytes", "caveats", "quality"]
+    there = [name for name in columns if name in one.catalogue]
+    assert len(there) > 4
+    assert parts.catalogue[there].astype(str).equals(one.catalogue[there].astype(str))
+    assert parts.clips().astype(str).equals(one.clips().astype(str))
+    digests = [
+        sorted(sha256_file(path) for path in folder.rglob("c/**/*") if path.is_file()) for folder in (root, whole)
+    ]
+    assert digests[0] == digests[1] != []
+    assert not list(maintenance.verify(local(root)))
+
+
+def test_a_part_that_runs_twice_at_once_does_nothing_twice(small_study: Path, tmp_path: Path) -> None:
+    """The second waits for what the first is at; and where that is killed, it does it itself."""
+    recorded, root = small_study / "openface", tmp_path / "features"
+    tool = tmp_path / "FeatureExtraction"
+    tool.write_text(
+        f"""#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift; done
+name=${{input##*/}}; stem=${{name%.*}}
+echo $stem >> {tmp_path}/runs
+if mkdir {tmp_path}/first 2>/dev/null; then until [ -e {tmp_path}/go ]; do sleep .1; done; fi
+gunzip -c {recorded}/$stem.csv.gz > $out/$stem.csv
+"""
+    )
+    tool.chmod(0o755)
+    sections = {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
+    config = request(small_study, root, sections).config
+    command = [sys.executable, "-m", "flows.cli", "extract", str(small_study), str(root), "--part", "1/1"]
+    command += ["--features", "openface", "--config", str(config), "--workers", "2"]
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    first = start()
+    wait_for(lambda: (tmp_path / "first").exists() or first.poll() is not None)
+    second = start()
+    said = ""
+    for line in second.stderr:
+        said += line
+        if "waiting until it has ended" in line:
+            break
+    assert "another process is at it; waiting until it has ended" in said
+    (tmp_path / "go").touch()
+    said += second.stderr.read()
+    errors = first.stderr.read()
+    assert (first.wait(HANG_S), second.wait(HANG_S)) == (0, 0), (errors, said)
+    assert sorted((tmp_path / "runs").read_text().split()) == ["s0001", "s0002"]
+    assert len(versions(root)) == 4
+    assert all(entry.status is Status.DONE for entry in record_status.scan(local(root)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--part", "0/4"), "is not NUMBER/COUNT, as 3/40"),
+        (("--part", "5/4"), "--part 5/4: there are 4 parts, the last is 4/4"),
+        (("--part", "1/2", "--server"), "--part 1/2 is done in this process alone: leave out --cluster and --server"),
+    ],
+)
+def test_what_is_no_part(small_study: Path, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    refused = storyframes("extract", small_study, tmp_path / "features", "--features", "frames", *options)
+    assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
+
+
+def test_what_is_done_does_not_change_what_a_part_is(small_study: Path, tmp_path: Path) -> None:
+    asked = request(small_study, tmp_path / "features", only=["frames"], part="1/2")
+    before = selection_of(open_run(asked)).session_ids
+    done = storyframes("extract", small_study, tmp_path / "features", "--features", "frames", "--part", "2/2")
+    assert done.returncode == 0, done.stderr
+    assert selection_of(open_run(asked)).session_ids == before
+    assert before is not None
+    assert len(before) in (1, 2)  # a session, and perhaps the stories
