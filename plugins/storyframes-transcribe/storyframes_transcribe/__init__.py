@@ -1,7 +1,7 @@
 """Transcripts of a study's recordings, made on one's own machine.
 
 ``command`` is ``storyframes transcribe``, ``settings`` its section of the configuration. ``recordings`` says what is to
-be transcribed and what is there, ``session`` does it, one session at a time. ``voices`` reads the sound as a stream and
+be transcribed and what is there, ``session`` does it, one session at a time, ``on_cluster`` as tasks. ``voices`` reads the sound as a stream and
 finds the stretches with voice; ``whisper`` turns them into words by a model that ``models`` finds and checks;
 ``crosstalk`` removes what a neighbour's microphone heard as well. ``transcript_file`` is what is written.
 

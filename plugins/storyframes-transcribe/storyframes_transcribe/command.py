@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +28,8 @@ from flows.cli.terminal import (
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
-    from storyframes_transcribe.recordings import SessionPlan
+    from storyframes_transcribe.models import Model
+    from storyframes_transcribe.recordings import Recording, SessionPlan
     from storyframes_transcribe.session import Outcome, Transcriber
     from storyframes_transcribe.settings import TranscribeSettings
     from tasks.study import Study
@@ -48,6 +49,9 @@ def transcribe(
     recordings: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Write the first tables from these files, as init does.")
     ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Transcribe on a cluster: its YAML file, or tls://host:port of a Dask scheduler.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
@@ -61,7 +65,7 @@ def transcribe(
     from flows.interruption import promise
     from flows.settings import load_settings
     from storyframes_transcribe.models import ModelError, find_model
-    from storyframes_transcribe.recordings import SelectionError, plan_sessions
+    from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
     from storyframes_transcribe.session import Transcriber
     from storyframes_transcribe.whisper import Whisper
     from tasks.study import TableChangeError, load_study
@@ -72,7 +76,10 @@ def transcribe(
         if recordings:
             _write_first_tables(study, recordings)
         loaded = load_study(study)
-        plans = plan_sessions(loaded, listed("--session", session), listed("--track", track))
+        sessions, tracks = listed("--session", session), listed("--track", track)
+        plans = plan_sessions(loaded, sessions, tracks)
+        refuse_handed_in(loaded, plans, sessions, tracks)
+        _remark_on_clocks(loaded, plans)
         _name(loaded, plans, is_dry=True)  # a table that cannot be changed is reported before hours of work
         found = find_model(settings.model)
         load = cache(lambda: Whisper(found, settings))  # only where something is due
@@ -81,12 +88,18 @@ def transcribe(
             _show_plan(plans, transcriber)
             return
         promise("the same command goes on with what is not transcribed")
-        outcomes, named = _transcribe(loaded, plans, transcriber)
+        if cluster and any(_is_due(transcriber, one) for plan in plans for one in plan.recordings):
+            work: Callable[[], Iterable[Outcome]] = partial(
+                _on_cluster, loaded, plans, tracks, settings, found, cluster
+            )
+        else:
+            work = partial(_here, loaded, plans, transcriber)
+        outcomes, named = _transcribe(loaded, plans, work)
     if json:
         show_json({"transcripts": [asdict(outcome) for outcome in outcomes], "named": named})
     else:
         _show(outcomes, named, study)
-    if any(outcome.status == "failed" for outcome in outcomes):
+    if any(outcome.failed for outcome in outcomes):
         raise typer.Exit(1)
 
 
@@ -104,31 +117,89 @@ def _write_first_tables(root: Path, glob: str) -> None:
         error_console().print(f"[yellow]look at[/] {escape(remark)}")
 
 
-def _transcribe(study: Study, plans: Sequence[SessionPlan], transcriber: Transcriber) -> tuple[list[Outcome], int]:
+def _remark_on_clocks(study: Study, plans: Sequence[SessionPlan]) -> None:
+    """Crosstalk is found by time alone, so a microphone whose clock nobody measured may keep all of it."""
+    without = [
+        one.name for plan in plans for one in plan.microphones if study.tracks[plan.session_id][one.track].clock is None
+    ]
+    if without:
+        error_console().print(
+            f"[yellow]look at[/] {counted(len(without), 'microphone')} without a clock, first {escape(without[0])}: "
+            "taken to be in time with the session; 'storyframes sync STUDY --write' measures clocks"
+        )
+
+
+def _transcribe(
+    study: Study, plans: Sequence[SessionPlan], work: Callable[[], Iterable[Outcome]]
+) -> tuple[list[Outcome], int]:
     """What became of each transcript, and how many cells of the tables name one now; also where it is interrupted."""
-    from flows.progress_bar import progress_bar
     from storyframes.store import locked
     from storyframes_transcribe.transcript_file import FOLDER
 
     folder = study.root / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    outcomes: list[Outcome] = []
+    with locked(folder / ".lock", 0):
+        try:
+            outcomes = list(work())
+        finally:  # what is there is named, also where the run is interrupted
+            named = _name(study, plans, is_dry=False)
+    return outcomes, named
+
+
+def _here(study: Study, plans: Sequence[SessionPlan], transcriber: Transcriber) -> Iterator[Outcome]:
+    from flows.progress_bar import progress_bar
+
     lengths = {one.name: one.length_s(study) for plan in plans for one in plan.recordings}
     done: dict[str, float] = {}
-    with locked(folder / ".lock", 0), progress_bar("seconds of sound") as bar:
+    with progress_bar("seconds of sound") as bar:
 
         def progress(name: str, seconds: float) -> None:
             done[name] = min(max(seconds, 0.0), lengths[name])
             bar(name, int(sum(done.values())) + 1, max(int(sum(lengths.values())), 1))
 
         transcriber.progress = progress
-        try:
-            for plan in plans:
-                outcomes += transcriber.transcribe(plan)
-                done |= {one.name: lengths[one.name] for one in plan.recordings}
-        finally:  # what is there is named, also where the run is interrupted
-            named = _name(study, plans, is_dry=False)
-    return outcomes, named
+        for plan in plans:
+            yield from transcriber.transcribe(plan)
+            done |= {one.name: lengths[one.name] for one in plan.recordings}
+
+
+def _on_cluster(
+    study: Study,
+    plans: Sequence[SessionPlan],
+    tracks: Sequence[str],
+    settings: TranscribeSettings,
+    model: Model,
+    cluster: str,
+) -> Sequence[Outcome]:
+    from flows.cli.run import run_flow
+    from flows.clusters import load_cluster
+    from storyframes_transcribe.on_cluster import SessionUnit, TranscriptionResult, TranscriptionRun, go_on
+
+    shown = error_console()
+    if model.name != settings.model:  # a path, and workers have other working directories
+        settings = settings.model_copy(update={"model": str(model.folder.resolve())})
+    units = [
+        SessionUnit(study.root, plan.session_id, tuple(tracks), settings, model.sha256)
+        for plan in plans
+        if plan.recordings or plan.joins
+    ]
+    run = TranscriptionRun(tuple(units), load_cluster(cluster), lambda told: shown.print(escape(str(told))))
+    result = run_flow(
+        run,
+        lambda run_id: go_on(run_id, return_state=True),
+        TranscriptionResult,
+        lambda what: shown.print(f"[dim]{escape(what)} …"),
+    )
+    return result.outcomes
+
+
+def _is_due(transcriber: Transcriber, recording: Recording) -> bool:
+    from storyframes_transcribe.transcript_file import KeptError
+
+    try:
+        return transcriber.is_due(recording)
+    except (KeptError, OSError):
+        return False
 
 
 def _name(study: Study, plans: Sequence[SessionPlan], *, is_dry: bool) -> int:

@@ -95,14 +95,24 @@ def plan_sessions(study: Study, sessions: Sequence[str] = (), tracks: Sequence[s
             persons have one its own sound.
 
     Raises:
-        SelectionError: there is no such session or track, or one that is named has a transcript of its own.
+        SelectionError: there is no such session or track.
     """
     if unknown := [name for name in sessions if name not in study.sessions]:
         raise SelectionError(f"the study has no session {', '.join(unknown)}")
     every = {track for of_session in study.tracks.values() for track in of_session}
     if unknown := [name for name in tracks if name not in every]:
         raise SelectionError(f"the study has no track {', '.join(unknown)}; it has {', '.join(sorted(every))}")
-    plans = [_plan(study, session_id, tracks) for session_id in sessions or study.sessions]
+    return [_plan(study, session_id, tracks) for session_id in sessions or study.sessions]
+
+
+def refuse_handed_in(
+    study: Study, plans: Sequence[SessionPlan], sessions: Sequence[str], tracks: Sequence[str]
+) -> None:
+    """Refuse to replace a transcript that was handed in, where just this session or track was asked for.
+
+    Raises:
+        SelectionError: the tables name it.
+    """
     for plan in plans:
         named = [track for track in plan.handed_in if track in tracks or (sessions and track == MAIN and not tracks)]
         if named:
@@ -111,7 +121,6 @@ def plan_sessions(study: Study, sessions: Sequence[str] = (), tracks: Sequence[s
                 f"{plan.session_id}, {named[0]}: the tables name its transcript, {path}, which is not replaced: "
                 "empty that cell to have another made"
             )
-    return plans
 
 
 def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:

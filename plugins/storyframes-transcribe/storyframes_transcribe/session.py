@@ -74,6 +74,25 @@ class Outcome:
     joined: int = 0
     reason: str = ""
 
+    def __str__(self) -> str:
+        name = self.session_id if self.track == MAIN else f"{self.session_id}@{self.track}"
+        return f"{name}: {self.status}" + (f", {self.reason}" if self.reason else f", {self.words} words")
+
+    @property
+    def path(self) -> str:
+        """Where the transcript goes, relative to the study."""
+        return transcript_path(self.session_id, self.track)
+
+    @property
+    def failed(self) -> bool:
+        """There is none, though there should be."""
+        return self.status is Status.FAILED
+
+    @property
+    def transient(self) -> bool:
+        """Nothing here passes by itself."""
+        return False
+
     @property
     def is_there(self) -> bool:
         """Whether there is a transcript that was made here."""

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from planted import Ears, as_int16, planted
 from storyframes_transcribe.models import Model
-from storyframes_transcribe.recordings import SelectionError, plan_sessions
+from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.voices import RATE, voiced_pieces
@@ -145,7 +145,8 @@ def test_a_transcript_that_was_handed_in_stays(study: Path) -> None:
     (study / "sessions.csv").write_text("session_id,participant_id,audio,transcript\ns,p,a.wav,own.json\n")
     assert transcribe(study, Ears())["s@main"].status is Status.KEPT
     with pytest.raises(SelectionError, match=r"s, main: the tables name its transcript, own\.json, which is not"):
-        plan_sessions(load_study(study), ["s"])
+        loaded = load_study(study)
+        refuse_handed_in(loaded, plan_sessions(loaded), ["s"], [])
     assert (study / "own.json").read_text() == text
     assert not (study / "transcripts").exists()
 
@@ -356,3 +357,18 @@ def test_a_table_that_cannot_be_changed_is_told_before_any_work(study: Path, whi
     assert refused.exit_code == 2
     assert "save it as CSV UTF-8 with commas" in refused.stderr
     assert not (study / "transcripts").exists()
+
+
+@pytest.mark.slow
+def test_on_a_cluster_each_session_is_a_task(videos: Path, whisper: Path, shared_server: dict[str, str]) -> None:
+    arguments = ("transcribe", videos, "--recordings", "videos/*", "--model", whisper, *ONE_WORKER, "--json")
+    made = storyframes(*arguments, environment=shared_server)
+    assert made.returncode == 0, made.stderr
+    outcomes = json.loads(made.stdout)
+    assert {one["session_id"]: one["status"] for one in outcomes["transcripts"]} == {"anna-1": "made", "ben-1": "made"}
+    assert outcomes["named"] == 2
+    assert "anna-1: made, " in made.stderr
+    assert not re.search(WORD, made.stdout + made.stderr)
+    again = storyframes(*arguments)  # nothing is due, so no server is started
+    assert [one["status"] for one in json.loads(again.stdout)["transcripts"]] == ["there already"] * 2
+    assert "Prefect" not in again.stderr

@@ -1,0 +1,176 @@
+"""Transcribing on a cluster, as a Prefect flow: a task for each session, with a GPU or a processor.
+
+A worker reads the study and writes the transcripts itself, so no word travels through Prefect or Dask; what comes back
+are numbers. The tables are changed by the command, when all tasks have ended.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from prefect import flow
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Failed, State
+
+from flows.clusters import (
+    ClusterError,
+    ClusterSettings,
+    Connection,
+    Installation,
+    admit_workers,
+    blind_to,
+    plug_in_problems,
+    unreachable_from_here,
+)
+from flows.interruption import heeded
+from flows.on_cluster import do_on_cluster, unit_task
+from flows.run import end_state, registered_run
+from storyframes.spec import MAIN
+from storyframes.store import RunMark, StorageError, leave_mark, open_storage
+from storyframes_transcribe.models import ModelError, find_model
+from storyframes_transcribe.recordings import plan_sessions
+from storyframes_transcribe.session import Outcome, Status, Transcriber
+from storyframes_transcribe.settings import Device, TranscribeSettings
+from storyframes_transcribe.transcript_file import FOLDER
+from storyframes_transcribe.whisper import LIBRARIES, Whisper
+from tasks.study import load_study
+
+_ELSEWHERE = "a worker says that it is written, but it is not in the study: mount the same folder there"
+
+
+@dataclass(frozen=True)
+class SessionUnit:
+    """One session.
+
+    Attributes:
+        root: the study, where the workers see it under the same path.
+        tracks: only these, see :func:`~storyframes_transcribe.recordings.plan_sessions`.
+        model_sha256: what the model has to be.
+    """
+
+    root: Path
+    session_id: str
+    tracks: tuple[str, ...]
+    settings: TranscribeSettings
+    model_sha256: str
+
+    @property
+    def name(self) -> str:
+        return self.session_id
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        return (self.session_id,)
+
+    @property
+    def awaits(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        """What it takes of a worker."""
+        return {"GPU": 1} if self.settings.device is Device.CUDA else {"CPU": max(self.settings.cpus, 1)}
+
+    @property
+    def cost(self) -> float:
+        """It takes minutes, so it is a task of its own."""
+        return math.inf
+
+    def do(self) -> tuple[Outcome, ...]:
+        """Transcribe it; the model stays loaded for the next one."""
+        settings = self.settings.model_copy(update={"cpus": max(self.settings.cpus, 1)})
+        study, model = load_study(self.root), find_model(settings.model)
+        if model.sha256 != self.model_sha256:
+            return self.lost(f"the model {model.name} is another one on this worker")
+        transcriber = Transcriber(
+            study, settings, model, lambda piece, language: _loaded(settings).hear(piece, language)
+        )
+        (plan,) = plan_sessions(study, [self.session_id], self.tracks)
+        return tuple(transcriber.transcribe(plan))
+
+    def left_behind(self) -> None:
+        """What is there is found by the next run."""
+
+    def lost(self, reason: str) -> tuple[Outcome, ...]:
+        """Its outcome where its worker could not say it."""
+        return (Outcome(self.session_id, MAIN, Status.FAILED, reason=reason),)
+
+
+@cache
+def _loaded(settings: TranscribeSettings) -> Whisper:
+    return Whisper(find_model(settings.model), settings)
+
+
+@dataclass(frozen=True)
+class TranscriptionRun:
+    """A run that is checked and ready; ``report`` is called with each outcome, and with warnings."""
+
+    units: tuple[SessionUnit, ...]
+    cluster: ClusterSettings
+    report: Callable[[Outcome | str], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class TranscriptionResult:
+    """What a run did."""
+
+    outcomes: tuple[Outcome, ...]
+
+    def __str__(self) -> str:
+        made = sum(outcome.status is Status.MADE for outcome in self.outcomes)
+        return f"{made} transcripts made, {sum(outcome.failed for outcome in self.outcomes)} failed"
+
+
+transcribe_task = unit_task("transcribe")
+
+
+@flow(name="transcribe", persist_result=False)
+def go_on(run_id: str) -> State:
+    """Go on with a run that this process has prepared, see :func:`flows.run.registered_run`."""
+    run: TranscriptionRun = registered_run(run_id)
+    try:
+        with heeded():
+            outcomes = do_on_cluster(
+                run.units,
+                run.cluster,
+                task=transcribe_task,
+                admit=_only_able,
+                doubts=lambda outcomes: {one: _ELSEWHERE for one in outcomes if _is_gone(run, one)},
+                settled=run.report,
+                warn=run.report,
+            )
+    except (ClusterError, StorageError) as error:
+        return Failed(message=str(error))
+    failed = sum(outcome.failed for outcome in outcomes)
+    return end_state(TranscriptionResult(tuple(outcomes)), good=not failed, in_part=failed < len(outcomes))
+
+
+def _is_gone(run: TranscriptionRun, outcome: Outcome) -> bool:
+    return outcome.is_there and not (run.units[0].root / outcome.path).is_file()
+
+
+@contextmanager
+def _only_able(connection: Connection, units: Sequence[SessionUnit], warn: Callable[[str], None]) -> Iterator[None]:
+    """Ask every worker whether it sees the study and the model, now and while the block runs when it joins."""
+    with leave_mark(open_storage(units[0].root / FOLDER)) as mark:
+        question = pickle.dumps(partial(problems_here, units[0], mark, PREFECT_API_URL.value() or ""))
+        installation = Installation.of_this_process(LIBRARIES, ["storyframes_transcribe"])
+        with admit_workers(connection, partial(plug_in_problems, installation, question), warn):
+            yield
+
+
+def problems_here(unit: SessionUnit, mark: RunMark, api: str) -> list[str]:
+    """What this process lacks for transcribing."""
+    found = []
+    try:
+        if find_model(unit.settings.model).sha256 != unit.model_sha256:
+            found.append(f"its model {unit.settings.model} is another one than the flow's")
+    except ModelError as error:
+        found.append(str(error))
+    return found + blind_to(mark, "folder of transcripts") + unreachable_from_here(api)
