@@ -1,9 +1,8 @@
 """Transcripts of a study's recordings, made on one's own machine.
 
 ``command`` is ``storyframes transcribe``, ``settings`` its section of the configuration. ``recordings`` says what is to
-be transcribed and what is there, ``session`` does it, one session at a time, ``on_cluster`` as tasks. ``voices`` reads the sound as a stream and
-finds the stretches with voice; ``whisper`` turns them into words by a model that ``models`` finds and checks;
-``crosstalk`` removes what a neighbour's microphone heard as well. ``transcript_file`` is what is written.
-
-``vad`` is a feature: how probable it is that somebody speaks.
+be transcribed and what is there, ``session`` does it, one session at a time; ``on_cluster`` makes these tasks of a
+cluster. ``voices`` reads the sound as a stream and finds the stretches with voice; ``whisper`` turns them into words by
+a model that ``models`` finds and checks; ``crosstalk`` removes what a neighbour's microphone heard as well.
+``transcript_file`` is what is written.
 """
