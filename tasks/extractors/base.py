@@ -167,6 +167,8 @@ class Extractor(ABC, Generic[S]):
             ``source.frameless`` says so.
         in_pixels: columns of ``values`` in pixels of the frame, beside x_0, y_0, …: of "x", of "y", and of "length".
             Of a region of a picture they become those of the whole picture.
+        maps_points: of a region, it puts points in arrays that have no row for each frame into the whole picture itself
+            (``regions.region_view``); it is refused if it has such arrays and does not.
         scope: see :class:`Scope`.
         run: see :class:`Run`.
         private: somebody's words can be in an error of it, although no input holds any (speech recognition).
@@ -199,6 +201,7 @@ class Extractor(ABC, Generic[S]):
     reads: tuple[str, ...] = ()
     needs_frames: ClassVar[bool] = True
     in_pixels: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    maps_points: ClassVar[bool] = False
     scope: ClassVar[Scope] = Scope.SESSION
     run: ClassVar[Run] = Run.INLINE
     private: ClassVar[bool] = False

@@ -53,9 +53,8 @@ def region_spec(spec: FeatureSpec, of: str) -> FeatureSpec:
     """The specification of a feature of a region: its pixels are of the whole picture, and it has a mask of frames."""
     arrays: dict[str, ArraySpec] = {}
     for name, array in spec.arrays.items():
-        is_in_pixels = array.units.startswith("pixels") and array.axis is Axis.FRAME
         units = re.sub("^pixels( of the frame)?", f"pixels of the whole picture of the track {of!r}", array.units)
-        arrays[name] = replace(array, units=units) if is_in_pixels else array
+        arrays[name] = replace(array, units=units)
     main = arrays.get(MAIN_ARRAY)
     if spec.mask or MASK in arrays or (main is not None and main.axis is not Axis.FRAME):
         return replace(spec, arrays=arrays)
@@ -74,6 +73,12 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
     """
     if source.region is None or not extractor.sees_pictures:
         return None
+    unmapped = [name for name, array in out.spec.arrays.items() if _has_points_apart(array)]
+    if unmapped and not extractor.maps_points:
+        raise ExtractionError(
+            f"{extractor.name} cannot be made of a region: {unmapped[0]} has points in pixels without a row for each "
+            "frame, and the extractor does not put them into the whole picture (maps_points)"
+        )
     view = region_view(source, out)
     if view is None:
         return None
@@ -103,6 +108,10 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
 
     out.change_rows = changed
     return view
+
+
+def _has_points_apart(array: ArraySpec) -> bool:
+    return array.axis is not Axis.FRAME and array.units.startswith("pixels")
 
 
 @dataclass(frozen=True)

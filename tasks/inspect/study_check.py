@@ -23,6 +23,7 @@ from tasks.extractors.text.speech import SLACK_S
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.video_header import VideoHeader, length_s, read_header
+from tasks.study.boxes import BoxesError, in_words, read_boxes
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.transcript import TranscriptError, read_transcript
@@ -96,7 +97,7 @@ def _check_session(
     """
     header: VideoHeader | None = None
     video: Path | None = None
-    read = {_CURVE, *(kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)}
+    read = {_CURVE, Input.REGION, *(kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)}
     for file in files:
         if file.column not in read:
             continue
@@ -118,9 +119,14 @@ def _check_session(
                     remarks += _check_transcript(path, file.relative, lengths_s.get(key, 0.0), settings)
                 case Input.OPENFACE:
                     _check_openface(path, header, video)
+                case Input.REGION:
+                    boxes = read_boxes(path)
+                    remarks += [f"tracks: {remark}" for remark in boxes.remarks]
+                    if boxes.doubtful_s:
+                        remarks.append(f"{file.relative}: may show somebody else at {in_words(boxes.doubtful_s)}")
                 case _:  # a curve
                     remarks += _check_curve(path, file.relative, study, rules)
-        except (RecordingError, TranscriptError, OpenFaceOutputError, CurveError) as error:
+        except (RecordingError, TranscriptError, OpenFaceOutputError, CurveError, BoxesError) as error:
             yield file.problem(str(error).removeprefix(f"{path.name}: "))
         except OSError as error:
             yield file.problem(f"cannot be read: {error.strerror or type(error).__name__}")

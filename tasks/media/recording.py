@@ -29,6 +29,7 @@ from storyframes.store.storage.scratch import scratch_folder
 from tasks.media.container import RecordingError, ShownFrame, ShownFrames
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import check_promise, read_header
+from tasks.tools.tool_process import reaper
 
 SAMPLED = 32  # every n-th frame is compared, starting with the first
 # Mean difference of a sample, of 256 levels, that rounding may explain. The conversions are the same, so the difference
@@ -119,7 +120,7 @@ def file_for_tools(path: Path, cut: Callable[[int, np.ndarray], np.ndarray] | No
     """The video itself where its pictures are stored upright; else an upright copy, for a tool that opens the file.
 
     The copy has the same pixels and the same number of frames, at an even rate. It lies in a private folder, which is
-    removed at the end of the block, or by a later process if this one is killed.
+    removed at the end of the block, and also when this process is killed.
 
     Args:
         cut: gives what the tool is to see of a frame, by its number and its picture, always of one size; None: all.
@@ -132,7 +133,7 @@ def file_for_tools(path: Path, cut: Callable[[int, np.ndarray], np.ndarray] | No
     if header.is_upright and cut is None:
         yield path
         return
-    with scratch_folder("upright") as folder, ShownFrames(path) as frames:
+    with scratch_folder("upright") as folder, reaper(folder), ShownFrames(path) as frames:
         copy = folder / f"{path.stem}.avi"
         pictures = (cut(frame.number, whole) if cut else whole for frame, whole in read_pictures(path, frames))
         write_lossless(copy, pictures, header.fps or _ANY_FPS)

@@ -84,6 +84,12 @@ class RegionView:
         picture[margin_y : margin_y + shown_h, margin_x : margin_x + shown_w] = box
         return picture
 
+    def squares(self, whole: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Squares of all frames, (T, 3) x and y of the centre and the side in the whole picture, in the region's."""
+        scale, shift = self.to_whole(np.arange(len(whole)))
+        within = [(whole[:, :2] - shift) / scale, whole[:, 2:] / scale.mean(axis=1, keepdims=True)]
+        return np.concatenate(within, axis=1).astype(np.float32)
+
     def to_whole(self, frames: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Scale and shift, each (n, 2) for x and y, from a point of these frames' region to one of the whole picture.
 

@@ -21,6 +21,7 @@ from tasks.extract import extract as do_work
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.media.upright import write_lossless
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
@@ -293,3 +294,41 @@ def test_an_overlay_of_poses(study: Path, crowd: Path, store_root: Path) -> None
     video, store = study / "videos/s0001.avi", FeatureStore(store_root)
     assert (draw_overlay(video, store, "s0001", 0) == (255, 160, 0)).all(axis=2).any()
     assert not (draw_overlay(video, store, "s0001", 1) == (255, 160, 0)).all(axis=2).any()  # skipped: nothing to draw
+
+
+# --- regions ---------------------------------------------------------------------------------------------------------
+
+
+def test_poses_of_a_region_are_those_of_a_file_cut_beforehand_in_pixels_of_the_whole_picture(
+    crowd: Path, tmp_path: Path
+) -> None:
+    pictures = np.random.default_rng(2).integers(0, 256, (4, 74, 98, 3), np.uint8)
+    study = make_study(tmp_path / "study", video="whole.avi")
+    write_lossless(study / "whole.avi", pictures, 25)
+    write_lossless(study / "cut.avi", np.ascontiguousarray(pictures[:, 10:74, 20:98]), 25)
+    (study / "sessions.csv").write_text("session_id,participant_id,video\ns0001,p,whole.avi\ncut,q,cut.avi\n")
+    box = f"{20 / 98!r},{10 / 74!r},{78 / 98!r},{64 / 74!r}"
+    boxes = "".join(f"{second},{box if second != 0.04 else ',,,'}\n" for second in (0, 0.04, 0.08, 0.12))
+    (study / "boxes.csv").write_text(f"time_s,x,y,w,h\n{boxes}")
+    (study / "tracks.csv").write_text(f'session_id,track,region\ns0001,fixed,"{box}"\ns0001,moving,boxes.csv\n')
+    settings = {"model": crowd, "min_size": 64, "max_size": 96, "rpn_post_nms_top_n": 20, "people": "all"}
+    for session_id in ("s0001", "cut"):
+        store, outcomes = extract_session(study, tmp_path / "f", "dope", session_id=session_id, dope=settings)
+        assert {outcome.status for outcome in outcomes.values()} == {"done"}, outcomes
+    for name, spec in FEATURES["dope"].arrays.items():
+        cut, fixed = store.read("cut", "dope", array=name), store.read("s0001", "dope@fixed", array=name)
+        shift = (20, 10) if name.endswith("_2d") else 0
+        np.testing.assert_allclose(fixed, cut + np.array(shift, cut.dtype), atol=1e-4, err_msg=name)
+        moving = store.read("s0001", "dope@moving", array=name)
+        if spec.axis == "frame":
+            np.testing.assert_array_equal(moving[[0, 2, 3]], fixed[[0, 2, 3]], err_msg=name)
+            np.testing.assert_array_equal(moving[1], np.full(spec.shape, spec.fill, spec.dtype))
+    offsets = store.read("s0001", "dope@moving", array="all_body_offsets")
+    assert offsets[1] == offsets[2] < offsets[3]
+    rows = store.read("s0001", "dope@moving", array="all_body_2d")
+    of_fixed = store.read("s0001", "dope@fixed", array="all_body_offsets")
+    expected = np.delete(
+        store.read("s0001", "dope@fixed", array="all_body_2d"), slice(of_fixed[1], of_fixed[2]), axis=0
+    )
+    np.testing.assert_array_equal(rows, expected)
+    assert store.spec("s0001", "dope@fixed").arrays["all_body_2d"].units.startswith("pixels of the whole picture")

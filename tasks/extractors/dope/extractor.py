@@ -15,8 +15,10 @@ from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.people import ParticipantTracker, everybody, shifted_rows
 from tasks.extractors.dope.settings import Device, DopeSettings, People
 from tasks.extractors.frame_pass import FrameExtractor
+from tasks.extractors.regions import region_view
 from tasks.extractors.settings import EngineName
 from tasks.media.recording import FrameBatch
+from tasks.media.region import RegionView
 from tasks.models import weights
 from tasks.models.digests import model_digest
 
@@ -33,6 +35,7 @@ class Dope(FrameExtractor[DopeSettings]):
     spec = FEATURES["dope"]
     Settings = DopeSettings
     version = 4
+    maps_points = True
     libraries = ("torch", "torchvision", "openvino", "opencv-python-headless", "av")
     tolerance: ClassVar = {
         ALL: Tolerance(0.01),
@@ -73,7 +76,7 @@ class Dope(FrameExtractor[DopeSettings]):
             "precision": str(detector.precision),
             "every_n_frames": self.settings.every_n_frames,
         }
-        return PoseWriter(detector, self.settings, out)
+        return PoseWriter(detector, self.settings, out, region_view(source, out))
 
     def _model_file(self) -> Path:
         if self.settings.model is not None:
@@ -92,14 +95,16 @@ class Dope(FrameExtractor[DopeSettings]):
 class PoseWriter:
     """Detects poses in frames and writes them."""
 
-    def __init__(self, detector: DopeDetector, settings: DopeSettings, out: FeatureWriter) -> None:
+    def __init__(
+        self, detector: DopeDetector, settings: DopeSettings, out: FeatureWriter, view: RegionView | None
+    ) -> None:
         self.on_gpu = detector.device.type != "cpu"
         self._detector = detector
         self._every = settings.every_n_frames
         self._tracker = ParticipantTracker(settings.rival_score)
         self._out = out
         self._arrays = {name: out.array(name) for name, spec in out.spec.arrays.items() if not spec.optional}
-        self._everybody = EverybodyWriter(out) if settings.people is People.ALL else None
+        self._everybody = EverybodyWriter(out, view) if settings.people is People.ALL else None
         self._sampled = self._with_body = 0
 
     def add(self, batch: FrameBatch) -> None:
@@ -108,7 +113,7 @@ class PoseWriter:
         detections = self._detector.detect(batch.rgb[chosen]) if len(chosen) else []
         self._write_participant(chosen, detections, len(batch))
         if self._everybody:
-            self._everybody.add(chosen, detections, len(batch))
+            self._everybody.add(chosen, detections, batch)
         self._sampled += len(chosen)
         self._with_body += sum(len(frame.parts[Part.BODY]) > 0 for frame in detections)
         self._out.quality["bodies_found"] = self._with_body / max(self._sampled, 1)
@@ -128,20 +133,24 @@ class PoseWriter:
 class EverybodyWriter:
     """Appends the detections of all persons to flat arrays, with offsets of each frame's rows."""
 
-    def __init__(self, out: FeatureWriter) -> None:
+    def __init__(self, out: FeatureWriter, view: RegionView | None) -> None:
         self._arrays = {name: out.array(name) for name in out.spec.arrays if name.startswith("all_")}
+        self._view = view
         self._counts = {"body": 0, "hand": 0, "face": 0}
         for part in self._counts:
             self._arrays[f"all_{part}_offsets"].append(np.zeros(1, np.int64))
 
-    def add(self, chosen: np.ndarray, detections: list[FrameDetections], frames: int) -> None:
+    def add(self, chosen: np.ndarray, detections: list[FrameDetections], batch: FrameBatch) -> None:
         arrays = everybody(detections)
         arrays["hands_of_body"] = shifted_rows(arrays["hands_of_body"], self._counts["hand"])
         arrays["face_of_body"] = shifted_rows(arrays["face_of_body"], self._counts["face"])
         for part in self._counts:
-            in_frame = np.zeros(frames, np.int64)
+            in_frame = np.zeros(len(batch), np.int64)
             in_frame[chosen] = np.diff(arrays[f"{part}_offsets"])
             arrays[f"{part}_offsets"] = self._counts[part] + np.cumsum(in_frame)
             self._counts[part] += int(in_frame.sum())
+            if self._view is not None:
+                scale, shift = self._view.to_whole(batch.first + np.repeat(np.arange(len(batch)), in_frame))
+                arrays[f"{part}_2d"] = (arrays[f"{part}_2d"] * scale[:, None] + shift[:, None]).astype(np.float32)
         for name, rows in arrays.items():
             self._arrays[f"all_{name}"].append(rows)

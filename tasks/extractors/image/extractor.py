@@ -18,6 +18,7 @@ from tasks.extractors.image.encoder import Encoder, Library, image_shape
 from tasks.extractors.image.faces import Faces, read_faces
 from tasks.extractors.image.settings import Crop, ImageSettings
 from tasks.extractors.image.writer import MASK, ImageWriter
+from tasks.extractors.regions import region_view
 from tasks.extractors.settings import NetworkSettings
 
 _LIBRARIES = {Origin.TIMM: Library.TIMM, Origin.TORCHVISION: Library.TORCHVISION}
@@ -105,7 +106,7 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
     def _faces(self, source: Source, out: FeatureWriter) -> Faces:
         settings = self.settings
         (fingerprint,) = (extractor.fingerprint(source).digest for extractor in self.read_extractors.values())
-        return read_faces(
+        faces = read_faces(
             out.storage,
             source.session_id,
             of_track(settings.landmarks, source.track),
@@ -114,3 +115,5 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
             f"{settings.section}:",
             fingerprint,
         )
+        view = region_view(source, out)  # landmarks are in pixels of the whole picture
+        return faces if view is None else Faces(view.squares(faces.squares))
