@@ -97,7 +97,8 @@ def _check_session(
     """
     header: VideoHeader | None = None
     video: Path | None = None
-    read = {_CURVE, Input.REGION, *(kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)}
+    kinds = (kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)
+    read = {_CURVE, Input.REGION, *kinds}
     for file in files:
         if file.column not in read:
             continue
