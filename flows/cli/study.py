@@ -219,8 +219,9 @@ def import_labels(
     """Add labels to a study from files of annotations; nothing is written unless all of it can be."""
     from tasks.study.csv_text import csv_bytes
     from tasks.study.importers.annotation_file import NO_TIMES, ImportFaultError
-    from tasks.study.importers.import_labels import Import, import_labels, read_all, unmapped_tiers
+    from tasks.study.importers.import_labels import Import, import_labels, unmapped_tiers
     from tasks.study.importers.mapping import Role, proposals
+    from tasks.study.importers.read_annotations import read_all
 
     if session and session_from:
         fail("give either --session or --session-from", 2)

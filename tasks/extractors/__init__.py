@@ -9,5 +9,5 @@ The general rooms are ``image``, ``audio`` and ``text``, for any model that the 
 they share, ``torch_compute`` how their networks compute). ``resnet50``, ``opensmile``, ``sbert`` and ``glove`` are
 built on them. ``openface`` and ``dope`` are rooms of their own, ``speaking`` compares a session's microphones,
 ``label_curve`` makes a feature of continuous labels, and ``outside`` runs a plug-in's program in an environment or a
-container of its own.
+container of its own. External programs work in a ``tool_folder``.
 """

@@ -10,7 +10,8 @@ import pytest
 
 from tasks.study.curves import read_curve
 from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
-from tasks.study.importers.import_labels import Import, Imported, import_labels, read_all
+from tasks.study.importers.import_labels import Import, Imported, import_labels
+from tasks.study.importers.read_annotations import read_all
 from tasks.study.labels import SchemeType
 from tasks.study.load import load_study
 

@@ -24,8 +24,9 @@ from storyframes.store.layout import ID_PATTERN
 from storyframes.store.storage.files import write_atomically
 from tasks.study.curves import read_curve
 from tasks.study.importers.annotation_file import ImportFaultError
-from tasks.study.importers.import_labels import Import, Imported, import_labels, read_all
+from tasks.study.importers.import_labels import Import, Imported, import_labels
 from tasks.study.importers.mapping import range_in_name
+from tasks.study.importers.read_annotations import read_all
 from tasks.study.labels import Scheme, SchemeType
 from tasks.study.load import Study, load_study
 

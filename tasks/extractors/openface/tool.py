@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from storyframes.features import OPENFACE_COLUMNS
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
+from tasks.extractors.tool_folder import tool_folder
 from tasks.media.container import open_container
 from tasks.media.recording import read_frame_times
 from tasks.tools.containers import (
@@ -32,10 +33,11 @@ from tasks.tools.containers import (
     Mount,
     why_not_started,
 )
-from tasks.tools.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
-from tasks.tools.tool_process import KILLED, Reaper, ToolResult, reaper, run_tool, thread_environment
+from tasks.tools.disk_space import is_full, no_room_for_temporary_files
+from tasks.tools.tool_process import KILLED, ToolResult, reaper, run_tool, thread_environment
 
 FLAGS = ("-2Dfp", "-3Dfp", "-pdmparams", "-pose", "-aus", "-gaze")
+_OUTPUT = "output"  # it may have to belong to the container's user; its parent stays ours
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def run_binary(binary: Path, video: Path, *, threads: int, timeout_s: float) -> 
     """
     if len(os.sched_getaffinity(0)) < 2:
         raise ExtractionError("OpenFace 2.0 hangs for ever on one CPU: give this process at least 2")
-    with _output_folder() as (folder, reap):
+    with tool_folder("openface", _OUTPUT) as (scratch, reap):
+        folder = scratch / _OUTPUT
         environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder), **thread_environment(threads)}
         command = [str(binary), "-f", str(video), "-out_dir", str(folder), *FLAGS]
         result = run_tool(command, folder=folder, timeout_s=timeout_s, environment=environment, reaper=reap)
@@ -83,7 +86,8 @@ def run_container(
     Raises:
         ExtractionError: the container could not be run, it failed, or it wrote no CSV.
     """
-    with _output_folder() as (folder, _):
+    with tool_folder("openface", _OUTPUT) as (scratch, _):
+        folder = scratch / _OUTPUT
         inside = f"/input/video{video.suffix}"
         job = ContainerJob(
             name=name,
@@ -105,22 +109,6 @@ def run_container(
         if problem := problem or ("" if _is_readable_file(csv) else "ended with 0 and left no CSV"):
             raise _failure(f"FeatureExtraction {problem}", result, folder, video)
         yield ToolOutput(csv, result.exit_code, result.beginning)
-
-
-@contextmanager
-def _output_folder() -> Iterator[tuple[Path, Reaper]]:
-    """An empty folder for the tool's output, which is removed afterwards, also when this process is killed."""
-    with ExitStack() as stack:
-        try:
-            scratch = stack.enter_context(scratch_folder("openface"))
-            # It may have to belong to the container's user; its parent stays ours.
-            output = scratch / "output"
-            output.mkdir()
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise ExtractionError(no_room_for_temporary_files()) from None
-            raise
-        yield output, stack.enter_context(reaper(scratch))
 
 
 def _is_readable_file(path: Path) -> bool:

@@ -13,14 +13,14 @@ import numpy as np
 
 from storyframes.features import FeatureSpec
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.storage.scratch import scratch_folder
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.outside.client import FORMAT
 from tasks.extractors.outside.results import ResultsError, store_results
 from tasks.extractors.outside.runtime import Runtime, VenvRuntime, WorkFolder
+from tasks.extractors.tool_folder import room_for_temporary_files, tool_folder
 from tasks.tools.containers import ENGINE_FAILURES, ContainerError, why_not_started
-from tasks.tools.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
-from tasks.tools.tool_process import KILLED, RunningTool, ToolResult, reaper
+from tasks.tools.disk_space import is_full, no_room_for_temporary_files
+from tasks.tools.tool_process import KILLED, RunningTool, ToolResult
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,8 @@ def outside_session(
     Raises:
         ExtractionError: its container cannot be run, or the disk is full.
     """
-    with _work_folder() as folder:
+    with room_for_temporary_files(), tool_folder("outside", "output", "temporary") as (root, reap):
+        folder = WorkFolder(root, reap)
         inputs, frame_times, output = runtime.seen(folder, assignment.inputs)
         np.save(folder.frame_times, np.asarray(assignment.frame_times, "<f8"))
         folder.frame_times.chmod(0o644)  # a container's user has to read it; the folder around it is ours alone
@@ -171,18 +172,3 @@ def outside_session(
                 yield OutsideSession(assignment, runtime, folder, tool, streamed=frames is not None)
         except ContainerError as error:
             raise ExtractionError(str(error)) from None
-
-
-@contextmanager
-def _work_folder() -> Iterator[WorkFolder]:
-    """A private folder that is gone afterwards, also when this process is killed."""
-    try:
-        with scratch_folder("outside") as root, reaper(root) as reap:
-            folder = WorkFolder(root, reap)
-            folder.output.mkdir()
-            folder.temporary.mkdir()
-            yield folder
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise ExtractionError(no_room_for_temporary_files()) from None
-        raise

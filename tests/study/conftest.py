@@ -1,0 +1,16 @@
+"""What the tests of studies share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Two sessions without any file or label."""
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,a.avi\ns2,p2,b.avi\n")
+    return folder
