@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import pympi
+import pympi  # type: ignore[import-untyped]
 
 from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
 from tasks.study.importers.import_labels import Import, import_labels
@@ -25,7 +26,7 @@ def refused(path: Path, unit: str | None = None) -> str:
         return str(error)
 
 
-def run(study: Path, path: Path, *pairs: str, **how: object) -> str:
+def run(study: Path, path: Path, *pairs: str, **how: Any) -> str:
     """Import; what is refused, or empty."""
     try:
         import_labels([read_annotations(path)], Import(targets=parse_map(pairs)[0], **how), study)
