@@ -171,6 +171,12 @@ def extractors_install(
     python: Annotated[
         Path | None, typer.Option("--python", help="The interpreter to make it with; without it this one.")
     ] = None,
+    pins: Annotated[
+        Path | None,
+        typer.Option(
+            "--pins", help="A requirements file of your own instead of the plug-in's; \\[NAME] pins names it for runs."
+        ),
+    ] = None,
 ) -> None:
     """Make the environment that a plug-in's program runs in, from its pins; does nothing if it exists."""
     from tasks.extractors.availability import NoEnvironmentError, requirements_of
@@ -179,6 +185,8 @@ def extractors_install(
     with usage_errors():
         try:
             requirements = requirements_of(name)
+            if pins is not None:
+                requirements = requirements.with_pins(pins)
             with error_console().status(f"installing what {requirements.name} needs"):
                 made = install_environment(requirements, python)
         except NoEnvironmentError as error:

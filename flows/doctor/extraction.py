@@ -56,14 +56,14 @@ def _plug_ins(states: list[ExtractorState]) -> Iterator[Finding]:
 
 def _faces(settings: Settings, can: list[str]) -> Iterator[Finding]:
     """Whether a default extraction gives faces of a video alone, and how to get them."""
-    if settings.section("openface").model_dump().get("backend") != Backend.CSV or "mediapipe" in can:
+    if settings.section("openface").model_dump().get("backend") != Backend.CSV or {"mediapipe", "pyfeat"} & set(can):
         return
     yield Finding(
         "faces",
         State.GAP,
         "openface reads CSVs that OpenFace wrote before; of a video alone there are no faces",
         "[openface] backend = 'container' or 'binary' (docs/openface.md; its licence is academic), or the plug-in "
-        "storyframes-mediapipe (docs/mediapipe.md)",
+        "storyframes-mediapipe (docs/mediapipe.md) or storyframes-pyfeat (docs/pyfeat.md: action units)",
     )
 
 

@@ -18,7 +18,7 @@ from storyframes_mediapipe.landmarks import BODY, FACE, HAND, PARTS, SIDES
 from tasks.extractors.base import Cost, ExtractionError, Run
 from tasks.extractors.outside.environment import Requirements
 from tasks.extractors.outside.extractor import OutsideFrameExtractor
-from tasks.extractors.outside.settings import OutsideSettings
+from tasks.extractors.outside.settings import VenvSettings
 from tasks.models.weights import ModelFile, find
 
 _HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ SPEC = FeatureSpec(
 )
 
 
-class MediaPipeSettings(OutsideSettings):
+class MediaPipeSettings(VenvSettings):
     """``[mediapipe]``
 
     Attributes:

@@ -235,7 +235,7 @@ def test_it_keeps_the_contract_of_extractors(tmp_path: Path, demo_study: Path, p
     short, long = tmp_path / "short.avi", tmp_path / "long.avi"
     for path, seconds in ((short, 2.0), (long, 8.0)):
         cut_clip(demo_study / "videos/p01-s01.avi", path, seconds)
-    decides_nothing = ("cpus", "timeout_s", "timeout_s_per_video_s", "model")
+    decides_nothing = ("cpus", "timeout_s", "timeout_s_per_video_s", "model", "pins")
     check_extractor(MediaPipe, short, longer=long, decides_nothing=decides_nothing)
 
 

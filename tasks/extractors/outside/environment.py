@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,14 @@ class Requirements:
         pins: a requirements file that names every distribution with ``==`` and ``--hash``; nothing else is installed.
         pythons: the versions that the pins are for, as ``"3.11"``; any where none is named.
         probe: a statement that has to run in the environment before it counts as made.
+        own_pins: whether the pins are a user's own, and not the plug-in's.
     """
 
     name: str
     pins: Path
     pythons: tuple[str, ...] = ()
     probe: str = "import numpy"
+    own_pins: bool = False
 
     @property
     def sha256(self) -> str:
@@ -69,7 +72,18 @@ class Requirements:
     @property
     def command(self) -> str:
         """What makes the environment."""
-        return f"storyframes extractors install {self.name}"
+        own = f" --pins {shlex.quote(str(self.pins))}" if self.own_pins else ""
+        return f"storyframes extractors install {self.name}{own}"
+
+    def with_pins(self, pins: Path) -> Requirements:
+        """The same environment made of a user's own pins, for any Python.
+
+        Raises:
+            InstallError: there is no such file.
+        """
+        if not pins.is_file():
+            raise InstallError(f"{str(pins)!r}, the pins of {self.name}, does not exist")
+        return replace(self, pins=pins, pythons=(), own_pins=True)
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from storyframes.store.records import canonical_json
 from tasks.extractors.base import ExtractionError, Extractor, Input, Run, Source
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.frames import Clock, Frames, read_clock, read_clock_if_any
-from tasks.extractors.outside.environment import EnvironmentMissingError, Requirements, find_environment
+from tasks.extractors.outside.environment import EnvironmentMissingError, InstallError, Requirements, find_environment
 from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRuntime
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
-from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings
+from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings, VenvSettings
 from tasks.extractors.regions import region_view
 from tasks.media.container import RecordingError
 from tasks.media.recording import FrameBatch, file_for_tools
@@ -80,7 +80,18 @@ class OutsideExtractor(Extractor[S]):
         digests |= {name: known[path] for name, path in files.items()}
         if isinstance(runtime, ContainerRuntime):
             return {**digests, "image": runtime.image.digest}
-        return {**digests, "requirements": self.requirements.sha256}
+        return {**digests, "requirements": self.own_requirements().sha256}
+
+    def own_requirements(self) -> Requirements:
+        """What its environment is made of: the plug-in's pins, or those of the section.
+
+        Raises:
+            InstallError: the section names a file that does not exist.
+        """
+        settings = self.settings
+        if isinstance(settings, VenvSettings) and settings.pins:
+            return self.requirements.with_pins(settings.pins)
+        return self.requirements
 
     def tools(self) -> Mapping[str, str]:
         """The environment's Python; an image has its own."""
@@ -113,7 +124,7 @@ class OutsideExtractor(Extractor[S]):
             if self.run is Run.VENV:
                 if self.program is None:
                     raise ExtractionError(f"{type(self).__name__} needs program, the file that runs in its environment")
-                return VenvRuntime(find_environment(self.requirements), self.program, settings.cpus)
+                return VenvRuntime(find_environment(self.own_requirements()), self.program, settings.cpus)
             if not isinstance(settings, ContainerSettings):
                 raise ExtractionError(f"{type(self).__name__}.Settings must be derived from ContainerSettings")
             if not settings.image:
@@ -121,7 +132,7 @@ class OutsideExtractor(Extractor[S]):
             engine = find_engine(settings.engine)
             image = engine.resolve(settings.image)
             return ContainerRuntime(engine, image, self.command, self.program, settings.limits(video_s=0))
-        except (EnvironmentMissingError, ContainerError) as error:
+        except (EnvironmentMissingError, InstallError, ContainerError) as error:
             raise ExtractionError(str(error)) from None
 
     @contextmanager

@@ -29,6 +29,17 @@ class OutsideSettings(ExtractorSettings):
         return max(self.timeout_s, self.timeout_s_per_video_s * video_s)
 
 
+class VenvSettings(OutsideSettings):
+    """The same where it has a Python environment.
+
+    Attributes:
+        pins: a requirements file of your own to use instead of the plug-in's, in the same form: another build of a
+            library, a mirror. Its digest is part of every fingerprint, its path is not.
+    """
+
+    pins: Path | None = None
+
+
 class ContainerSettings(OutsideSettings):
     """The same where it runs in a container.
 
@@ -62,5 +73,5 @@ class ContainerSettings(OutsideSettings):
         return Limits(cpus=self.cpus, memory_gib=self.memory_gib, timeout_s=self.patience_s(video_s))
 
 
-DECIDE_NO_VALUE = frozenset(ContainerSettings.model_fields)
-"""None of these is part of a fingerprint: the image's digest is, by itself."""
+DECIDE_NO_VALUE = frozenset({*ContainerSettings.model_fields, *VenvSettings.model_fields})
+"""None of these is part of a fingerprint: the digests of the image and of the pins are, by themselves."""
