@@ -134,11 +134,12 @@ def _transcribe(
 ) -> tuple[list[Outcome], int]:
     """What became of each transcript, and how many cells of the tables name one now; also where it is interrupted."""
     from storyframes.store import locked
-    from storyframes_transcribe.transcript_file import FOLDER
+    from storyframes_transcribe.transcript_file import FOLDER, remove_leftovers
 
     folder = study.root / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     with locked(folder / ".lock", 0):
+        remove_leftovers(folder)
         try:
             outcomes = list(work())
         finally:  # what is there is named, also where the run is interrupted
@@ -206,13 +207,14 @@ def _name(study: Study, plans: Sequence[SessionPlan], *, is_dry: bool) -> int:
     """Name the transcripts in the tables: those that may be made, or (unless dry) those that are there."""
     from storyframes.spec import MAIN
     from storyframes_transcribe.recordings import transcript_path
+    from storyframes_transcribe.transcript_file import is_made
     from tasks.study import name_transcripts
 
     paths = {}
     for plan in plans:
         for track in (*(one.track for one in plan.recordings), *([MAIN] if plan.joins else [])):
             path = transcript_path(plan.session_id, track)
-            if is_dry or (study.root / path).is_file():
+            if is_dry or is_made(study.root / path):
                 paths[plan.session_id, track] = path
     return name_transcripts(study.root, paths, is_dry=is_dry)
 

@@ -139,6 +139,20 @@ def read_made(path: Path) -> TranscriptFile | None:
     return made
 
 
+def is_made(path: Path) -> bool:
+    """Whether there is a transcript that was made here, and nobody has corrected since."""
+    try:
+        return read_made(path) is not None
+    except (KeptError, OSError):
+        return False
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers left that were killed: it holds words."""
+    for leftover in folder.glob(".*.json.*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
 def write(path: Path, made: TranscriptFile) -> TranscriptFile:
     """Write the transcript in one step, with mode 0600 in a folder of mode 0700.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planted import Ears, as_int16, planted
-from storyframes_transcribe.models import Model
+from storyframes_transcribe.models import PUBLISHED, Model
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
@@ -27,6 +28,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from storyframes import FeatureStore
+from tasks.extractors.embed.sources import snapshot_of
 from tasks.media.sound import AudioBlock
 from tasks.study import load_study, name_transcripts, read_transcript
 
@@ -311,6 +313,8 @@ def test_a_run_that_was_killed_goes_on_without_a_network(videos: Path, whisper: 
             time.sleep(0.005)
         run.send_signal(signal.SIGKILL)
     before = first.stat().st_mtime_ns
+    leftover = videos / "transcripts/.ben-1.json.0a1b2c3d.tmp"  # as a writer leaves it that is killed while it writes
+    leftover.write_text("harmonica")
     offline = (
         ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
     )  # not even a loopback
@@ -321,6 +325,7 @@ def test_a_run_that_was_killed_goes_on_without_a_network(videos: Path, whisper: 
     assert outcomes["anna-1"] == "there already"
     assert first.stat().st_mtime_ns == before
     assert (videos / "transcripts/ben-1.json").is_file()
+    assert not leftover.exists()
     table = (videos / "sessions.csv").read_text()
     assert "transcripts/anna-1.json" in table
     assert "transcripts/ben-1.json" in table
@@ -341,6 +346,28 @@ def test_without_the_model_one_sentence_says_how_to_get_it(study: Path, whisper:
     (tmp_path / "empty/model.bin").write_bytes(b"x")
     assert "lacks config.json, tokenizer.json" in command("transcribe", study, "--model", tmp_path / "empty").stderr
     assert not (study / "transcripts").exists()
+
+
+def test_a_published_model_is_what_was_published(
+    study: Path, whisper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    published = PUBLISHED["large-v3"]
+    shutil.copytree(whisper, snapshot_of(published.repository, published.commit))
+    refused = command("transcribe", study)
+    assert refused.exit_code == 2
+    assert f"config.json has not the SHA-256 of {published.source}" in refused.stderr
+    assert not (study / "transcripts").exists()
+
+
+def test_a_file_of_somebody_else_is_not_named_in_the_tables(study: Path, whisper: Path) -> None:
+    before = (study / "sessions.csv").read_text()
+    (study / "transcripts").mkdir()
+    (study / "transcripts/s.json").write_text('{"utterances": []}')
+    kept = command("transcribe", study, "--model", whisper)
+    assert kept.exit_code == 0
+    assert "was not made by storyframes-transcribe" in kept.stderr
+    assert (study / "sessions.csv").read_text() == before
 
 
 def test_a_dry_run_writes_nothing(study: Path, whisper: Path) -> None:
