@@ -32,7 +32,7 @@ _BOOKKEEPING = OPENFACE_COLUMNS.index("success") + 1
 _FACE_ID = OPENFACE_COLUMNS.index("face_id")
 _INTENSITIES = [number for number, name in enumerate(OPENFACE_COLUMNS) if re.fullmatch(r"AU\d\d_r", name)]
 _MOST_INTENSE = 5.0
-_NEAR_S = 1.0  # from the frame's time; a timestamp further away is of another video
+NEAR_S = 1.0  # from the frame's time; a timestamp further away is of another video
 
 
 class OpenFaceOutputError(Exception):
@@ -55,20 +55,15 @@ def read_openface_csv(path: Path, frames: int, time: np.ndarray | None = None) -
         OpenFaceOutputError: the output is cut or incomplete, has other columns, or is of another video.
     """
     checks = _Checks(path, time)
-    try:
-        with _open(path) as stream:
-            for batch in _batches(stream, path):
-                block = _to_array(batch)
-                checks.count_faces(block)
-                if not checks.of_several:
-                    checks.check(block)
-                checks.rows += len(block)
-                if checks.rows > frames and not checks.of_several:
-                    break
-                if not checks.of_several:
-                    yield _mask_never_tracked(block)
-    except (OSError, EOFError) as error:
-        raise OpenFaceOutputError(f"{path.name}: cannot be read to its end ({error})") from None
+    for block in csv_blocks(path):
+        checks.count_faces(block)
+        if not checks.of_several:
+            checks.check(block)
+        checks.rows += len(block)
+        if checks.rows > frames and not checks.of_several:
+            break
+        if not checks.of_several:
+            yield _mask_never_tracked(block)
     checks.refuse_several_people()
     if checks.rows != frames:
         count = f"more than {frames}" if checks.rows > frames else f"{checks.rows}"
@@ -76,6 +71,21 @@ def read_openface_csv(path: Path, frames: int, time: np.ndarray | None = None) -
             f"{path.name}: has {count} rows, but {frames} frames of the video decode: it is cut, or another video's "
             "output"
         )
+
+
+def csv_blocks(path: Path) -> Iterator[np.ndarray]:
+    """All rows of an OpenFace CSV in blocks, (n, 714) float32, as they are: whole and of numbers, and no more checked.
+
+    Raises:
+        OpenFaceOutputError: the file is cut or has other columns.
+    """
+    try:
+        with _open(path) as stream:
+            for batch in _batches(stream, path):
+                if batch.num_rows:
+                    yield _to_array(batch)
+    except (OSError, EOFError) as error:
+        raise OpenFaceOutputError(f"{path.name}: cannot be read to its end ({error})") from None
 
 
 def _open(path: Path) -> pa.NativeFile:
@@ -237,7 +247,8 @@ class _Checks:
         raise OpenFaceOutputError(
             f"{self.path.name}: row {row} has face_id = {face:g}, the first row has {next(iter(self._faces)):g}: these "
             f"are several people, as FaceLandmarkVidMulti writes them ({counts}), and their ids may change from frame "
-            "to frame, so none of them is taken; run FeatureExtraction, which follows one"
+            "to frame: give each person a row in the table tracks, with this file as openface and, as region, the part "
+            "of the picture where she is (docs/two_people.md), or run FeatureExtraction, which follows one face"
         )
 
     def _check_numbering(self, block: np.ndarray) -> None:
@@ -264,10 +275,10 @@ class _Checks:
         is_near = np.zeros(len(timestamps), bool)
         if self.time is not None:
             expected = self.time[self.rows : self.rows + len(timestamps)]
-            is_near[: len(expected)] = np.abs(timestamps[: len(expected)] - expected) <= _NEAR_S
+            is_near[: len(expected)] = np.abs(timestamps[: len(expected)] - expected) <= NEAR_S
         right = (steps > 0) & (is_next | is_near)
         if before is None:
-            right[0] = abs(timestamps[0]) <= _NEAR_S
+            right[0] = abs(timestamps[0]) <= NEAR_S
         self._refuse(~right, "timestamp", timestamps, "and OpenFace counts (frame - 1) / fps from row to row")
         self._timestamp = float(timestamps[-1])
 

@@ -1,0 +1,147 @@
+"""One person's rows of OpenFace's output of several faces, as FaceLandmarkVidMulti writes it.
+
+Its ``face_id`` numbers the tool's trackers, not people: a tracker that loses its face takes the next one that it finds.
+So a person is not an id but a place: her track is a region of the picture, and of each frame's faces the one in her
+region is hers. Where two are in it, none is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from storyframes.features import OPENFACE_COLUMNS
+from tasks.extractors.openface.csv_output import NEAR_S, OpenFaceOutputError, csv_blocks, read_openface_csv
+
+_FRAME, _FACE_ID, _TIMESTAMP, _CONFIDENCE, _SUCCESS = range(5)  # the columns before the measurements
+_X, _Y = (slice(OPENFACE_COLUMNS.index(f"{axis}_0"), OPENFACE_COLUMNS.index(f"{axis}_67") + 1) for axis in "xy")
+_SAME_PLACE_S = 0.5  # after a longer gap a face may be anywhere in its region
+_TOP = 2  # the first row, as a spreadsheet shows it: the header is row 1
+
+
+def count_faces(path: Path) -> dict[int, float]:
+    """By ``face_id``, in how many seconds of the recording the output has a row of it.
+
+    Raises:
+        OpenFaceOutputError: the file is damaged.
+    """
+    rows: Counter[int] = Counter()
+    last_frame, last_s = 1.0, 0.0
+    for block in csv_blocks(path):
+        rows.update(block[:, _FACE_ID].astype(int).tolist())
+        last_frame, last_s = float(block[-1, _FRAME]), float(block[-1, _TIMESTAMP])
+    step_s = last_s / max(last_frame - 1, 1)
+    return {face: count * step_s for face, count in sorted(rows.items())}
+
+
+@dataclass
+class PersonsFace:
+    """The face of one person, frame by frame.
+
+    Attributes:
+        time: (T,) seconds at which the video's frames are shown.
+        holds: which of these frames' regions have the point in them: numbers of frames, x and y in pixels of the whole
+            picture.
+        faces: rows of each ``face_id`` in the file. This and the following are known when all blocks are read.
+        ambiguous: frames with several faces in the region, which are masked.
+        jumps_s: from one frame to the next (seconds), her face moves by more than its width: it may be another one's.
+    """
+
+    path: Path
+    time: np.ndarray
+    holds: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    faces: Counter[float] = field(default_factory=Counter)
+    ambiguous: int = 0
+    jumps_s: list[tuple[float, float]] = field(default_factory=list)
+    _before: np.ndarray | None = None  # (1, 4) of her last face: time, x, y, width
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The person's rows, (n, 714) float32 at a time, one for each frame of the video.
+
+        Without a face of hers ``success`` and ``confidence`` are 0, and all else but frame and timestamp is NaN.
+
+        Raises:
+            OpenFaceOutputError: the file is damaged or of another video, or no face is ever in the region.
+        """
+        rest = np.empty((0, len(OPENFACE_COLUMNS)), np.float32)
+        checked = done = found = 0
+        for block in csv_blocks(self.path):
+            self._check(block, checked, float(rest[-1, _FRAME]) if len(rest) else 1.0)
+            checked += len(block)
+            self.faces.update(block[:, _FACE_ID].tolist())
+            rows = np.concatenate([rest, block])
+            is_last = rows[:, _FRAME] == rows[-1, _FRAME]  # further faces of this frame may be in the next block
+            rest, rows = rows[is_last], rows[~is_last]
+            chosen = self._of_frames(rows, done, int(rows[-1, _FRAME]) if len(rows) else done)
+            done += len(chosen)
+            found += int(chosen[:, _SUCCESS].sum())
+            yield chosen
+        chosen = self._of_frames(rest, done, len(self.time))
+        yield chosen
+        if not found + int(chosen[:, _SUCCESS].sum()):
+            raise OpenFaceOutputError(
+                f"{self.path.name}: no face of it is in this track's region, in any frame: is it the output of the "
+                "whole picture, and the region right?"
+            )
+        if len(self.faces) == 1:  # FeatureExtraction's: it has a row for every frame, and more to be proved by
+            for _ in read_openface_csv(self.path, len(self.time), self.time):
+                pass
+
+    def _check(self, block: np.ndarray, checked: int, frame_before: float) -> None:
+        frame, timestamp = block[:, _FRAME], block[:, _TIMESTAMP]
+
+        def refuse(wrong: np.ndarray, column: int, rule: str) -> None:
+            for row in np.flatnonzero(wrong)[:1]:
+                raise OpenFaceOutputError(
+                    f"{self.path.name}: row {checked + row + _TOP} has {OPENFACE_COLUMNS[column]} = "
+                    f"{block[row, column]:g}, {rule}"
+                )
+
+        last = len(self.time)
+        is_frame = (frame >= 1) & (frame <= last) & (frame == np.rint(frame))
+        refuse(~is_frame, _FRAME, f"and {last} frames of the video decode: it is another video's output, or damaged")
+        refuse(np.diff(frame, prepend=frame_before) < 0, _FRAME, "after a later frame: the rows are in another order")
+        refuse(~np.isin(block[:, _SUCCESS], (0, 1)), _SUCCESS, "expected 0 or 1")
+        confidence = block[:, _CONFIDENCE]
+        refuse(~((confidence >= 0) & (confidence <= 1)), _CONFIDENCE, "and confidences are 0 to 1")
+        counted = frame - 1
+        step_s = float(np.nanmedian(timestamp[counted > 0] / counted[counted > 0])) if (counted > 0).any() else 0.0
+        is_counted = np.abs(timestamp - counted * step_s) <= step_s / 2
+        is_near = np.abs(timestamp - self.time[counted.astype(int)]) <= NEAR_S
+        refuse(~(is_near | is_counted), _TIMESTAMP, "and OpenFace counts (frame - 1) / fps")
+        for row, column in np.argwhere(np.isnan(block) & (block[:, _SUCCESS, None] == 1))[:1]:
+            refuse(np.arange(len(block)) == row, column, "although success = 1: wherever it tracks a face, it is known")
+
+    def _of_frames(self, rows: np.ndarray, first: int, stop: int) -> np.ndarray:
+        """(stop - first, 714) the person's row of each of these frames, from all rows of them."""
+        chosen = np.full((stop - first, len(OPENFACE_COLUMNS)), np.nan, np.float32)
+        chosen[:, _FRAME] = np.arange(first + 1, stop + 1)
+        chosen[:, _TIMESTAMP] = self.time[first:stop]
+        chosen[:, [_CONFIDENCE, _SUCCESS]] = 0
+        rows = rows[rows[:, _SUCCESS] == 1]
+        frames = rows[:, _FRAME].astype(np.int64) - 1
+        x, y = rows[:, _X].mean(axis=1, dtype=np.float64), rows[:, _Y].mean(axis=1, dtype=np.float64)
+        is_inside = self.holds(frames, x, y)
+        count = np.bincount(frames[is_inside] - first, minlength=stop - first)
+        self.ambiguous += int((count > 1).sum())
+        is_hers = is_inside & (count[frames - first] == 1)
+        chosen[frames[is_hers] - first] = rows[is_hers]
+        self._note_jumps(
+            np.stack([self.time[frames], x, y, np.ptp(rows[:, _X], axis=1)], axis=1)[is_hers].astype(np.float64)
+        )
+        return chosen
+
+    def _note_jumps(self, places: np.ndarray) -> None:
+        """Compare each place of her face, (n, 4) as :attr:`_before`, with the one before it."""
+        if self._before is not None:
+            places = np.concatenate([self._before, places])
+        if not len(places):
+            return
+        moved = np.hypot(*np.diff(places[:, 1:3], axis=0).T)
+        is_jump = (np.diff(places[:, 0]) <= _SAME_PLACE_S) & (moved > np.minimum(places[1:, 3], places[:-1, 3]))
+        self.jumps_s += [(float(places[row, 0]), float(places[row + 1, 0])) for row in np.flatnonzero(is_jump)]
+        self._before = places[-1:]
