@@ -55,6 +55,7 @@ class Caveat(StrEnum):
     OTHER_TIMESTAMPS = "timestamps that are not the frames' times"  # OpenFace's own column; the array time is right
     UNKNOWN_ORIENTATION = "landmarks of a turned video, from elsewhere"  # whether that tool saw it upright is unknown
     DOUBTFUL_REGION = "stretches in which a region may show somebody else"  # their times: the attribute doubtful_s
+    STATIC_ACTION_UNITS = "action units that are not adjusted to the person"  # as OpenFace gives those of several faces
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"
     CHUNKED_SOUND = (

@@ -337,7 +337,7 @@ class Extractor(ABC, Generic[S]):
         kinds = self.inputs_of(source)
         inputs = {str(kind): self.file(source, kind) for kind in kinds}
         settings = dict(self.value_settings())
-        if source.region is not None and self.sees_pictures:
+        if source.region is not None and (self.sees_pictures or Input.OPENFACE in kinds):  # it says whose face is whose
             if source.region.box is None:
                 inputs[Input.REGION] = self.file(source, Input.REGION)
             else:

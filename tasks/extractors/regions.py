@@ -8,7 +8,7 @@ fill value, and points in pixels become pixels of the whole picture, as if the e
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,9 +91,7 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
         "pixels": f"points in pixels are of the whole picture of the track {source.region.of!r}",
     }
     out.quality["seen_in_region"] = float(view.seen.mean())
-    if source.region.box is None and (doubtful := read_boxes(source.file(Input.REGION).path).doubtful_s):
-        out.caveat(Caveat.DOUBTFUL_REGION)
-        out.attributes["doubtful_s"] = [list(stretch) for stretch in doubtful]
+    note_doubtful(source, out)
     pixels = {
         name: PixelColumns.of(name, array, extractor.in_pixels)
         for name, array in out.spec.arrays.items()
@@ -112,6 +110,15 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
 
 def _has_points_apart(array: ArraySpec) -> bool:
     return array.axis is not Axis.FRAME and array.units.startswith("pixels")
+
+
+def note_doubtful(source: Source, out: FeatureWriter, further: Iterable[tuple[float, float]] = ()) -> None:
+    """Note the stretches (from, to, in seconds) in which a region may show somebody else: of its boxes, and further."""
+    is_moving = source.region is not None and source.region.box is None
+    doubtful = sorted({*(read_boxes(source.file(Input.REGION).path).doubtful_s if is_moving else ()), *further})
+    if doubtful:
+        out.caveat(Caveat.DOUBTFUL_REGION)
+        out.attributes["doubtful_s"] = [list(stretch) for stretch in doubtful]
 
 
 @dataclass(frozen=True)

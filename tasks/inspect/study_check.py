@@ -18,6 +18,7 @@ from tasks.clip_index.labels import sessions_of_several_persons
 from tasks.clip_index.shared_recordings import find_shared_recordings
 from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
+from tasks.extractors.openface.several_faces import count_faces, has_several_faces
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
 from tasks.media.container import RecordingError, open_container
@@ -119,7 +120,9 @@ def _check_session(
                 case Input.TRANSCRIPT:
                     remarks += _check_transcript(path, file.relative, lengths_s.get(key, 0.0), settings)
                 case Input.OPENFACE:
-                    _check_openface(path, header, video)
+                    track = study.tracks.get(file.session_id, {}).get(file.track or MAIN)
+                    is_region = track is not None and track.of is not None
+                    remarks += _check_openface(path, header, video, is_region=is_region)
                 case Input.REGION:
                     boxes = read_boxes(path)
                     remarks += [f"tracks: {remark}" for remark in boxes.remarks]
@@ -228,14 +231,25 @@ def _check_transcript(path: Path, relative: str, length_s: float, settings: Extr
     ]
 
 
-def _check_openface(path: Path, header: VideoHeader | None, video: Path | None) -> None:
+def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, *, is_region: bool) -> list[str]:
+    """Look at the beginning and the end of OpenFace's output; of several faces, how long each is in it."""
     rows = peek_openface_csv(path)
+    if is_region or has_several_faces(path):
+        faces = ", ".join(f"face_id {face} in {seconds:.1f} s" for face, seconds in count_faces(path).items())
+        if not is_region:
+            raise OpenFaceOutputError(
+                f"{path.name}: has several faces ({faces}), and their ids may change from frame to frame: give each "
+                "person a row in the table tracks, with this file as openface and, as region, the part of the picture "
+                "where she is (docs/two_people.md)"
+            )
+        return [f"tracks: {path.name}: {faces}: of each frame the face in the track's region is taken"]
     promised = header.promised_frames if header else None
     if rows is None or promised is None or video is None or rows == promised:
-        return
+        return []
     with open_container(video) as container:
         packets = sum(packet.size > 0 for packet in container.demux(video=0))
     if rows > max(packets, promised) or rows < _FEWER * min(packets, promised):
         raise OpenFaceOutputError(
             f"{path.name}: ends with frame {rows}, but the video holds {packets}: it is cut, or another video's output"
         )
+    return []

@@ -90,6 +90,11 @@ class RegionView:
         within = [(whole[:, :2] - shift) / scale, whole[:, 2:] / scale.mean(axis=1, keepdims=True)]
         return np.concatenate(within, axis=1).astype(np.float32)
 
+    def holds(self, frames: NDArray[np.int64], x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """(n,) whether the region of each of these frames shows somebody, and has this point of the whole picture."""
+        beside = np.stack([x, y], axis=1) - self._start[frames]
+        return self.seen[frames] & ((beside >= 0) & (beside < self._box[frames])).all(axis=1)
+
     def to_whole(self, frames: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Scale and shift, each (n, 2) for x and y, from a point of these frames' region to one of the whole picture.
 

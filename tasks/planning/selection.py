@@ -95,15 +95,21 @@ def possible_extractors(extractors: dict[str, Extractor[Any]], track: Track) -> 
         extractors, own = without_frames(extractors), {Input.VIDEO}
     else:
         own = set() if track.audio or track.of else {Input.AUDIO}  # the video's own sound, which no region has
-    own.add(Input.MICROPHONES)  # the track's own sound, and those of the others
     return _that_can_begin(
         {
             name: extractor
             for name, extractor in extractors.items()
-            if all(getattr(track, kind, None) for kind in set(extractor.inputs) - own)
+            if all(getattr(track, kind, None) for kind in set(extractor.inputs) - own - _heard_by(extractor, track))
         },
         needs_no_clock=track.video is None,
     )
+
+
+def _heard_by(extractor: Extractor[Any], track: Track) -> set[str]:
+    """Inputs that an extractor of microphones does without: a region's sound is that of the whole picture."""
+    if Input.MICROPHONES not in extractor.inputs:
+        return set()
+    return {Input.MICROPHONES, Input.AUDIO} if track.video else {Input.MICROPHONES}
 
 
 def without_frames(extractors: Mapping[str, Extractor[Any]]) -> dict[str, Extractor[Any]]:

@@ -164,9 +164,13 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
     """By kind, the sound of a track's person and of the others, and which of them is what; None without any sound.
 
     A person's microphone is her track that names ``audio``, or else a video of hers. The session's own files are the
-    participant's. A track that names nobody is somebody's of her own.
+    participant's. A track that names nobody is somebody's of her own. The sound of a region is that of its whole
+    picture, which is nobody's alone where it has regions.
     """
-    tracks = study.tracks[session_id]
+    tracks = dict(study.tracks[session_id])
+    for name, region in study.tracks[session_id].items():
+        if region.of is not None and not region.audio:
+            tracks[name] = replace(region, audio=tracks[region.of].audio)
     participant = study.sessions[session_id].participant_id
     persons = [person for person in study.persons if person.session_id == session_id]
     own_person = next((person.person_id for person in persons if person.participant_id == participant), None)

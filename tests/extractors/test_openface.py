@@ -318,7 +318,7 @@ def multi_face(recorded: Path, folder: Path, ids: list[list[int]]) -> Path:
         (
             [[0, 1]] * 180,
             r"row 3 has face_id = 1, the first row has 0: these are several people, .*"
-            r"\(face 0 in 180 rows, face 1 in 180 rows\).* none of them is taken",
+            r"\(face 0 in 180 rows, face 1 in 180 rows\).* give each person a row in the table tracks",
         ),
         (
             [[0]] * 90 + [[0, 2, 1]] * 90,

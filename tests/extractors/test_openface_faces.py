@@ -6,10 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.media.recordings import write_recording
+from support.studies import run
 
 from storyframes.features import OPENFACE_COLUMNS
+from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.openface.csv_output import OpenFaceOutputError
 from tasks.extractors.openface.several_faces import PersonsFace, count_faces
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.study_check import check_study
+from tasks.planning.selection import Selection
 
 FRAMES = 40
 TIME = np.arange(FRAMES) / 25
@@ -109,3 +115,62 @@ def test_what_no_run_of_this_video_writes_is_refused(
     path = write_faces(tmp_path / "wrong.csv", rows, **cells)
     with pytest.raises(OpenFaceOutputError, match=message):
         list(PersonsFace(path, TIME, in_left).blocks())
+
+
+def write_study(root: Path, tracks: str, openface: str = "") -> Path:
+    """A session of 40 frames of 64 x 48 pixels, with the faces of two people, one in each half."""
+    root.mkdir()
+    write_recording(root / "room.mkv", FRAMES)
+    rows = [(frame, face_id, x / 10, value) for frame, face_id, x, value in two_people()]
+    write_faces(root / "faces.csv", rows, **{f"y_{point}": 20 for point in range(68)})
+    (root / "sessions.csv").write_text(f"session_id,participant_id,video,openface\ns,p,room.mkv,{openface}\n")
+    (root / "tracks.csv").write_text("session_id,track,region,openface\n" + tracks)
+    return root
+
+
+BOTH = 's,left,"0,0,0.5,1",faces.csv\ns,right,"0.5,0,0.5,1",faces.csv\n'
+
+
+def test_each_region_has_its_own_face_and_another_region_another_one(tmp_path: Path) -> None:
+    study, store = write_study(tmp_path / "study", BOTH), tmp_path / "features"
+    outcomes = run(study, store, Selection(only=("openface",)))
+    for track, number in (("left", 1), ("right", 4)):
+        outcome = outcomes[f"s/openface@{track}"]
+        assert outcome.caveats == ("action units that are not adjusted to the person",), outcome
+        rows, valid = (FeatureStore(store).read("s", f"openface@{track}", array=name) for name in ("values", "valid"))
+        np.testing.assert_array_equal(rows[valid == 1, AU], number)
+        assert valid.sum() == 30
+        assert np.isnan(rows[valid == 0, AU]).all()
+    (study / "tracks.csv").write_text((study / "tracks.csv").read_text().replace('"0,0,0.5,1"', '"0.5,0,0.5,1"'))
+    again = run(study, store, Selection(only=("openface",)))
+    assert not again["s/openface@left"].skipped
+    assert again["s/openface@right"].skipped
+    np.testing.assert_array_equal(
+        FeatureStore(store).read("s", "openface@left"), FeatureStore(store).read("s", "openface@right")
+    )
+
+
+def test_boxes_over_time_take_no_face_where_nobody_is_seen_and_tell_their_doubts(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", "s,left,boxes.csv,faces.csv\n")
+    (study / "boxes.csv").write_text(
+        "time_s,x,y,w,h,doubtful\n0,0,0,0.5,1,\n0.4,,,,,\n0.8,0,0,0.5,1,true\n1.2,0,0,0.5,1,\n"
+    )
+    outcome = run(study, tmp_path / "features", Selection(only=("openface",)))["s/openface@left"]
+    assert "stretches in which a region may show somebody else" in outcome.caveats
+    store = FeatureStore(tmp_path / "features")
+    valid = store.read("s", "openface@left", array="valid")
+    assert valid[:10].all()
+    assert not valid[10:20].any()
+    assert valid[20:30].all()
+    assert store.attributes("s", "openface@left")["doubtful_s"] == [[0.8, 1.2]]
+
+
+def test_check_says_whose_faces_there_are_and_what_to_write(tmp_path: Path) -> None:
+    study, problems = check_study(write_study(tmp_path / "study", BOTH), ExtractorsSettings())
+    assert not problems
+    assert "face_id 0 in 1.6 s, face_id 1 in 0.8 s" in study.remarks[0]
+    _, problems = check_study(write_study(tmp_path / "whole", BOTH, "faces.csv"), ExtractorsSettings())
+    (problem,) = problems
+    assert problem.table == "sessions"
+    assert "face_id 0 in 1.6 s, face_id 1 in 0.8 s" in problem.rule
+    assert "give each person a row in the table tracks" in problem.rule

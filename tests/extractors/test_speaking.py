@@ -217,6 +217,42 @@ def test_of_one_microphone_the_mouths_tell_who_speaks(cameras: Path, talk: Conve
     assert store.read("s", "speaking", array="valid")[85:115].all()
 
 
+def test_regions_of_one_picture_speak_by_its_sound_and_their_mouths(
+    cameras: Path, talk: Conversation, tmp_path: Path
+) -> None:
+    study = tmp_path / "one_camera"
+    study.mkdir()
+    (cameras / "anna.mkv").rename(study / "room.mkv")  # its picture is 64 pixels wide
+    rows = []
+    for face_id, name in enumerate(("anna", "ben")):
+        with (cameras / f"{name}.csv").open() as file:
+            for row in csv.DictReader(file):
+                if row["success"] == "1":
+                    moved = {f"x_{point}": 16 + 32 * face_id for point in range(68)}
+                    shrunk = {f"y_{point}": float(row[f"y_{point}"]) / 4 for point in range(68)}
+                    rows.append(row | moved | shrunk | {"face_id": face_id})
+    with (study / "faces.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, OPENFACE_COLUMNS)
+        writer.writeheader()
+        writer.writerows(sorted(rows, key=lambda row: int(row["frame"])))
+    write_table(study, "sessions", "session_id,participant_id,video", "s,p,room.mkv")
+    write_table(
+        study,
+        "tracks",
+        "session_id,track,region,openface",
+        's,anna,"0,0,0.5,1",faces.csv',
+        's,ben,"0.5,0,0.5,1",faces.csv',
+    )
+    store, outcomes = extracted(study, mouth="openface")
+    for name, truth in zip(("anna", "ben"), talk.speaks, strict=True):
+        assert outcomes[f"s/speaking@{name}"].status is Status.DONE, outcomes
+        p = store.read("s", f"speaking@{name}")[: len(truth)]
+        known = ~np.isnan(p)
+        assert np.mean((p[known] - truth[known]) ** 2) < 0.12, name
+    assert not store.read("s", "speaking@ben", array="valid")[85:115].any()
+    assert list(read_speech(store, "s")) == ["anna", "ben"]
+
+
 def test_of_one_microphone_without_mouths_nobody_is_named(cameras: Path) -> None:
     _, outcomes = extracted(cameras)
     assert outcomes["s/speaking@ben"].status is Status.MISSING

@@ -36,9 +36,10 @@ from tasks.extractors.base import (
 from tasks.extractors.frames import Clock, note_interlaced, read_clock
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
+from tasks.extractors.openface.several_faces import PersonsFace
 from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
 from tasks.extractors.outside.settings import ContainerSettings
-from tasks.extractors.regions import region_view
+from tasks.extractors.regions import note_doubtful, region_view
 from tasks.media.container import RecordingError
 from tasks.media.recording import file_for_tools
 from tasks.media.region import RegionView
@@ -155,7 +156,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
 
     @property
     def sees_pictures(self) -> bool:
-        """A recorded CSV is what it is, whichever region of the picture its track is; its pixels are the picture's."""
+        """A recorded CSV is of the whole picture, and so are its pixels; a region says which of its faces is taken."""
         return self.settings.backend is not Backend.CSV
 
     def file(self, source: Source, kind: str) -> InputFile:
@@ -181,10 +182,13 @@ class OpenFace(Extractor[OpenFaceSettings]):
         note_interlaced(clock, out)
         if self.settings.backend is Backend.CSV and not _is_upright(source.file(Input.VIDEO).path):
             out.caveat(Caveat.UNKNOWN_ORIENTATION)
-        view = region_view(source, out) if self.sees_pictures else None
+        view = region_view(source, out)
         with self._output(source, clock.end_s, out.version, view) as output:
             try:
-                _store(read_openface_csv(output.csv, len(clock), clock.time), clock, out)
+                if view and self.settings.backend is Backend.CSV:
+                    _store_face_in_region(PersonsFace(output.csv, clock.time, view.holds), source, clock, out)
+                else:
+                    _store(read_openface_csv(output.csv, len(clock), clock.time), clock, out)
             except OpenFaceOutputError as error:
                 raise ExtractionError(f"{error}{output.remark}") from None
         out.attributes["exit_code"] = output.exit_code
@@ -284,6 +288,14 @@ def _is_upright(video: Path) -> bool:
         return read_header(video).is_upright
     except RecordingError as error:
         raise ExtractionError(str(error)) from None
+
+
+def _store_face_in_region(face: PersonsFace, source: Source, clock: Clock, out: FeatureWriter) -> None:
+    _store(face.blocks(), clock, out)
+    note_doubtful(source, out, face.jumps_s)
+    out.quality["several_faces_in_region"] = face.ambiguous / len(clock)
+    if len(face.faces) > 1:
+        out.caveat(Caveat.STATIC_ACTION_UNITS)
 
 
 def _store(blocks: Iterator[np.ndarray], clock: Clock, out: FeatureWriter) -> None:

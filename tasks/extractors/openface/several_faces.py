@@ -38,6 +38,16 @@ def count_faces(path: Path) -> dict[int, float]:
     return {face: count * step_s for face, count in sorted(rows.items())}
 
 
+def has_several_faces(path: Path) -> bool:
+    """Whether the beginning of the output has several ``face_id``s; a second person may come later.
+
+    Raises:
+        OpenFaceOutputError: the file is damaged.
+    """
+    first = next(csv_blocks(path), None)
+    return first is not None and len(np.unique(first[:, _FACE_ID])) > 1
+
+
 @dataclass
 class PersonsFace:
     """The face of one person, frame by frame.
