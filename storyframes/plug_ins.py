@@ -13,6 +13,7 @@ EXTRACTORS = "storyframes.extractors"
 COMMANDS = "storyframes.commands"
 SETTINGS = "storyframes.settings"
 REPORT_PAGES = "storyframes.report_pages"
+DETECTORS = "storyframes.detectors"
 PIPELINE = "storyframes.pipeline"
 
 _LONGEST = 300  # characters of a plug-in's own error in a message

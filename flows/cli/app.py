@@ -20,6 +20,7 @@ from flows.cli import (
     extract,
     look,
     models,
+    people,
     report,
     share,
     start,
@@ -126,6 +127,7 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         study.check,
         ("import", study.import_app),
         start.plan,
+        people.people,
         study.synthesize,
     ),
     "Extract": (

@@ -1,5 +1,7 @@
 """Landmarks and joints in pixels of a track's frames, and frames with these points drawn on them.
 
+Boxes with names are drawn on one frame likewise.
+
 Points are any per-frame array with columns x and y in pixels, of any feature, and columns that have the names of
 OpenFace's landmarks.
 """
@@ -8,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 
 import cv2
@@ -30,6 +32,7 @@ _BONES = {BODY_JOINTS: BODY_BONES, HAND_JOINTS: HAND_BONES}
 _COLOURS: tuple[Colour, ...] = ((255, 160, 0), (255, 0, 120), (120, 0, 255), (0, 200, 255), (240, 228, 66))
 _LANDMARKS: Colour = (0, 220, 0)
 LOST: Colour = (128, 128, 128)
+_SAME_TIME_S = 1e-6
 _SIDES = ("left", "right")
 
 
@@ -133,6 +136,27 @@ def write_picture(picture: np.ndarray, path: Path) -> None:
     """Write an RGB picture as PNG with mode 0600."""
     _, content = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
     write_atomically(path, content.tobytes())
+
+
+def read_frame(video: Path, time: float) -> np.ndarray:
+    """The frame that is shown at this second of the recording: (height, width, 3) uint8 RGB.
+
+    Raises:
+        OverlayError: the recording ends before.
+    """
+    for batch in read_frames(video, 16, allow_truncated=True):
+        if batch.time[-1] >= time - _SAME_TIME_S:
+            return batch.rgb[int(np.argmin(np.abs(batch.time - time)))].copy()
+    raise OverlayError(f"{video.name} ends before {time:.3f} s")
+
+
+def draw_boxes(picture: np.ndarray, boxes: Mapping[str, np.ndarray]) -> None:
+    """Draw boxes by name, (4,) each: left, top, width, height in pixels, on an RGB picture."""
+    for (name, (left, top, width, height)), colour in zip(boxes.items(), cycle(_COLOURS), strict=False):
+        corner = _pixel(np.array([left, top]))
+        cv2.rectangle(picture, corner, _pixel(np.array([left + width, top + height])), colour, 2, cv2.LINE_AA)
+        where = corner[0] + 3, corner[1] + 16
+        cv2.putText(picture, name, where, cv2.FONT_HERSHEY_SIMPLEX, 0.5, colour, 1, cv2.LINE_AA)
 
 
 def _decode(video: Path, frames: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:

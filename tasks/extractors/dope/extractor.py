@@ -58,18 +58,10 @@ class Dope(FrameExtractor[DopeSettings]):
         return self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE)
 
     def models(self) -> Mapping[str, str]:
-        return {"dope": model_digest(self._model_file())}
+        return {"dope": model_digest(self.model_file())}
 
     def open(self, source: Source, out: FeatureWriter) -> PoseWriter:
-        from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
-        from tasks.extractors.dope.detector import DopeDetector
-
-        try:
-            detector = DopeDetector(load_checkpoint(self._model_file()), self.settings)
-        except CheckpointError as error:
-            raise ExtractionError(str(error).replace(f"{self._model_file().parent}/", "")) from None
-        except ValueError as error:
-            raise ExtractionError(f"[dope] {error}") from None
+        detector = self.load_detector()
         out.attributes |= {
             "device": detector.device.type,
             "engine": str(detector.engine),
@@ -78,7 +70,28 @@ class Dope(FrameExtractor[DopeSettings]):
         }
         return PoseWriter(detector, self.settings, out, region_view(source, out))
 
-    def _model_file(self) -> Path:
+    def load_detector(self) -> DopeDetector:
+        """The network with its weights.
+
+        Raises:
+            ExtractionError: there is no model, or it cannot be used with these settings.
+        """
+        from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
+        from tasks.extractors.dope.detector import DopeDetector
+
+        try:
+            return DopeDetector(load_checkpoint(self.model_file()), self.settings)
+        except CheckpointError as error:
+            raise ExtractionError(str(error).replace(f"{self.model_file().parent}/", "")) from None
+        except ValueError as error:
+            raise ExtractionError(f"[dope] {error}") from None
+
+    def model_file(self) -> Path:
+        """Where the model is.
+
+        Raises:
+            ExtractionError: it is not on this machine.
+        """
         if self.settings.model is not None:
             if not self.settings.model.is_file():
                 raise ExtractionError(f"[dope] model = {str(self.settings.model)!r} does not exist")

@@ -8,11 +8,13 @@ ones. ``OutsideExtractor`` gives it the paths of the session's files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
+from uuid import uuid4
 
 import numpy as np
 
@@ -51,6 +53,36 @@ class OutsideExtractor(Extractor[S]):
     program: ClassVar[Path | None] = None
     requirements: ClassVar[Requirements]
     command: ClassVar[tuple[str, ...]] = ()
+
+    def results_of(
+        self, pictures: Iterable[np.ndarray], time: np.ndarray, width: int, height: int
+    ) -> dict[str, np.ndarray]:
+        """The program's arrays of pictures that are no session's frames, without a store.
+
+        Args:
+            pictures: T pictures in order, each (height, width, 3) uint8 RGB.
+            time: (T,) float64 seconds.
+
+        Raises:
+            ExtractionError: the program failed.
+        """
+        assignment = Assignment(
+            spec=self.spec,
+            session_id="",
+            inputs=self.model_files(),
+            settings=self.value_settings(),
+            frame_times=time,
+            patience_s=self.settings.patience_s(float(time[-1])),
+            threads=self.settings.cpus,
+            private=self.is_private,
+        )
+        arrays = _ArraysInMemory({})
+        stream = FrameStream(len(time), width, height)
+        with outside_session(assignment, self.runtime, uuid4().hex, stream) as work:
+            for rgb in pictures:
+                work.send(rgb[None])
+            work.finish(arrays)
+        return {name: np.concatenate(rows) for name, rows in arrays.rows.items()}
 
     @property
     def needs(self) -> Mapping[str, float]:
@@ -186,6 +218,16 @@ class OutsideFrameExtractor(OutsideExtractor[S], FrameExtractor[S]):
         """End the program, whatever became of the pass."""
         if self._feed:
             self._feed.close()
+
+
+@dataclass(frozen=True)
+class _ArraysInMemory:
+    """A program's arrays, kept as blocks of rows."""
+
+    rows: dict[str, list[np.ndarray]]
+
+    def array(self, name: str) -> list[np.ndarray]:
+        return self.rows.setdefault(name, [])
 
 
 class _Feed:

@@ -16,12 +16,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
-from storyframes.store.publish import FeatureWriter
 from tasks.extractors.outside.client import FORMAT, RECORD
 
 _BLOCK_BYTES = 4 << 20
@@ -30,6 +29,18 @@ _HEADER_BYTES = 10_000
 
 
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}")
+
+
+class Rows(Protocol):
+    """Takes the rows of one array, in order."""
+
+    def append(self, rows: np.ndarray) -> object: ...
+
+
+class RowsByArray(Protocol):
+    """Takes a program's arrays: a feature's writer, or what keeps them in memory."""
+
+    def array(self, name: str) -> Rows: ...
 
 
 class ResultsError(Exception):
@@ -57,7 +68,7 @@ class _Record:
 
 
 def store_results(
-    folder: Path, spec: FeatureSpec, frames: int, out: FeatureWriter, *, streamed: bool, python: str = ""
+    folder: Path, spec: FeatureSpec, frames: int, out: RowsByArray, *, streamed: bool, python: str = ""
 ) -> None:
     """Check the files in ``folder`` and append them to ``out``, a block of rows at a time.
 

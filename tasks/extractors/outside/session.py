@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from storyframes.features import FeatureSpec
-from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.outside.client import FORMAT
-from tasks.extractors.outside.results import ResultsError, store_results
+from tasks.extractors.outside.results import ResultsError, RowsByArray, store_results
 from tasks.extractors.outside.runtime import Runtime, VenvRuntime, WorkFolder
 from tasks.extractors.tool_folder import room_for_temporary_files, tool_folder
 from tasks.tools.containers import ENGINE_FAILURES, ContainerError, why_not_started
@@ -91,7 +90,7 @@ class OutsideSession:
             raise ExtractionError(f"its program ended, as if all were well, at {frames}")
         self._sent += len(rgb)
 
-    def finish(self, out: FeatureWriter) -> None:
+    def finish(self, out: RowsByArray) -> None:
         """Wait for the end of the program and store what it wrote.
 
         Raises:

@@ -1,0 +1,185 @@
+"""``storyframes people``: propose regions for several people in one picture, as tracks of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from flows.cli.terminal import (
+    ConfigOption,
+    JsonOption,
+    StudyArgument,
+    console,
+    error_console,
+    fail,
+    need,
+    refused_if,
+    show_json,
+    usage_errors,
+)
+from tasks.inspect.formatting import counted
+
+if TYPE_CHECKING:
+    from tasks.people.proposal import Proposal
+
+
+def people(
+    study: StudyArgument,
+    session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,
+    seat: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SEAT=NAME",
+            help="Who sits where: left=participant; left, middle, right, top, bottom, a corner (top-left), or x,y,w,h. "
+            "Repeatable. Without it each stretch in which a face is seen is a track of its own.",
+        ),
+    ] = None,
+    track: Annotated[str, typer.Option(help="Look at this track's video instead of the session's own.")] = "",
+    detector: Annotated[
+        str | None, typer.Option(help="What finds the faces, where several detectors are here.")
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(min=0.5, max=240, help="Pictures a second in which faces are looked for.")
+    ] = 10.0,
+    margin: Annotated[
+        float, typer.Option(min=0, max=3, help="Added on each side of the face, in its own width and height.")
+    ] = 0.4,
+    min_confidence: Annotated[
+        float, typer.Option(min=0, max=1, help="Faces of which the detector is less sure are left out.")
+    ] = 0.5,
+    preview: Annotated[
+        Path | None, typer.Option(help="Folder for a picture of each session with its regions drawn on it (private).")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Write the boxes of tracks anew that this command made before.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be written, and write nothing into the study.")
+    ] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Find the people in each picture and propose a region for each, as tracks that features are extracted of."""
+    need("norfair", "people")
+    from flows.settings import load_settings
+    from tasks.extractors.base import ExtractionError
+    from tasks.media.container import RecordingError
+    from tasks.people.attribution import SeatError, parse_seats
+    from tasks.people.detectors import DetectorError, choose_detector
+    from tasks.people.proposal import Options, propose_people, write_preview, write_proposals
+    from tasks.study.changed_tables import TableChangeError
+    from tasks.study.load import StudyFileError, load_study
+
+    proposals, failed = [], False
+    with usage_errors(), refused_if(SeatError, DetectorError):
+        options = Options(parse_seats(seat or []), rate, margin, min_confidence)
+        settings, loaded = load_settings(config), load_study(study)
+        if unknown := [name for name in session or [] if name not in loaded.sessions]:
+            fail(f"the study has no session {', '.join(unknown)}", 2)
+        videos = {
+            name: tracks[track or "main"].video
+            for name, tracks in loaded.tracks.items()
+            if (track or "main") in tracks and (not session or name in session)
+        }
+        chosen = [name for name, video in videos.items() if video]
+        if not chosen:
+            fail(f"no session that was asked for has a video{f' of the track {track}' if track else ''}", 2)
+        name, finder = choose_detector(settings, detector)
+        with error_console().status("looking for faces") as spinner:
+            for session_id in chosen:
+
+                def show(done: int, total: int, session_id: str = session_id) -> None:
+                    spinner.update(f"looking for faces: {escape(session_id)}, {done} of {total} pictures")
+
+                try:
+                    proposals.append(
+                        propose_people(
+                            loaded,
+                            session_id,
+                            finder,
+                            getattr(settings, name, None),
+                            options,
+                            of=track,
+                            progress=show,
+                        )
+                    )
+                except (ExtractionError, RecordingError, StudyFileError) as error:
+                    failed = True
+                    error_console().print(f"[bold red]failed[/] {escape(session_id)}: {escape(str(error))}")
+        if not json:
+            _show(proposals)
+        try:
+            if not dry_run:
+                write_proposals(loaded, proposals, replace=replace)
+            pictures = [write_preview(proposal, preview) for proposal in proposals] if preview else []
+        except TableChangeError as error:
+            fail(str(error), 2)
+    if json:
+        show_json({"detector": name, "written": not dry_run, "recordings": [_as_json(each) for each in proposals]})
+    else:
+        tracks = sum(len(proposal.regions) for proposal in proposals)
+        shown = console()
+        for path in pictures:
+            shown.print(f"preview: {escape(str(path))}", soft_wrap=True) if path else None
+        if dry_run:
+            shown.print(f"not written: {counted(tracks, 'track')}; without --dry-run they would be")
+        else:
+            shown.print(f"written: {counted(tracks, 'track')} into the table tracks of {escape(str(study))}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show(proposals: list[Proposal]) -> None:
+    """A row for each track, and the stretches that are nobody's."""
+    table = Table()
+    for heading, justify in (
+        ("session", "left"),
+        ("track", "left"),
+        ("seen", "right"),
+        ("doubtful", "right"),
+        ("when", "left"),
+    ):
+        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for proposal in proposals:
+        for track, boxes in proposal.regions.items():
+            share = proposal.seen_s(track) / proposal.length_s
+            first, last = boxes["time_s"].iloc[0], boxes["time_s"].iloc[-1]
+            seen = f"{proposal.seen_s(track):.1f} s ({share:.0%})"
+            cells = (
+                proposal.session_id,
+                track,
+                seen,
+                f"{proposal.doubtful_s(track):.1f} s",
+                f"{first:.1f} to {last:.1f} s",
+            )
+            table.add_row(*map(escape, cells))
+        if not proposal.regions:
+            table.add_row(escape(proposal.session_id), "nobody", "", "", "")
+    console().print(table)
+    for proposal in proposals:
+        for each in proposal.unattributed:
+            start, end = each.piece.time[[0, -1]]
+            console().print(
+                f"[yellow]nobody's[/] {escape(proposal.session_id)}, {start:.1f} to {end:.1f} s: a face "
+                f"{escape(each.reason)}"
+            )
+
+
+def _as_json(proposal: Proposal) -> dict[str, object]:
+    tracks = {
+        track: {
+            "region": proposal.file(track),
+            "seen_s": proposal.seen_s(track),
+            "doubtful_s": proposal.doubtful_s(track),
+        }
+        for track in proposal.regions
+    }
+    nobodys = [
+        {"start_s": float(each.piece.time[0]), "end_s": float(each.piece.time[-1]), "reason": each.reason}
+        for each in proposal.unattributed
+    ]
+    return {"session_id": proposal.session_id, "of": proposal.of, "tracks": tracks, "unattributed": nobodys}

@@ -1,0 +1,51 @@
+"""The faces of several people in pictures, by MediaPipe's face detector: for ``storyframes people``.
+
+It is the detector of the holistic bundle (BlazeFace, short range). It sees a picture scaled to 128 pixels, so pictures
+are looked at in overlapping squares too, where a face that is small in the whole picture is large enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes_mediapipe.extractor import MediaPipe, MediaPipeSettings
+from tasks.extractors.base import CommonSettings
+from tasks.people.detectors import FaceDetector, Pictures
+
+MOST = 32  # faces of one picture
+
+
+class Faces(MediaPipe):
+    """The plug-in's program, asked for everybody's faces instead of one person's landmarks."""
+
+    spec = FeatureSpec(
+        name="mediapipe",
+        about="the faces in each picture",
+        arrays={
+            "count": ArraySpec(Axis.FRAME, "int64", "how many", fill=0),
+            "faces": ArraySpec(
+                Axis.FRAME, "float32", "left, top, width, height in pixels, and confidence", (MOST, 5), ("face", "box")
+            ),
+        },
+    )
+    program = Path(__file__).parent / "find_faces.py"
+
+
+class MediaPipeFaces(FaceDetector):
+    """The detector ``mediapipe`` of ``storyframes people``."""
+
+    def check(self, settings: MediaPipeSettings) -> None:
+        """Look for MediaPipe's environment and its models."""
+        Faces(settings, CommonSettings()).check_tool()
+
+    def faces(self, pictures: Pictures, settings: MediaPipeSettings) -> Iterator[np.ndarray]:
+        """All faces of each picture."""
+        program = Faces(settings, CommonSettings())
+        arrays: dict[str, Any] = program.results_of(pictures, pictures.time, pictures.width, pictures.height)
+        for count, faces in zip(arrays["count"], arrays["faces"], strict=True):
+            yield faces[:count]

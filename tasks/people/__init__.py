@@ -1,0 +1,7 @@
+"""Who is in a picture: regions of several people in one recording, proposed from the faces in it.
+
+``detectors`` finds faces in pictures (DOPE's, and those of plug-ins), ``detections`` keeps each face once, with what it
+looks like. ``pieces`` associates them over time, and ends a piece where it could become another person's.
+``attribution`` says whose each piece is, by seats. ``boxes`` makes a file of boxes of it, ``proposal`` is all of it for
+one recording, and writes it into the study.
+"""

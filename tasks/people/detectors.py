@@ -1,0 +1,173 @@
+"""Finding the faces in pictures: what a detector is, which there are here, and which of them is used.
+
+A detector is a class. DOPE's is the project's own; others come with plug-ins, under the entry points
+``storyframes.detectors`` (docs/extending.md).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storyframes.plug_ins import DETECTORS, PlugInError, load, plug_in, plug_ins
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.dope.extractor import Dope
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.video_header import read_header
+
+_BATCH = 8  # frames that are decoded at once
+
+
+class DetectorError(Exception):
+    """No detector can be used, or several could; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Those frames of a recording in which faces are looked for: upright RGB, in order.
+
+    Iterating gives (height, width, 3) uint8 pictures, and decodes the recording once.
+    """
+
+    path: Path
+    frames: np.ndarray  # (N,) int64, their numbers in the recording, from 0, ascending
+    time: np.ndarray  # (N,) float64 seconds of the recording
+    width: int
+    height: int
+    frame_s: float  # seconds from one frame of the recording to the next
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        chosen = set(self.frames.tolist())
+        for batch in read_frames(self.path, _BATCH, allow_truncated=True):
+            yield from (rgb for number, rgb in enumerate(batch.rgb, batch.first) if number in chosen)
+
+
+def choose_pictures(path: Path, rate: float) -> Pictures:
+    """About ``rate`` pictures of each second of a recording, evenly; every frame where it has no more.
+
+    Raises:
+        RecordingError: it does not decode.
+    """
+    time = read_frame_times(path, allow_truncated=True).time
+    frame_s = float(np.median(np.diff(time))) if len(time) > 1 else 0.04
+    every = max(1, round(1 / (rate * frame_s)))
+    header = read_header(path)
+    frames = np.arange(0, len(time), every)
+    return Pictures(path, frames, time[frames], header.width, header.height, frame_s)
+
+
+class FaceDetector(ABC):
+    """Finds the faces in pictures.
+
+    Example:
+        >>> class TopLeft(FaceDetector):
+        ...     def faces(self, pictures, settings):
+        ...         for rgb in pictures:
+        ...             yield np.array([[0, 0, 20, 20, 1.0]])
+    """
+
+    def check(self, settings: Any) -> None:  # noqa: B027 - what needs nothing has nothing to check
+        """Make sure that its tool and its model are on this machine.
+
+        Raises:
+            ExtractionError: one is not; the message says how to get it.
+        """
+
+    @abstractmethod
+    def faces(self, pictures: Pictures, settings: Any) -> Iterator[np.ndarray]:
+        """The faces of each picture, in order.
+
+        Args:
+            pictures: see :class:`Pictures`.
+            settings: the configuration's section with the name of the detector's entry point; None if there is none.
+
+        Yields:
+            For each picture (k, 5) float: left, top, width and height of each face, from the hairline to the chin, in
+            pixels of the picture, and how sure the detector is, 0 to 1.
+
+        Raises:
+            ExtractionError: the faces cannot be found.
+        """
+
+
+class DopeFaces(FaceDetector):
+    """The faces that DOPE finds: everybody's, as with ``people = "all"``."""
+
+    def check(self, settings: Any) -> None:
+        Dope(settings, ExtractorsSettings().common).model_file()
+
+    def faces(self, pictures: Pictures, settings: Any) -> Iterator[np.ndarray]:
+        detector = Dope(settings, ExtractorsSettings().common).load_detector()
+        for rgb in pictures:
+            (frame,) = detector.detect([rgb])
+            faces = frame.parts[Part.FACE]
+            low, high = faces.pose2d.min(1), faces.pose2d.max(1)
+            yield np.column_stack([low, high - low, np.minimum(faces.score, 1)])
+
+
+BUILT_IN: Mapping[str, type[FaceDetector]] = {"dope": DopeFaces}
+
+
+@dataclass(frozen=True)
+class Detectors:
+    """The detectors of this installation."""
+
+    usable: Mapping[str, FaceDetector] = field(default_factory=dict)  # by name
+    unusable: Mapping[str, str] = field(default_factory=dict)  # by name, why
+
+
+def _load(name: str) -> FaceDetector:
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
+    point = plug_in(DETECTORS, name)
+    assert point is not None
+    cls = load(point)
+    if not (isinstance(cls, type) and issubclass(cls, FaceDetector)):
+        raise PlugInError(f"{cls!r} is not a class derived from tasks.people.detectors.FaceDetector")
+    return cls()
+
+
+def find_detectors(settings: ExtractorsSettings) -> Detectors:
+    """All detectors, those whose tool and model are here apart from the others."""
+    usable, unusable = {}, {}
+    for name in dict.fromkeys([*BUILT_IN, *(point.name for point in plug_ins(DETECTORS))]):
+        try:
+            detector = _load(name)
+            detector.check(getattr(settings, name, None))
+            usable[name] = detector
+        except (ExtractionError, PlugInError, ValueError) as error:
+            unusable[name] = str(error)
+    return Detectors(usable, unusable)
+
+
+def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tuple[str, FaceDetector]:
+    """The detector with this name; without a name, the only one that can be used here.
+
+    Raises:
+        DetectorError: it cannot be used; or there is no name, and none or several can be used.
+    """
+    detectors = find_detectors(settings)
+    reasons = "; ".join(f"{each}: {why}" for each, why in detectors.unusable.items())
+    if name is None:
+        if len(detectors.usable) == 1:
+            return next(iter(detectors.usable.items()))
+        if detectors.usable:
+            raise DetectorError(f"several face detectors are here: choose with --detector {'|'.join(detectors.usable)}")
+        raise DetectorError(f"no face detector can be used here ({reasons})")
+    if name in detectors.usable:
+        return name, detectors.usable[name]
+    if name in detectors.unusable:
+        raise DetectorError(f"the detector {name} cannot be used: {detectors.unusable[name]}")
+    raise DetectorError(
+        f"there is no detector {name!r}; there are {', '.join((*detectors.usable, *detectors.unusable))}"
+    )

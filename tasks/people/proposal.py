@@ -1,0 +1,188 @@
+"""Who is in a recording, as regions: from the video to files of boxes and rows of the table of tracks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from storyframes.spec import MAIN
+from storyframes.store.storage.files import write_atomically
+from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
+from tasks.people.attribution import Area, Unattributed, by_seats, by_themselves
+from tasks.people.boxes import MARGIN, csv_of, region
+from tasks.people.detections import detect_faces
+from tasks.people.detectors import FaceDetector, choose_pictures
+from tasks.people.pieces import Rules, find_pieces
+from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
+from tasks.study.load import Study
+from tasks.study.problems import shortened
+
+FOLDER = "regions"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How people are looked for.
+
+    Attributes:
+        seats: areas of the picture by name of who sits there; without any, each piece is a track of its own.
+        rate: pictures a second in which faces are looked for; boxes between them are interpolated.
+        margin: see ``boxes.region``.
+        min_confidence: faces of which the detector is less sure are left out.
+        rules: when a face is no longer surely the same person's.
+    """
+
+    seats: Mapping[str, Area] = field(default_factory=dict)
+    rate: float = 10.0
+    margin: float = MARGIN
+    min_confidence: float = 0.5
+    rules: Rules = field(default_factory=Rules)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The people of one recording."""
+
+    session_id: str
+    of: str  # the track of the recording; empty for the session's own
+    video: Path
+    regions: Mapping[str, pd.DataFrame]  # by track, the rows of its file of boxes
+    unattributed: tuple[Unattributed, ...]
+    length_s: float
+
+    def file(self, track: str) -> str:
+        """The file of boxes of a track, as the tables name it."""
+        return f"{FOLDER}/{self.session_id}@{track}.csv"
+
+    def seen_s(self, track: str) -> float:
+        """Seconds in which somebody is seen."""
+        return _seconds(self.regions[track], self.regions[track]["x"].notna())
+
+    def doubtful_s(self, track: str) -> float:
+        """Seconds in which it may be somebody else."""
+        return _seconds(self.regions[track], self.regions[track]["doubtful"])
+
+
+def _seconds(table: pd.DataFrame, rows: pd.Series) -> float:
+    """How long these rows last, each until the next."""
+    lengths = np.diff(table["time_s"], append=table["time_s"].iloc[-1])
+    return float(lengths[rows.to_numpy(bool)].sum())
+
+
+def propose_people(
+    study: Study,
+    session_id: str,
+    detector: FaceDetector,
+    settings: Any,
+    options: Options,
+    *,
+    of: str = "",
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Proposal:
+    """Look for the people of one recording.
+
+    Args:
+        settings: of the detector.
+        of: the track whose video it is; empty for the session's own.
+
+    Raises:
+        StudyFileError: the recording has no video, or it is not there.
+        ExtractionError: the detector failed.
+        RecordingError: the recording does not decode.
+    """
+    named = study.tracks[session_id][of or MAIN].video
+    assert named is not None  # whoever calls has looked
+    video = study.path(named)
+    pictures = choose_pictures(video, options.rate)
+    detections = detect_faces(pictures, detector, settings, options.min_confidence, progress)
+    pieces = find_pieces(detections, options.rules)
+    size = pictures.width, pictures.height
+    if options.seats:
+        people, unattributed = by_seats(pieces, options.seats, size, options.rules)
+    else:
+        people, unattributed = by_themselves(pieces), []
+    regions = {
+        person.name: region(person, size, pictures.frame_s, options.margin) for person in people if person.pieces
+    }
+    length_s = float(pictures.time[-1]) + pictures.frame_s
+    return Proposal(session_id, of, video, regions, tuple(unattributed), length_s)
+
+
+def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: bool = False) -> None:
+    """Write the files of boxes, then add their tracks to the study's table of tracks.
+
+    Raises:
+        TableChangeError: the table has such a track already (unless ``replace``, and the track's region is the very
+            file that is written), it cannot be changed, or the study would not be valid; then nothing is changed.
+        OSError: a file cannot be written.
+    """
+    table = open_table(study.root, "tracks")
+    existing = {((row.get("session_id") or "").strip(), (row.get("track") or "").strip()): row for row in table.rows}
+    rows = []
+    for proposal in proposals:
+        for track in proposal.regions:
+            row = existing.get((proposal.session_id, track))
+            if row is None:
+                cells = {"session_id": proposal.session_id, "track": track, "region": proposal.file(track)}
+                rows.append(cells | ({"of": proposal.of} if proposal.of else {}))
+            elif (row.get("region") or "").strip() != proposal.file(track):
+                raise TableChangeError(
+                    f"{table.name}: {proposal.session_id} has a track {track} that was not made by this command: "
+                    "nothing is written; choose another name with --seat"
+                )
+            elif not replace:
+                raise TableChangeError(
+                    f"{table.name}: {proposal.session_id} has the track {track} already: nothing is written; --replace "
+                    "writes its boxes anew"
+                )
+    contents = {p.file(track): csv_of(boxes) for p in proposals for track, boxes in p.regions.items()}
+    if rows:
+        table.add(rows)
+        wrong = problems_with(study.root, {table.name: table.content()})
+        if wrong:
+            shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
+            raise TableChangeError(f"with these tracks the study would not be valid; nothing is written:\n{shown}")
+    folder = study.root / FOLDER
+    if folder.is_symlink():
+        raise TableChangeError(f"{FOLDER}: is a link, through which files would be written elsewhere: make it a folder")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for name, content in contents.items():  # before the table, which names them
+        write_atomically(study.root / name, content)
+        os.chmod(study.root / name, 0o600)
+    if rows:
+        put_in_place(study.root, {table.name: table.content()})
+
+
+def write_preview(proposal: Proposal, folder: Path) -> Path | None:
+    """Draw the regions on the frame that shows most people, with their tracks' names; None where nobody was found.
+
+    Raises:
+        OSError: the picture cannot be written.
+    """
+    if not proposal.regions:
+        return None
+    times = np.concatenate([table["time_s"][table["x"].notna()] for table in proposal.regions.values()])
+    shown = {time: _boxes_at(proposal, time) for time in np.unique(times)}
+    time = max(shown, key=lambda each: len(shown[each]))
+    picture = read_frame(proposal.video, time)
+    size = np.array([picture.shape[1], picture.shape[0]] * 2)
+    draw_boxes(picture, {track: box * size for track, box in shown[time].items()})
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{proposal.session_id}{f'@{proposal.of}' if proposal.of else ''}.png"
+    write_picture(picture, path)
+    return path
+
+
+def _boxes_at(proposal: Proposal, time: float) -> dict[str, np.ndarray]:
+    boxes = {}
+    for track, table in proposal.regions.items():
+        row = table[table["time_s"] == time]
+        if len(row) and row["x"].notna().all():
+            boxes[track] = row[["x", "y", "w", "h"]].to_numpy(float)[0]
+    return boxes
