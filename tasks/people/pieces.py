@@ -166,14 +166,15 @@ def _cut(detections: Detections, trail: _Trail, near: np.ndarray, rules: Rules) 
     pairs = list(zip(trail.picture, trail.face, strict=True))
     time = detections.time[trail.picture]
     looks = np.array([detections.looks[p][f] for p, f in pairs])
-    doubtful = _without_short_gaps(time, near[trail.picture], rules.bridge_s)
+    contact = _without_short_gaps(time, near[trail.picture], rules.bridge_s)
+    doubtful = contact.copy()
     patience_s = max(rules.bridge_s, 2 * _interval_s(detections)) + 1e-6
     starts = [0]
     for number in range(1, len(pairs)):
         jumps = _looks_change(looks, number, rules.look)
         if jumps:
             doubtful[number - 1 : number + 1] = True
-        is_over = doubtful[number - 1] and not doubtful[number]
+        is_over = contact[number - 1] and not contact[number]
         if jumps or is_over or time[number] - time[number - 1] > patience_s:
             starts.append(number)
     for first, last in zip(starts, [*starts[1:], len(pairs)], strict=True):

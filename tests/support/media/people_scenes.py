@@ -170,9 +170,7 @@ def planted(
 # --- the kinds of scenes ---------------------------------------------------------------------------------------------
 
 
-def _sway(
-    x: float, y: float, width: float, rng: np.random.Generator, tilt: float = 6.0
-) -> Callable[[float], Place]:
+def _sway(x: float, y: float, width: float, rng: np.random.Generator, tilt: float = 6.0) -> Callable[[float], Place]:
     phases, speeds = rng.uniform(0, 6, 4), rng.uniform(0.5, 2.0, 4)
 
     def path(t: float) -> Place:

@@ -1,0 +1,59 @@
+"""MediaPipe finds the faces of several people, each in her own place, also in a recording that is stored lying."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from storyframes_mediapipe.extractor import MediaPipeSettings
+from storyframes_mediapipe.people import MediaPipeFaces
+from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, pictures, scenes
+from support.media.turned import set_matrix
+from support.media.video_variants import ffmpeg
+
+from tasks.extractors.base import ExtractionError
+from tasks.media.upright import write_lossless
+from tasks.people.attribution import by_seats, parse_seats
+from tasks.people.detections import detect_faces, overlap
+from tasks.people.detectors import choose_pictures
+from tasks.people.pieces import Rules, find_pieces
+
+
+@pytest.fixture(scope="module")
+def scene() -> Scene:
+    (gallery,) = [scene for scene in scenes(0) if scene.kind == "gallery"]
+    return replace(gallery, seconds=3.0, fps=15.0)
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory, scene: Scene) -> Path:
+    """Three people in three tiles; the frames are stored on their side, and the header says so."""
+    folder = tmp_path_factory.mktemp("gallery")
+    write_lossless(folder / "upright.avi", (rgb[..., ::-1].copy() for rgb in pictures(scene)), scene.fps)
+    lying = folder / "lying.mov"
+    ffmpeg("-i", folder / "upright.avi", "-vf", "transpose=cclock", "-c:v", "mpeg4", "-q:v", "2", lying)
+    return set_matrix(lying, (0, 1, -1, 0))
+
+
+def test_everybody_is_found_and_attributed_in_every_picture(video: Path, scene: Scene) -> None:
+    chosen = choose_pictures(video, 5)
+    assert (chosen.width, chosen.height, len(chosen)) == (WIDTH, HEIGHT, 15)
+    detections = detect_faces(chosen, MediaPipeFaces(), MediaPipeSettings(), 0.5)
+    people, nobodys = by_seats(find_pieces(detections, Rules()), parse_seats(scene.seats), (WIDTH, HEIGHT), Rules())
+    assert [person.name for person in people] == list(NAMES)
+    assert nobodys == []
+    for person in people:
+        (piece,) = person.pieces
+        assert not piece.doubtful.any()
+        np.testing.assert_array_equal(piece.time, chosen.time)
+        for t, box in zip(piece.time, piece.box, strict=True):
+            truth = scene.truth(person.name, float(t))
+            assert truth is not None
+            assert overlap(box, truth) > 0.5
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ExtractionError, match="does not exist"):
+        MediaPipeFaces().check(MediaPipeSettings(model=tmp_path / "none.task"))

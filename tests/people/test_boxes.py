@@ -1,0 +1,78 @@
+"""A person's boxes: smooth without delay, with margins, inside the picture, and nobody where nobody is seen."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+
+from tasks.people.attribution import Person
+from tasks.people.boxes import csv_of, region, smoothed
+from tasks.people.detections import LOOK_SIZE
+from tasks.people.pieces import Piece
+
+SIZE = (640, 360)
+
+
+def piece(time: np.ndarray, x: np.ndarray, y: float = 180, side: float = 60, doubtful: tuple[int, ...] = ()) -> Piece:
+    box = np.column_stack([x - side / 2, np.full_like(x, y - side / 2), np.full((len(x), 2), side)])
+    flags = np.isin(np.arange(len(time)), doubtful)
+    return Piece(time, box, np.full(len(time), 0.9), np.ones((len(time), LOOK_SIZE), np.float32), flags)
+
+
+def test_a_face_that_moves_evenly_stays_where_it_is_from_the_first_to_the_last_detection() -> None:
+    time = np.arange(0, 3, 0.1)
+    moving = piece(time, 100 + 80 * time)
+    np.testing.assert_allclose(smoothed(moving), moving.box, atol=1e-6)
+
+
+def test_noise_is_smoothed_and_uneven_times_are_no_harm() -> None:
+    rng = np.random.default_rng(0)
+    time = np.sort(rng.uniform(0, 20, 200))
+    true = 300 + 40 * np.sin(time / 2)
+    noisy = piece(time, true + rng.normal(0, 3, 200))
+    error = smoothed(noisy)[:, 0] + 30 - true
+    assert np.std(error) < 1.8
+    assert abs(np.mean(error)) < 0.5
+
+
+def test_two_pieces_are_smoothed_by_themselves_with_nobody_between_them() -> None:
+    first, second = piece(np.arange(0, 1, 0.1), np.full(10, 200.0)), piece(np.arange(3, 4, 0.1), np.full(10, 400.0))
+    table = region(Person("ada", (first, second)), SIZE, 0.04, margin=0)
+    assert table["time_s"].is_monotonic_increasing
+    assert len(table) == 21
+    gap = table[table["x"].isna()]
+    assert gap["time_s"].tolist() == [0.9 + 0.02]
+    np.testing.assert_allclose(table["x"][:10], 170 / 640, atol=1e-5)
+    np.testing.assert_allclose(table["x"][11:], 370 / 640, atol=1e-5)
+
+
+def test_margins_are_on_each_side_and_a_box_is_moved_into_the_picture() -> None:
+    still = piece(np.arange(0, 1, 0.1), np.full(10, 320.0))
+    in_corner = piece(still.time, np.full(10, 20.0), y=350)
+    for face, left, top in ((still, 260, 120), (in_corner, 0, 240)):
+        boxes = region(Person("ada", (face,)), SIZE, 0.04, margin=0.5)[["x", "y", "w", "h"]].to_numpy()
+        expected = [left / 640, top / 360, 120 / 640, 120 / 360]
+        np.testing.assert_allclose(boxes, np.tile(expected, (10, 1)), atol=1e-5)
+
+
+def test_doubtful_detections_end_where_the_next_piece_begins() -> None:
+    first = piece(np.arange(0, 2, 0.1), np.full(20, 200.0), doubtful=(17, 18, 19))
+    second = piece(np.arange(1.8, 3, 0.1), np.full(12, 210.0))
+    table = region(Person("ada", (first, second)), SIZE, 0.04)
+    assert np.diff(table["time_s"]).min() > 0
+    assert table["time_s"][table["doubtful"]].round(3).tolist() == [1.7]
+
+
+def test_the_file_is_csv_with_empty_boxes_and_words_for_doubt() -> None:
+    first, second = (
+        piece(np.arange(0, 1, 0.5), np.full(2, 200.0), doubtful=(1,)),
+        piece(np.arange(3, 4, 0.5), np.full(2, 9.0)),
+    )
+    content = csv_of(region(Person("ada", (first, second)), SIZE, 0.04))
+    lines = content.decode().splitlines()
+    assert lines[0] == "time_s,x,y,w,h,confidence,doubtful"
+    assert lines[2].endswith(",0.9,true")
+    assert lines[3] == "0.52,,,,,,false"
+    assert len(pd.read_csv(io.BytesIO(content))) == 5

@@ -1,0 +1,218 @@
+"""``storyframes people``: from recordings to regions of a study, with a detector that a plug-in brings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+from support.dope.blank_model import blank_content, expect_everywhere, saved
+from support.tools.plug_ins import write
+from typer.testing import CliRunner, Result
+
+from flows.cli.app import app
+from flows.settings import Settings
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.dope.detector import DopeDetector
+from tasks.extractors.dope.extractor import Dope
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.settings import DopeSettings
+from tasks.extractors.settings import CommonSettings
+from tasks.media.upright import write_lossless
+from tasks.people.detections import detect_faces
+from tasks.people.detectors import DetectorError, DopeFaces, FaceDetector, Pictures, choose_detector, choose_pictures
+
+FPS, SECONDS = 25, 4
+DETECTOR = '''
+import cv2
+import numpy as np
+from tasks.people.detectors import FaceDetector
+
+class Heads(FaceDetector):
+    """What is bright is a head."""
+
+    def faces(self, pictures, settings):
+        for rgb in pictures:
+            bright = (rgb.max(axis=2) > 120).astype(np.uint8)
+            count, _, stats, _ = cv2.connectedComponentsWithStats(bright)
+            yield np.column_stack([stats[1:, :4], np.ones(count - 1)])
+'''
+
+
+def picture(t: float, *, has_left: bool) -> np.ndarray:
+    """(120, 200, 3) BGR: an orange head on the left, which moves, and a blue one on the right."""
+    image = np.full((120, 200, 3), 20, np.uint8)
+    if has_left:
+        x = 40 + 5 * t
+        cv2.rectangle(image, (round(x) - 12, 48), (round(x) + 11, 75), (40, 140, 240), -1)
+    cv2.rectangle(image, (140, 40), (163, 67), (240, 120, 60), -1)
+    return image
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A session with two people, of whom the left one is away from second 1.4 to 2.6."""
+    points = {"heads": "heads:Heads"}
+    monkeypatch.syspath_prepend(write(tmp_path / "plug-in", "heads", points, "storyframes.detectors", heads=DETECTOR))
+    root = tmp_path / "study"
+    (root / "videos").mkdir(parents=True)
+    times = np.arange(SECONDS * FPS) / FPS
+    pictures = (picture(float(t), has_left=not 1.4 <= t < 2.6) for t in times)
+    write_lossless(root / "videos/s1.avi", pictures, FPS)
+    (root / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,videos/s1.avi\n")
+    return root
+
+
+def people(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["people", *map(str, arguments)])
+
+
+SEATS = ("--seat", "left=participant", "--seat", "right=interviewer", "--detector", "heads")
+
+
+def test_seats_become_tracks_with_private_files_of_boxes(study: Path) -> None:
+    result = people(study, *SEATS)
+    assert result.exit_code == 0, result.output
+    tracks = pd.read_csv(study / "tracks.csv")
+    assert tracks.to_dict("list") == {
+        "session_id": ["s1", "s1"],
+        "track": ["participant", "interviewer"],
+        "region": ["regions/s1@participant.csv", "regions/s1@interviewer.csv"],
+    }
+    for name in tracks["region"]:
+        assert (study / name).stat().st_mode & 0o777 == 0o600
+    boxes = pd.read_csv(study / "regions/s1@participant.csv")
+    seen = boxes.dropna(subset=["x"])
+    # the face's centre is at 40 + 5 t of 200, from 48 to 75 of 120; margins of 0.4 on each side
+    np.testing.assert_allclose(seen["x"] + seen["w"] / 2, (40 + 5 * seen["time_s"]) / 200, atol=0.005)
+    np.testing.assert_allclose(seen["y"] + seen["h"] / 2, 62 / 120, atol=0.005)
+    np.testing.assert_allclose(seen["w"] * 200, 1.8 * 24, atol=0.5)
+    assert not boxes["doubtful"].any()
+    away = boxes["time_s"][boxes["x"].isna()]
+    assert len(away) == 1
+    assert 1.28 < away.iloc[0] < 1.4
+    assert seen["time_s"][seen["time_s"] > 1.4].iloc[0] == pytest.approx(2.64, abs=0.05)
+
+
+def test_without_seats_each_stretch_is_a_track(study: Path) -> None:
+    result = people(study, "--detector", "heads", "--json")
+    assert result.exit_code == 0, result.output
+    (recording,) = json.loads(result.stdout)["recordings"]
+    assert {track: round(found["seen_s"], 1) for track, found in recording["tracks"].items()} == {
+        "p1": 1.3,
+        "p2": 3.9,
+        "p3": 1.3,
+    }
+
+
+def test_a_dry_run_writes_nothing_but_the_preview_that_was_asked_for(study: Path, tmp_path: Path) -> None:
+    before = sorted(study.rglob("*"))
+    result = people(study, *SEATS, "--dry-run", "--preview", tmp_path / "looks")
+    assert result.exit_code == 0, result.output
+    assert sorted(study.rglob("*")) == before
+    assert "not written: 2 tracks" in result.stdout
+    path = tmp_path / "looks/s1.png"
+    assert path.stat().st_mode & 0o777 == 0o600
+    drawn = cv2.imread(str(path))
+    assert (drawn.astype(int) - picture(0, has_left=True)).any()
+    assert drawn.shape == (120, 200, 3)
+
+
+def test_rows_by_hand_are_kept_and_own_ones_are_replaced_when_asked(study: Path) -> None:
+    (study / "tracks.csv").write_text('session_id,track,region,note\ns1,someone,"0.5,0,0.5,1",mine\n')
+    assert people(study, *SEATS).exit_code == 0
+    tracks = pd.read_csv(study / "tracks.csv")
+    assert tracks["track"].tolist() == ["someone", "participant", "interviewer"]
+    assert tracks["note"][0] == "mine"
+    content = (study / "tracks.csv").read_bytes()
+    again = people(study, *SEATS)
+    assert again.exit_code == 2
+    assert "s1 has the track participant already: nothing is written; --replace" in again.stderr
+    (study / "regions/s1@participant.csv").write_text("time_s,x,y,w,h\n")
+    assert people(study, *SEATS, "--replace").exit_code == 0
+    assert len(pd.read_csv(study / "regions/s1@participant.csv")) > 10
+    assert (study / "tracks.csv").read_bytes() == content
+    mine = people(study, "--seat", "left=someone", "--detector", "heads", "--replace")
+    assert mine.exit_code == 2
+    assert "has a track someone that was not made by this command" in mine.stderr
+    assert (study / "tracks.csv").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--session", "s9"], "the study has no session s9"),
+        (["--track", "cam2"], "has a video of the track cam2"),
+        (["--seat", "left"], "write SEAT=NAME"),
+        (["--detector", "eyes"], "there is no detector 'eyes'; there are"),
+        (["--detector", "dope"], "the detector dope cannot be used"),
+        (["--seat", "left=no/track", "--detector", "heads"], "the study would not be valid; nothing is written"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(study: Path, arguments: list[str], message: str) -> None:
+    result = people(study, *arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.stderr.split())
+    assert not (study / "tracks.csv").exists()
+    assert not (study / "regions").exists()
+
+
+def test_a_recording_that_fails_ends_with_1_and_the_others_are_written(study: Path) -> None:
+    (study / "videos/s2.avi").write_bytes(b"no video")
+    (study / "sessions.csv").open("a").write("s2,p2,videos/s2.avi\n")
+    result = people(study, *SEATS)
+    assert result.exit_code == 1
+    assert "failed s2" in result.stderr
+    assert len(pd.read_csv(study / "tracks.csv")) == 2
+
+
+# --- detectors -------------------------------------------------------------------------------------------------------
+
+
+def test_a_plug_in_that_is_no_detector_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(write(tmp_path, "wrong", {"wrong": "builtins:dict"}, "storyframes.detectors"))
+    with pytest.raises(DetectorError, match="wrong cannot be used: .*not a class derived from"):
+        choose_detector(Settings(), "wrong")
+
+
+def test_pictures_are_evenly_chosen_frames_of_the_recording(study: Path) -> None:
+    pictures = choose_pictures(study / "videos/s1.avi", 10)
+    assert pictures.frames.tolist() == list(range(0, 100, 2))
+    assert (pictures.width, pictures.height, pictures.frame_s) == (200, 120, pytest.approx(0.04))
+    assert [int(rgb[60, 40, 0]) for rgb in pictures][:3] == [240] * 3
+    assert len(list(pictures)) == len(pictures) == 50
+
+
+class Fixed(FaceDetector):
+    def __init__(self, faces: list[list[float]]) -> None:
+        self.found = np.array(faces, float)
+
+    def faces(self, pictures: Pictures, settings: object):  # type: ignore[no-untyped-def]
+        return (self.found for _ in pictures)
+
+
+def test_a_face_that_is_found_twice_is_one_and_the_unsure_are_left_out(study: Path) -> None:
+    pictures = choose_pictures(study / "videos/s1.avi", 1)
+    faces = [[10, 10, 20, 20, 0.6], [12, 11, 20, 20, 0.9], [28, 10, 20, 20, 0.7], [90, 90, 20, 20, 0.3]]
+    found = detect_faces(pictures, Fixed(faces), None, 0.5)
+    assert [box.tolist() for box in found.boxes] == [[[12, 11, 20, 20], [28, 10, 20, 20]]] * 4
+    with pytest.raises(ExtractionError, match="Fixed gave faces of frame 0 that are no boxes"):
+        detect_faces(pictures, Fixed([[1, 2, 0, 4, 1]]), None, 0.5)
+
+
+def test_dope_gives_the_faces_of_its_own_detector(study: Path, tmp_path: Path) -> None:
+    content = blank_content()
+    expect_everywhere(content, Part.FACE, 0)
+    settings = DopeSettings(model=saved(content, tmp_path / "dope.pth.tgz"))
+    pictures = choose_pictures(study / "videos/s1.avi", 0.5)
+    (first, *_) = DopeFaces().faces(pictures, settings)
+    detector = Dope(settings, CommonSettings()).load_detector()
+    assert isinstance(detector, DopeDetector)
+    (frame,) = detector.detect([next(iter(pictures))])
+    points = frame.parts[Part.FACE].pose2d
+    assert len(points)
+    np.testing.assert_array_equal(first[:, :2], points.min(1))
+    np.testing.assert_allclose(first[:, :2] + first[:, 2:4], points.max(1), rtol=1e-6)

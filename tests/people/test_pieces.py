@@ -1,0 +1,209 @@
+"""Faces become pieces of one person each: they end where a face could be another's, and nowhere else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.media.people_scenes import HEIGHT, NAMES, WIDTH, planted, scenes
+
+from tasks.people.attribution import SeatError, Unattributed, by_seats, by_themselves, parse_seats
+from tasks.people.detections import LOOK_SIZE, Detections
+from tasks.people.pieces import Piece, Rules, find_pieces
+
+RATE, SIZE = 10.0, 60.0
+LOOKS = np.random.default_rng(0).uniform(0.7, 1.3, (3, LOOK_SIZE)).astype(np.float32)
+Walk = Callable[[float], tuple[float, float] | None]
+
+
+def detected(
+    walks: Mapping[int, Walk], seconds: float, rng: np.random.Generator, *, lost: float = 0.0, false: float = 0.0
+) -> tuple[Detections, dict[tuple[float, float], int]]:
+    """Noisy detections of people who walk so, each with a look of its own, and whose each is, by time and left edge."""
+    time = np.arange(round(seconds * RATE)) / RATE
+    detections, whose = Detections(time, [], [], []), {}
+    for t in time:
+        boxes, looks = [], []
+        for person, walk in walks.items():
+            place = walk(float(t))
+            if place is not None and rng.random() >= lost:
+                box = np.array([place[0] - SIZE / 2, place[1] - SIZE / 2, SIZE, SIZE]) + rng.normal(0, 1.5, 4)
+                whose[float(t), float(box[0])] = person
+                boxes.append(box)
+                looks.append(LOOKS[person] + rng.normal(0, 0.01, LOOK_SIZE))
+        if rng.random() < false:
+            boxes.append(np.array([rng.uniform(0, 600), rng.uniform(0, 300), SIZE, SIZE]))
+            looks.append(rng.uniform(0.7, 1.3, LOOK_SIZE))
+            whose[float(t), float(boxes[-1][0])] = -1
+        detections.boxes.append(np.array(boxes).reshape(-1, 4))
+        detections.confidence.append(np.ones(len(boxes)))
+        detections.looks.append(np.array(looks, np.float32).reshape(-1, LOOK_SIZE))
+    return detections, whose
+
+
+def people_of(piece: Piece, whose: Mapping[tuple[float, float], int], *, sure: bool = True) -> Counter[int]:
+    rows = zip(piece.time, piece.box[:, 0], piece.doubtful, strict=True)
+    return Counter(whose[float(t), float(x)] for t, x, doubtful in rows if not (sure and doubtful))
+
+
+def still(x: float, y: float = 150) -> Walk:
+    return lambda t: (x, y)
+
+
+def test_two_who_sit_still_are_two_pieces_of_all_their_detections() -> None:
+    detections, whose = detected({0: still(150), 1: still(450)}, 6, np.random.default_rng(1), lost=0.1, false=0.1)
+    pieces = find_pieces(detections, Rules())
+    assert [dict(people_of(piece, whose)) for piece in pieces] == [
+        {number: list(whose.values()).count(number)} for number in (0, 1)
+    ]
+    assert not any(piece.doubtful.any() for piece in pieces)
+
+
+def test_a_contact_ends_both_pieces_and_its_seconds_are_doubtful() -> None:
+    """Two people of one look meet in the middle and part again: nothing says who goes where."""
+
+    def crossing(start: float, end: float) -> Walk:
+        return lambda t: (start + (end - start) * min(max((t - 3) / 2, 0), 1), 150)
+
+    detections, whose = detected({0: crossing(150, 450), 1: crossing(450, 150)}, 8, np.random.default_rng(2))
+    for looks in detections.looks:
+        looks[:] = LOOKS[0]
+    pieces = find_pieces(detections, Rules())
+    assert [len(people_of(piece, whose)) for piece in pieces] == [1] * 4
+    before, after = pieces[:2], pieces[2:]
+    assert all(3.5 < piece.time[piece.doubtful][0] < 4 < piece.time[-1] for piece in before)
+    assert all(piece.time[0] > 4 and not piece.doubtful.any() for piece in after)
+
+
+def test_a_face_that_is_away_for_longer_begins_a_new_piece() -> None:
+    def away(from_s: float, to_s: float) -> Walk:
+        return lambda t: (150, 150) if t < from_s or t >= to_s else None
+
+    for seconds, count in ((0.4, 1), (1.0, 2)):
+        detections, _ = detected({0: away(3, 3 + seconds)}, 7, np.random.default_rng(3))
+        assert len(find_pieces(detections, Rules())) == count, seconds
+
+
+def test_somebody_who_takes_a_place_at_once_begins_a_new_piece_and_the_change_is_doubtful() -> None:
+    detections, whose = detected(
+        {0: lambda t: (150, 150) if t < 3 else None, 1: lambda t: (150, 150) if t >= 3 else None},
+        6,
+        np.random.default_rng(4),
+    )
+    pieces = find_pieces(detections, Rules())
+    assert [list(people_of(piece, whose)) for piece in pieces] == [[0], [1]]
+    assert [piece.time[piece.doubtful].tolist() for piece in pieces] == [[2.9], [3.0]]
+
+
+def test_false_alarms_are_nobody() -> None:
+    detections, _ = detected({}, 8, np.random.default_rng(5), false=0.5)
+    assert find_pieces(detections, Rules()) == []
+    assert find_pieces(Detections(np.zeros(0), [], [], []), Rules()) == []
+
+
+walks = st.tuples(
+    st.floats(60, 580), st.floats(60, 300), st.floats(-160, 160), st.floats(-60, 60), st.floats(0, 4), st.floats(0, 4)
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(walks, min_size=2, max_size=3), st.integers(0, 99), st.floats(0, 0.15), st.floats(0, 0.1))
+def test_whoever_walks_where_no_sure_detection_of_a_piece_is_another_persons(
+    people: list[tuple[float, ...]], seed: int, lost: float, false: float
+) -> None:
+    """Also where all look alike, cross, stop and are not found now and then."""
+
+    def walk(x: float, y: float, dx: float, dy: float, start: float, lasts: float) -> Walk:
+        return lambda t: (
+            float(np.clip(x + dx * min(max(t - start, 0), lasts), 40, 600)),
+            float(np.clip(y + dy * min(max(t - start, 0), lasts), 40, 320)),
+        )
+
+    rng = np.random.default_rng(seed)
+    detections, whose = detected({n: walk(*values) for n, values in enumerate(people)}, 6, rng, lost=lost, false=false)
+    for looks in detections.looks:
+        looks[:] = LOOKS[0]
+    for piece in find_pieces(detections, Rules()):
+        found = people_of(piece, whose)
+        del found[-1]  # a false alarm in a face's very place is as good as the face
+        assert len(found) <= 1
+
+
+@pytest.mark.parametrize("kind", ["two seated", "another at once", "crossing", "gallery laid out anew"])
+def test_planted_scenes_are_attributed_rightly(kind: str) -> None:
+    """Of drawn portraits, with what they look like: no sure detection is given to the wrong person."""
+    (scene,) = [scene for scene in scenes(1) if scene.kind == kind]
+    rng = np.random.default_rng(1)
+    detections, names = planted(scene, rng, rate=5)
+    whose = {
+        (float(t), float(box[0])): NAMES.index(name) if name else -1
+        for t, boxes, of in zip(detections.time, detections.boxes, names, strict=True)
+        for box, name in zip(boxes, of, strict=True)
+    }
+    pieces = find_pieces(detections, Rules())
+    people = by_themselves(pieces)
+    if scene.seats:
+        people, _ = by_seats(pieces, parse_seats(scene.seats), (WIDTH, HEIGHT), Rules())
+        for person in people:
+            for piece in person.pieces:
+                assert set(people_of(piece, whose)) <= {NAMES.index(person.name), -1}
+    assert all(len(people_of(piece, whose)) == 1 for person in people for piece in person.pieces)
+    attributed = sum(people_of(piece, whose).total() for person in people for piece in person.pieces)
+    assert attributed >= {"two seated": 0.97, "another at once": 0.7, "crossing": 0.9}.get(kind, 0.4) * len(whose)
+
+
+# --- seats -----------------------------------------------------------------------------------------------------------
+
+
+def piece(start: float, end: float, x: float, look: int = 0, y: float = 150, doubtful: slice = slice(0, 0)) -> Piece:
+    time = np.arange(start, end, 0.1)
+    box = np.tile([x - SIZE / 2, y - SIZE / 2, SIZE, SIZE], (len(time), 1))
+    flags = np.zeros(len(time), bool)
+    flags[doubtful] = True
+    return Piece(time, box, np.ones(len(time)), np.tile(LOOKS[look], (len(time), 1)), flags)
+
+
+def seated(pieces: list[Piece], *seats: str) -> tuple[dict[str, list[Piece]], list[Unattributed]]:
+    people, nobodys = by_seats(pieces, parse_seats(seats), (WIDTH, HEIGHT), Rules())
+    return {person.name: list(person.pieces) for person in people}, nobodys
+
+
+def test_pieces_of_a_seat_are_joined() -> None:
+    a, b, c = piece(0, 5, 150, 0), piece(7, 9, 160, 0), piece(0, 9, 450, 1)
+    assert seated([a, b, c], "left=ada", "right=ben") == ({"ada": [a, b], "ben": [c]}, [])
+
+
+def test_somebody_else_in_the_seat_is_nobody() -> None:
+    mine, stranger, right = piece(0, 5, 150, 0), piece(6, 9, 150, 2), piece(0, 9, 450, 1)
+    people, nobodys = seated([mine, stranger, right], "left=ada", "right=ben")
+    assert people == {"ada": [mine], "ben": [right]}
+    assert [(each.piece, each.reason) for each in nobodys] == [(stranger, "looks unlike ada, who is there for longest")]
+
+
+def test_two_at_once_in_a_seat_are_nobody_and_so_is_who_sits_in_none() -> None:
+    a, b = piece(0, 5, 100), piece(2, 4, 250)
+    people, nobodys = seated([a, b], "left=ada")
+    assert people == {"ada": []}
+    assert {each.reason for each in nobodys} == {"two faces are in the seat of ada at the same time"}
+    _, nobodys = seated([piece(0, 5, 450)], "left=ada")
+    assert [each.reason for each in nobodys] == ["in no seat for most of its time"]
+
+
+def test_seats_are_halves_thirds_corners_and_rectangles() -> None:
+    assert parse_seats(["left=a", "right=b"]) == {"a": (0, 0, 0.5, 1), "b": (0.5, 0, 0.5, 1)}
+    third = pytest.approx(1 / 3)
+    assert parse_seats(["middle=a", "left=b"]) == {"a": (third, 0, third, 1), "b": (0, 0, third, 1)}
+    assert parse_seats(["top-left=a", "bottom-right=b"]) == {"a": (0, 0, 0.5, 0.5), "b": (0.5, 0.5, 0.5, 0.5)}
+    assert parse_seats(["0.1,0.2,0.3,0.4=a"]) == {"a": (0.1, 0.2, 0.3, 0.4)}
+
+
+@pytest.mark.parametrize("text", ["left", "left=", "=a", "centre=a", "0.5,0,0.6,1=a", "0,0,0,1=a", "1..2,0,1,1=a"])
+def test_what_is_no_seat_is_refused(text: str) -> None:
+    with pytest.raises(SeatError, match="write SEAT=NAME"):
+        parse_seats([text])
+    with pytest.raises(SeatError, match="a has two seats"):
+        parse_seats(["left=a", "right=a"])
