@@ -25,6 +25,7 @@ NAMES = (
     "extracting.embed_image",
     "extracting.embed_audio",
     "extracting.speaking",
+    "extracting.people",
     "extracting.dope",
     "extracting.dope_layers",
     "extracting.study",

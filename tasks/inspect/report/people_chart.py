@@ -1,0 +1,59 @@
+"""Who is seen when: a band for each person who has a region with boxes, on the page of a session."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from tasks.inspect.report.chart import BLUE, ORANGE, Chart, label
+from tasks.study.boxes import Boxes, BoxesError, read_boxes
+from tasks.study.load import Study, StudyFileError
+
+_BAND_PX, _AROUND_PX = 34, 90
+
+
+def people_chart(study: Study, session_id: str) -> tuple[Chart | None, str]:
+    """The chart, None where no track of the session has boxes; and which files of boxes cannot be read, and why."""
+    tracks = {name: track.box_file for name, track in study.tracks.get(session_id, {}).items() if track.box_file}
+    bars: list[tuple[str, str, float, float]] = []
+    rows, problems = [], []
+    for name, file in tracks.items():
+        try:
+            boxes = read_boxes(study.path(file))
+        except (BoxesError, StudyFileError) as error:
+            problems.append(str(error))
+            continue
+        seen = ~np.isnan(boxes.box[:, 0])
+        spans = {"seen": _spans(boxes, seen & ~boxes.doubtful), "doubtful": _spans(boxes, seen & boxes.doubtful)}
+        bars += [(name, state, start, end) for state, stretches in spans.items() for start, end in stretches]
+        lengths = [sum(end - start for start, end in stretches) for stretches in spans.values()]
+        rows.append((name, *(f"{seconds:.1f}" for seconds in lengths), f"{boxes.time_s[0]:.1f}", f"{boxes.time_s[-1]:.1f}"))
+    if not rows:
+        return None, " ".join(problems)
+    figure = go.Figure(
+        [
+            go.Bar(
+                name=state,
+                orientation="h",
+                y=[label(name) for name, of, _, _ in bars if of == state],
+                base=[start for _, of, start, _ in bars if of == state],
+                x=[end - start for _, of, start, end in bars if of == state],
+                customdata=[end for _, of, _, end in bars if of == state],
+                marker={"color": colour},
+                hovertemplate=f"%{{y}}: {state} from %{{base:.2f}} to %{{customdata:.2f}} s<extra></extra>",
+            )
+            for state, colour in (("seen", BLUE), ("doubtful", ORANGE))
+        ]
+    )
+    figure.update_layout(barmode="overlay", showlegend=True, xaxis={"title": "seconds"}, yaxis={"autorange": "reversed"})
+    alt = "; ".join(f"{name} is seen for {seen} s, and for {doubtful} s it may be somebody else" for name, seen, doubtful, *_ in rows)
+    headings = ("track", "seen (s)", "doubtful (s)", "first (s)", "last (s)")
+    height = _BAND_PX * len(rows) + _AROUND_PX
+    return Chart("people", "Who is seen when", f"{alt}.", figure, headings, rows, height), " ".join(problems)
+
+
+def _spans(boxes: Boxes, rows: np.ndarray) -> list[tuple[float, float]]:
+    """The stretches of these rows, each until the next row, as seconds [start, end)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], rows, [False]]).astype(np.int8)))
+    ends = np.append(boxes.time_s, boxes.time_s[-1])
+    return [(float(boxes.time_s[first]), float(ends[stop])) for first, stop in edges.reshape(-1, 2)]
