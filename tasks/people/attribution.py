@@ -2,7 +2,8 @@
 
 A seat is a part of the picture and the name of who sits there. A piece is that person's if the face is in the seat for
 most of its time, if nobody else is there at the same time, and if the person looks like the one who is there for
-longest, and more so than like anybody who has another seat. Otherwise the piece is nobody's, with the reason.
+longest, and more so than like anybody who has another seat. Where two people have one seat for long, which of them has
+the name is not known. Otherwise the piece is nobody's, with the reason.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tasks.people.detections import look_distance
 from tasks.people.pieces import Piece, Rules
 
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
+_CONTESTED = 0.5  # of the time of whoever has a seat for longest: somebody else who is there for longer contests it
 _HALVES = {"left": (0, 0.5), "right": (0.5, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 _THIRDS = {"left": (0, 1 / 3), "middle": (1 / 3, 2 / 3), "right": (2 / 3, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 Area = tuple[float, float, float, float]
@@ -107,8 +109,11 @@ def by_seats(
     people = []
     for name, there in candidates.items():
         alone: list[Piece] = []
+        contested = _is_contested(there, known.get(name), rules)
         for piece in there:
-            if any(_are_at_once(piece, other) for other in there if other is not piece):
+            if contested:
+                nobodys.append(Unattributed(piece, f"two people have the seat of {name}, each for long"))
+            elif any(_are_at_once(piece, other) for other in there if other is not piece):
                 nobodys.append(Unattributed(piece, f"two faces are in the seat of {name} at the same time"))
             elif reason := _looks_wrong(piece, name, known, rules):
                 nobodys.append(Unattributed(piece, reason))
@@ -123,6 +128,15 @@ def _is_inside(piece: Piece, area: Area, size: tuple[int, int]) -> bool:
     corner, extent = np.array(area[:2]), np.array(area[2:])
     inside = ((centre >= corner) & (centre <= corner + extent)).all(axis=1)
     return bool(inside[~piece.doubtful].mean() >= _INSIDE)
+
+
+def _is_contested(there: Sequence[Piece], known: np.ndarray | None, rules: Rules) -> bool:
+    """Whether people of two looks have a seat, the second for nearly as long as the first."""
+    if known is None:
+        return False
+    others = [look_distance(piece.look, known) > rules.look for piece in there]
+    seconds = np.array([piece.sure_s for piece in there])
+    return bool(seconds[others].sum() > _CONTESTED * seconds[np.logical_not(others)].sum())
 
 
 def _are_at_once(a: Piece, b: Piece) -> bool:

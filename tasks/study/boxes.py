@@ -69,8 +69,12 @@ class Boxes:
 
     @property
     def doubtful_s(self) -> list[tuple[float, float]]:
-        """The stretches that are doubtful, as seconds [start, end); the last row's ends with itself."""
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], self.doubtful, [False]]).astype(np.int8)))
+        """The stretches that are doubtful, see :meth:`stretches`."""
+        return self.stretches(self.doubtful)
+
+    def stretches(self, rows: NDArray[np.bool_]) -> list[tuple[float, float]]:
+        """The stretches of these rows (n,), each until the next row, as seconds [start, end)."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], rows, [False]]).astype(np.int8)))
         ends = np.append(self.time_s, self.time_s[-1])
         return [(float(self.time_s[first]), float(ends[stop])) for first, stop in edges.reshape(-1, 2)]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.dope.blank_model import blank_content, expect_everywhere, saved
+from support.studies import extract_session
 from support.tools.plug_ins import write
 from typer.testing import CliRunner, Result
 
@@ -21,9 +22,14 @@ from tasks.extractors.dope.extractor import Dope
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.settings import DopeSettings
 from tasks.extractors.settings import CommonSettings
+from tasks.inspect.report.site import build_report
+from tasks.media.recording import read_frames
+from tasks.media.region import RegionView
 from tasks.media.upright import write_lossless
 from tasks.people.detections import detect_faces
 from tasks.people.detectors import DetectorError, DopeFaces, FaceDetector, Pictures, choose_detector, choose_pictures
+from tasks.study.boxes import read_boxes
+from tasks.study.load import load_study
 
 FPS, SECONDS = 25, 4
 DETECTOR = '''
@@ -102,7 +108,7 @@ def test_without_seats_each_stretch_is_a_track(study: Path) -> None:
     assert result.exit_code == 0, result.output
     (recording,) = json.loads(result.stdout)["recordings"]
     assert {track: round(found["seen_s"], 1) for track, found in recording["tracks"].items()} == {
-        "p1": 1.3,
+        "p1": 1.4,
         "p2": 3.9,
         "p3": 1.3,
     }
@@ -169,6 +175,30 @@ def test_a_recording_that_fails_ends_with_1_and_the_others_are_written(study: Pa
     assert len(pd.read_csv(study / "tracks.csv")) == 2
 
 
+def test_a_region_s_pictures_are_of_its_person_and_the_report_shows_who_is_seen_when(
+    study: Path, tmp_path: Path
+) -> None:
+    assert people(study, *SEATS).exit_code == 0
+    file = study / "regions/s1@interviewer.csv"
+    lines = file.read_text().splitlines()
+    lines[3] = lines[3].replace("false", "true")  # as where two came near each other
+    file.write_text("\n".join(lines) + "\n")
+    (batch,) = read_frames(study / "videos/s1.avi", SECONDS * FPS)
+    colours = {"participant": (240, 140, 40), "interviewer": (60, 120, 240)}
+    for track, colour in colours.items():
+        boxes = read_boxes(study / f"regions/s1@{track}.csv")
+        view = RegionView(boxes.at(batch.time, 1 / FPS), 200, 120)
+        shown = view.cut(batch).rgb
+        middle = shown[view.seen, shown.shape[1] // 2, shown.shape[2] // 2]
+        np.testing.assert_array_equal(middle, np.tile(colour, (len(middle), 1)))
+        assert len(middle) == {"participant": 69, "interviewer": 100}[track]  # of 70; pictures are every second frame
+    store, _ = extract_session(study, tmp_path / "features", "frames", session_id="s1")
+    build_report(load_study(study), store, Settings(), tmp_path / "site")
+    page = (tmp_path / "site/sessions/s1.html").read_text()
+    assert "Who is seen when" in page
+    assert "interviewer is surely seen for 3.8 s, doubtfully for 0.1 s" in page
+
+
 # --- detectors -------------------------------------------------------------------------------------------------------
 
 
@@ -205,10 +235,11 @@ def test_a_face_that_is_found_twice_is_one_and_the_unsure_are_left_out(study: Pa
 
 def test_dope_gives_the_faces_of_its_own_detector(study: Path, tmp_path: Path) -> None:
     content = blank_content()
+    content["dope_kwargs"] |= {"min_size": 64, "max_size": 120}
     expect_everywhere(content, Part.FACE, 0)
     settings = DopeSettings(model=saved(content, tmp_path / "dope.pth.tgz"))
     pictures = choose_pictures(study / "videos/s1.avi", 0.5)
-    (first, *_) = DopeFaces().faces(pictures, settings)
+    first = next(DopeFaces().faces(pictures, settings))
     detector = Dope(settings, CommonSettings()).load_detector()
     assert isinstance(detector, DopeDetector)
     (frame,) = detector.detect([next(iter(pictures))])

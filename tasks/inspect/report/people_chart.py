@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from tasks.inspect.report.chart import BLUE, ORANGE, Chart, label
-from tasks.study.boxes import Boxes, BoxesError, read_boxes
+from tasks.study.boxes import BoxesError, read_boxes
 from tasks.study.load import Study, StudyFileError
 
 _BAND_PX, _AROUND_PX = 34, 90
@@ -24,10 +24,13 @@ def people_chart(study: Study, session_id: str) -> tuple[Chart | None, str]:
             problems.append(str(error))
             continue
         seen = ~np.isnan(boxes.box[:, 0])
-        spans = {"seen": _spans(boxes, seen & ~boxes.doubtful), "doubtful": _spans(boxes, seen & boxes.doubtful)}
+        spans = {
+            "seen": boxes.stretches(seen & ~boxes.doubtful),
+            "doubtful": boxes.stretches(seen & boxes.doubtful),
+        }
         bars += [(name, state, start, end) for state, stretches in spans.items() for start, end in stretches]
         lengths = [sum(end - start for start, end in stretches) for stretches in spans.values()]
-        rows.append((name, *(f"{seconds:.1f}" for seconds in lengths), f"{boxes.time_s[0]:.1f}", f"{boxes.time_s[-1]:.1f}"))
+        rows.append((name, *(f"{seconds:.1f}" for seconds in (*lengths, boxes.time_s[0], boxes.time_s[-1]))))
     if not rows:
         return None, " ".join(problems)
     figure = go.Figure(
@@ -45,15 +48,9 @@ def people_chart(study: Study, session_id: str) -> tuple[Chart | None, str]:
             for state, colour in (("seen", BLUE), ("doubtful", ORANGE))
         ]
     )
-    figure.update_layout(barmode="overlay", showlegend=True, xaxis={"title": "seconds"}, yaxis={"autorange": "reversed"})
-    alt = "; ".join(f"{name} is seen for {seen} s, and for {doubtful} s it may be somebody else" for name, seen, doubtful, *_ in rows)
+    axes = {"xaxis": {"title": "seconds"}, "yaxis": {"autorange": "reversed"}}
+    figure.update_layout(barmode="overlay", showlegend=True, **axes)
+    alt = "; ".join(f"{name} is surely seen for {sure} s, doubtfully for {unsure} s" for name, sure, unsure, *_ in rows)
     headings = ("track", "seen (s)", "doubtful (s)", "first (s)", "last (s)")
     height = _BAND_PX * len(rows) + _AROUND_PX
     return Chart("people", "Who is seen when", f"{alt}.", figure, headings, rows, height), " ".join(problems)
-
-
-def _spans(boxes: Boxes, rows: np.ndarray) -> list[tuple[float, float]]:
-    """The stretches of these rows, each until the next row, as seconds [start, end)."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], rows, [False]]).astype(np.int8)))
-    ends = np.append(boxes.time_s, boxes.time_s[-1])
-    return [(float(boxes.time_s[first]), float(ends[stop])) for first, stop in edges.reshape(-1, 2)]

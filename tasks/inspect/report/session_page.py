@@ -25,6 +25,7 @@ from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.matrix import Matrix
 from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.pages import render
+from tasks.inspect.report.people_chart import people_chart
 from tasks.inspect.report.timeline import timeline
 from tasks.inspect.report.timetable import Timetable, read_timetable
 from tasks.inspect.session_curves import SessionCurves
@@ -110,6 +111,8 @@ def write_session(pages: Pages, session_id: str) -> None:
     main = tracks[0]
     main.problem = " ".join(part for part in (main.problem, pages.study.excluded.get(session_id, "")) if part)
     session = pages.study.sessions.get(session_id)
+    people, people_problem = people_chart(pages.study, session_id)
+    main.problem = " ".join(filter(None, (main.problem, people_problem)))
     page = render(
         "session.html",
         root="../",
@@ -117,6 +120,7 @@ def write_session(pages: Pages, session_id: str) -> None:
         session_id=session_id,
         participants=_participants(pages.study, session_id) or ([session.participant_id] if session else []),
         tracks=tracks,
+        people=people,
         clip_data=[{"start": clip.start_s, "stop": clip.stop_s, "about": clip.about} for clip in main.table.clips],
         cells=pages.matrix.by_track(session_id),
     )
