@@ -121,7 +121,7 @@ def picture(scene: Scene, t: float) -> np.ndarray:
         scale = place.width / _FACE[2]
         centre = _FACE[0] - _SHOWN[0] + _FACE[2] / 2, _FACE[1] - _SHOWN[1] + _FACE[3] / 2
         turn = cv2.getRotationMatrix2D(centre, place.tilt, scale)
-        turn[:, 2] += (place.x - centre[0], place.y - centre[1])
+        turn[:, 2] = turn[:, 2] + [place.x - centre[0], place.y - centre[1]]
         size = (WIDTH, HEIGHT)
         alpha = cv2.warpAffine(_mask(), turn, size)[..., None]
         canvas = canvas * (1 - alpha) + cv2.warpAffine(portrait(name), turn, size, flags=cv2.INTER_AREA) * alpha
