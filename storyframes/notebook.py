@@ -36,6 +36,13 @@ def html_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[obje
     return f"<div><b>{escape(title)}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}</div>"
 
 
+def percent(share: float) -> str:
+    """A share, 0 to 1, as "25%"; what is not none or all of it is not rounded to that."""
+    if 0 < share < 0.01:
+        return "under 1%"
+    return "over 99%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
 def _cell(value: object) -> str:
     return str(value) if isinstance(value, Drawing) else escape(str(value))
 

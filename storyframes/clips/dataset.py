@@ -19,7 +19,7 @@ from storyframes.clips.inputs import MASK, Clip, ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
 from storyframes.clips.readers import Batch, FeatureReader, Field, InputReader, PaddedRows
 from storyframes.clips.splits import SplitSpec
-from storyframes.notebook import html_table, strip
+from storyframes.notebook import html_table, percent, strip
 from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
@@ -143,7 +143,7 @@ class ClipDataset:
         where = f"{len(self._sessions)} sessions in {self.store.storage.location}"
         lines = [f"ClipDataset: {len(self):,} clips of {where}, of {', '.join(map(repr, self._inputs))}"]
         lines += [f"  split anew: {self.split!r}"] if self.split else []
-        lines += [f"  {name}: masked in {share:.0%} of the clips" for name, share in self.missing.items()]
+        lines += [f"  {name}: masked in {percent(share)} of the clips" for name, share in self.missing.items()]
         return "\n".join([*lines, *(f"  {name}: {field.shape} {field.dtype}" for name, field in self.fields.items())])
 
     def _repr_html_(self) -> str:
@@ -151,10 +151,7 @@ class ClipDataset:
         fields = html_table(
             f"ClipDataset: {len(self):,} clips of {len(self._sessions)} sessions",
             ("array", "shape of a clip", "dtype", "masked"),
-            [
-                (name, field.shape, field.dtype, f"{self.missing[name]:.0%}" if name in self.missing else "")
-                for name, field in self.fields.items()
-            ],
+            [(name, field.shape, field.dtype, self._masked(name)) for name, field in self.fields.items()],
             (f"{split}: {count:,} clips" for split, count in self.clips["split"].value_counts(sort=False).items()),
         )
         labels = []
@@ -164,6 +161,11 @@ class ClipDataset:
             bins = np.histogram(numbers, 20 if level == "interval" else max(values.nunique(), 1))[0]
             labels.append((name, level, f"{len(values):,}", strip(bins / max(bins.max(), 1))))
         return fields + (html_table("Labels", ("label", "level", "clips", "how many"), labels) if labels else "")
+
+    def _masked(self, field: str) -> str:
+        """The share of clips where the input of a field is masked; "" where none may be."""
+        inputs = [name for name in self.missing if field == name or field.startswith(f"{name}_")]
+        return percent(self.missing[max(inputs, key=len)]) if inputs else ""
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One clip: its arrays by field, and its ``index``."""

@@ -53,6 +53,9 @@ def test_clips_with_the_feature_are_as_ever_and_the_others_are_masked(study: Syn
     assert lacking.any()
     assert masked.missing == {name: pytest.approx(lacking.mean())}
     assert f"{name}: masked in {lacking.mean():.0%} of the clips" in repr(masked)
+    masked.missing = {name: 0.004}
+    assert f"{name}: masked in under 1% of the clips" in repr(masked)
+    assert "under 1%" in masked._repr_html_()
     batch, expected = masked.read(range(len(masked))), there.read(range(len(there)))
     for field in there.fields:
         if field != "index":

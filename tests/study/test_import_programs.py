@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import numpy as np
 import openpyxl
 import pytest
 
-from tasks.study.curves import read_curve
+from tasks.study.curves import read_curve, values_at
 from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
 from tasks.study.importers.import_labels import Import, Imported, import_labels
 from tasks.study.importers.read_annotations import read_all
@@ -207,7 +208,12 @@ def test_a_continuous_scheme_of_nova_is_a_curve(tmp_path: Path, study: Path, fty
     bring(study, [path], "valence=valence", session_id="s1")
     loaded = load_study(study)
     samples = read_curve(study / loaded.curves[0].path, loaded.schemes["valence"])
-    assert (samples.time_s.tolist(), samples.value.tolist()) == ([0.0, 0.04, 0.12], [0.125, -0.5, 1.0])
+    assert samples.time_s.tolist() == [0.0, 0.04, 0.08, 0.12]
+    np.testing.assert_array_equal(samples.value, values)
+    # one moment without a value is a gap: nothing is drawn across it
+    np.testing.assert_array_equal(
+        values_at(samples, np.array([0.02, 0.06, 0.08, 0.1])), [-0.1875, np.nan, np.nan, np.nan]
+    )
     assert (loaded.schemes["valence"].type, loaded.schemes["valence"].minimum) == (SchemeType.CURVE, -1.0)
 
 

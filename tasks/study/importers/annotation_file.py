@@ -66,7 +66,7 @@ class AnnotationFile:
         name: of the file.
         unit: of its times.
         tiers: in their order; two may have one name.
-        annotations: those with a value.
+        annotations: those with a value; of a curve also moments without one, which are gaps.
         remarks: what was left out, or is unusual.
         faults: by tier, why it cannot be imported: it has to be corrected, or skipped.
         origins_s: where the media of the file begin on its clock, if not at 0.

@@ -131,12 +131,16 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
     chosen = {file.name: _chosen(file, how, study) for file in files}
     new = _new_schemes(files, how, root, study)
     schemes = {name: new.get(name) or study.schemes[name] for name in how.schemes}
-    for file in files:
-        chosen[file.name] = [_as_said(file, how, schemes, annotation) for annotation in chosen[file.name]]
-        for scheme in schemes.values():
-            of_scheme = [one for one in chosen[file.name] if how.targets[one.tier].scheme == scheme.name]
-            _check_values(file.name, scheme, of_scheme)
     curves = {name for name, scheme in schemes.items() if scheme.type is SchemeType.CURVE}
+    for file in files:
+        chosen[file.name] = [
+            _as_said(file, how, schemes, annotation)
+            for annotation in chosen[file.name]
+            if annotation.value or how.targets[annotation.tier].scheme in curves
+        ]
+        for scheme in schemes.values():
+            of_scheme = [one for one in chosen[file.name] if how.targets[one.tier].scheme == scheme.name and one.value]
+            _check_values(file.name, scheme, of_scheme)
     owners = Owners(study, how)
     for file in files:
         chosen[file.name] = owners.named_by_user(file, chosen[file.name])

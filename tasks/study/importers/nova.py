@@ -58,6 +58,8 @@ def read_nova(path: Path) -> AnnotationFile:
         )
     except (ValueError, ArithmeticError, KeyError, IndexError, struct.error, csv.Error, NotTextError) as error:
         raise ImportFaultError(f"{values.name}: is not as {path.name} says ({type(error).__name__})") from None
+    if tier.type is SchemeType.CURVE:  # a moment without a value is a gap; left out, it would be drawn across
+        return AnnotationFile(path.name, "seconds", (tier,), tuple(annotations), tuple(remarks))
     kept, empty = without_empty(annotations)
     remarks += [*empty, *overlaps(kept)]
     return AnnotationFile(path.name, "seconds", (tier,), kept, tuple(remarks), backwards(kept))

@@ -18,10 +18,10 @@ from storyframes import Axis, FeatureStore, SplitSpec
 from storyframes.array_roles import FRAME_ROW, PER_FRAME
 from storyframes.clips import SPLITS, STORY_FEATURE, filter_clips, lacking_clips, needed_features, parse_filter
 from storyframes.features import CLOCK, STORIES
+from storyframes.notebook import percent
 from storyframes.spec import LABEL_PREFIX, MAIN_ARRAY, is_label_curve
 from storyframes_empathy.training.labels import numbers
 from storyframes_empathy.training.opened import CannotTrainError
-from storyframes_empathy.training.provenance import percent
 from storyframes_empathy.training.settings import MODALITIES, PRESETS, InputSettings, TrainSettings
 
 MODALITY_OF = {Axis.FRAME: "v", Axis.AUDIO_FRAME: "a", Axis.WORD: "t", Axis.UTTERANCE: "t"}
@@ -136,6 +136,7 @@ class _Study:
             self.is_own = True
             preset = {name: value for name, value in PRESETS["regression"].items() if name not in self.given}
             self._take(**preset)
+        if self.is_own or self.settings.preset == "regression":
             limits = self._limits(label)
             if limits and "label_range" not in self.given:
                 self._take(label_range=limits)

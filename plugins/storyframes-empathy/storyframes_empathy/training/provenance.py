@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from storyframes import ClipDataset, FeatureStore
 from storyframes.clips import STORY_FEATURE, needed_features
 from storyframes.features import STORIES
+from storyframes.notebook import percent
 from storyframes_empathy.training.settings import ModelName, TrainSettings
 from storyframes_empathy.training.splits import Splits
 
@@ -54,13 +55,6 @@ def feature_caveats(store: FeatureStore, versions: Versions) -> tuple[str, ...]:
         rows = table[(table["feature"] == feature) & table["session_id"].isin(sessions)]
         found |= {f"{name}: {caveat}" for caveats in rows["stamps"] if caveats is not None for caveat in caveats}
     return tuple(sorted(found))
-
-
-def percent(share: float) -> str:
-    """A share, 0 to 1, as "25%"; what is not none or all of it is not rounded to that."""
-    if 0 < share < 0.01:
-        return "under 1%"
-    return "over 99%" if 0.99 < share < 1 else f"{share:.0%}"
 
 
 def missing_caveats(splits: Splits, model: ModelName) -> tuple[str, ...]:

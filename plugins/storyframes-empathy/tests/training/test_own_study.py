@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.splits import SPLITS
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.notebook import percent
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
@@ -30,7 +31,6 @@ from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.moments import Moments
 from storyframes_empathy.training.opened import CannotTrainError
 from storyframes_empathy.training.own_study import plan_training
-from storyframes_empathy.training.provenance import percent
 from storyframes_empathy.training.settings import ModelName, TrainSettings, load_train_settings
 from storyframes_empathy.training.splits import open_splits
 from tasks.clip_index.index import build_clip_index, write_clip_index
@@ -310,6 +310,13 @@ def test_windows_of_equal_frames_have_no_rate_and_no_masks(tmp_path: Path) -> No
     alike = write_own_store(tmp_path / "alike", lacking={}, rates=(10,) * 8)
     settings = plan_training(alike, TrainSettings(), None, ("v",), [0]).settings[0]
     assert (settings.rate, settings.missing) == (None, "drop")
+    assert settings.label_range == (0, 100)
+
+
+def test_the_preset_that_is_named_has_the_range_of_the_scheme_too(store: FeatureStore) -> None:
+    """Labels are of 5 to 75, the scheme of 0 to 100."""
+    asked = TrainSettings.model_validate({"preset": "regression", "label": "rapport"})
+    settings = plan_training(store, asked, None, ("v",), [0]).settings[0]
     assert settings.label_range == (0, 100)
 
 
