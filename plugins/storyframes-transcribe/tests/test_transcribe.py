@@ -5,30 +5,30 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 from planted import Ears, as_int16, planted
-from storyframes_transcribe.models import PUBLISHED, Model
+from storyframes_transcribe.models import PUBLISHED, Model, ModelError, PublishedModel, find_model
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.voices import RATE, voiced_pieces
 from support.commands import ONE_WORKER, storyframes
 from support.media.recordings import FPS, write_recording, write_wave
+from support.models.hub_server import COMMIT, hub_server
 from support.studies import extract_session, make_study
 from tiny_whisper import WORD
 from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from storyframes import FeatureStore
-from tasks.extractors.embed.sources import snapshot_of
 from tasks.media.sound import AudioBlock
 from tasks.study import load_study, name_transcripts, read_transcript
 
@@ -271,7 +271,8 @@ def videos(tmp_path: Path) -> Path:
     return folder
 
 
-def test_from_a_folder_of_videos_to_rows_in_two_commands_and_no_word_elsewhere(
+@pytest.mark.slow
+def test_from_a_folder_of_videos_to_rows_in_two_commands_by_a_cluster_and_no_word_elsewhere(
     videos: Path, whisper: Path, demo_study: Path, tmp_path: Path, own_state: dict[str, str]
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -280,13 +281,15 @@ def test_from_a_folder_of_videos_to_rows_in_two_commands_and_no_word_elsewhere(
     config = tmp_path / "config.toml"
     config.write_text(f'[glove]\nvectors = "{vectors}"\ndemo_vectors = true\n[transcribe]\nmodel = "{whisper}"\n')
     around = {**own_state, "TMPDIR": str(temporary)}
-    made = storyframes("transcribe", videos, "--recordings", "videos/*", "--config", config, environment=around)
+    arguments = ("transcribe", videos, "--recordings", "videos/*", "--config", config, *ONE_WORKER, "--json")
+    made = storyframes(*arguments, environment=around)
     assert made.returncode == 0, made.stderr
-    assert "2 cells of the tables name them now" in made.stdout
-    features = ("--features", "frames,glove,sbert")
-    extracted = storyframes(
-        "extract", videos, tmp_path / "store", *features, "--config", config, *ONE_WORKER, environment=around
-    )
+    outcomes = json.loads(made.stdout)
+    assert {one["session_id"]: one["status"] for one in outcomes["transcripts"]} == {"anna-1": "made", "ben-1": "made"}
+    assert outcomes["named"] == 2
+    assert "anna-1: made, " in made.stderr
+    features = ("--features", "frames,glove,sbert", "--config", config)
+    extracted = storyframes("extract", videos, tmp_path / "store", *features, environment=around)
     assert extracted.returncode == 0, extracted.stderr
     store = FeatureStore(tmp_path / "store")
     for session in ("anna-1", "ben-1"):
@@ -304,6 +307,7 @@ def test_from_a_folder_of_videos_to_rows_in_two_commands_and_no_word_elsewhere(
     assert not pattern.search(printed.encode())
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_without_a_network(videos: Path, whisper: Path) -> None:
     arguments = ("transcribe", videos, "--recordings", "videos/*", "--model", whisper)
     first = videos / "transcripts/anna-1.json"
@@ -348,16 +352,24 @@ def test_without_the_model_one_sentence_says_how_to_get_it(study: Path, whisper:
     assert not (study / "transcripts").exists()
 
 
-def test_a_published_model_is_what_was_published(
-    study: Path, whisper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_published_model_is_fetched_at_its_commit_and_every_file_checked(
+    whisper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in whisper.iterdir()}
+    published = PublishedModel("somebody/whisper", COMMIT, "MIT", digests)
+    monkeypatch.setitem(PUBLISHED, "tiny", published)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    published = PUBLISHED["large-v3"]
-    shutil.copytree(whisper, snapshot_of(published.repository, published.commit))
-    refused = command("transcribe", study)
-    assert refused.exit_code == 2
-    assert f"config.json has not the SHA-256 of {published.source}" in refused.stderr
-    assert not (study / "transcripts").exists()
+    with pytest.raises(ModelError, match=rf"'storyframes models fetch hf:somebody/whisper@{COMMIT}' gets it"):
+        find_model("tiny")
+    with hub_server({"somebody/whisper": whisper}) as (url, _):
+        around = {"HF_ENDPOINT": url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": ""}
+        fetched = storyframes("models", "fetch", published.source, environment=around)
+    assert fetched.returncode == 0, fetched.stderr
+    found = find_model("tiny")
+    assert (found.name, found.sha256) == ("tiny", find_model(str(whisper)).sha256)
+    (found.folder / "vocabulary.json").write_text("[]")
+    with pytest.raises(ModelError, match=r"vocabulary.json has not the SHA-256 of hf:somebody/whisper@"):
+        find_model("tiny")
 
 
 def test_a_file_of_somebody_else_is_not_named_in_the_tables(study: Path, whisper: Path) -> None:
@@ -384,18 +396,3 @@ def test_a_table_that_cannot_be_changed_is_told_before_any_work(study: Path, whi
     assert refused.exit_code == 2
     assert "save it as CSV UTF-8 with commas" in refused.stderr
     assert not (study / "transcripts").exists()
-
-
-@pytest.mark.slow
-def test_on_a_cluster_each_session_is_a_task(videos: Path, whisper: Path, shared_server: dict[str, str]) -> None:
-    arguments = ("transcribe", videos, "--recordings", "videos/*", "--model", whisper, *ONE_WORKER, "--json")
-    made = storyframes(*arguments, environment=shared_server)
-    assert made.returncode == 0, made.stderr
-    outcomes = json.loads(made.stdout)
-    assert {one["session_id"]: one["status"] for one in outcomes["transcripts"]} == {"anna-1": "made", "ben-1": "made"}
-    assert outcomes["named"] == 2
-    assert "anna-1: made, " in made.stderr
-    assert not re.search(WORD, made.stdout + made.stderr)
-    again = storyframes(*arguments)  # nothing is due, so no server is started
-    assert [one["status"] for one in json.loads(again.stdout)["transcripts"]] == ["there already"] * 2
-    assert "Prefect" not in again.stderr
