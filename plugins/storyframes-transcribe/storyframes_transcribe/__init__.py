@@ -5,4 +5,9 @@ be transcribed and what is there, ``session`` does it, one session at a time; ``
 cluster. ``voices`` reads the sound as a stream and finds the stretches with voice; ``whisper`` turns them into words by
 a model that ``models`` finds and checks; ``crosstalk`` removes what a neighbour's microphone heard as well.
 ``transcript_file`` is what is written.
+
+``align_command`` is ``storyframes align``: ``alignment`` reads texts that were handed in and writes transcripts of
+them, with the times that ``ctc`` finds.
+
+``vad`` is a feature: how probable it is that somebody speaks.
 """
