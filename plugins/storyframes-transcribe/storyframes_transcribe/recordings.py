@@ -153,7 +153,7 @@ def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
 
 def _recording(study: Study, session_id: str, track: str) -> Recording | None:
     files = study.tracks[session_id][track]
-    relative = files.audio or files.video
+    relative = files.audio or (files.video if files.of is None else None)  # a region has its video's sound, not its own
     if relative is None:
         return None
     roles = {one.person_id: one.role for one in study.persons if one.session_id == session_id}

@@ -396,3 +396,14 @@ def test_a_table_that_cannot_be_changed_is_told_before_any_work(study: Path, whi
     assert refused.exit_code == 2
     assert "save it as CSV UTF-8 with commas" in refused.stderr
     assert not (study / "transcripts").exists()
+
+
+def test_regions_of_a_picture_are_no_microphones(tmp_path: Path) -> None:
+    root = make_study(tmp_path / "study", video="v.mkv")
+    (root / "persons.csv").write_text("session_id,person_id\ns,kim\ns,lee\n")
+    (root / "tracks.csv").write_text(
+        'session_id,track,person_id,of,region\ns,k,kim,,"0,0,.5,1"\ns,l,lee,,".5,0,.5,1"\n'
+    )
+    (plan,) = plan_sessions(load_study(root))
+    assert [one.track for one in plan.recordings] == ["main"]
+    assert (plan.microphones, plan.joins) == ((), False)
