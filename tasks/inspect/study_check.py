@@ -7,12 +7,16 @@ decoding shows (a frame in the middle) is found by the extraction.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from storyframes.spec import MAIN
+from storyframes.times import usual_rate
 from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.clip_index.labels import sessions_of_several_persons
 from tasks.clip_index.shared_recordings import find_shared_recordings
@@ -21,15 +25,20 @@ from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openf
 from tasks.extractors.openface.several_faces import count_faces, has_several_faces
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
+from tasks.inspect.formatting import counted
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio, sound_length_s
-from tasks.media.video_header import VideoHeader, length_s, read_header
+from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
 from tasks.study.boxes import BoxesError, in_words, read_boxes
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.transcript import TranscriptError, read_transcript
 
 _CURVE = "path"  # the column of the table curves, which no extractor reads: the study's labels come from it
+UNEVEN = 0.25
+"""A frame rate varies where the standard deviation of the steps between frames is above this share of their mean."""
+_FEWEST_STEPS = 10
+_SAME_RATE = 0.02
 _ANY_RATE = 16_000  # samples a second for decoding the beginning of the sound
 # A container may count frames that do not decode. A table with fewer rows than this share belongs to another recording.
 _FEWER = 0.9
@@ -53,9 +62,20 @@ def check_study(
     problems = [*reading.problems, *reading.session_problems]
     remarks = [*reading.study.remarks]
     lengths_s: dict[tuple[str, str], float] = {}
+    rates: Counter[str] = Counter()
     for number, files in enumerate(reading.files, start=1):
         progress(files[0].session_id if files else "", number, len(reading.files))
-        problems += _check_session(reading.study, files, settings, rules, remarks, lengths_s)
+        problems += _check_session(reading.study, files, settings, rules, remarks, lengths_s, rates)
+    if len(rates) > 1:
+        (most, count), *others = rates.most_common()
+        counts = [
+            f"{most} a second in {counted(count, 'recording')}",
+            *(f"{each} a second in {n}" for each, n in others),
+        ]
+        remarks.append(
+            f"sessions: recordings of different frame rates: {', '.join(counts)}: windows in seconds (window_s, "
+            "stride_s) are as long in all of them, and an input's rate gives it as many rows"
+        )
     problems += _parts_beyond_the_end(reading.parts, lengths_s)
     problems += _apart_from_the_session(reading.files, reading.study, lengths_s)
     problems += _shared_recordings(reading.files, reading.study, remarks)
@@ -91,10 +111,12 @@ def _check_session(
     rules: Mapping[str, LabelRule],
     remarks: list[str],
     lengths_s: dict[tuple[str, str], float],
+    rates: Counter[str],
 ) -> Iterator[Problem]:
     """What is wrong with the files of one row.
 
-    How long its recording is by its header, that of the video or else of the sound, goes into ``lengths_s``.
+    How long its recording is by its header, that of the video or else of the sound, goes into ``lengths_s``; its frame
+    rate, if it has one, into ``rates``.
     """
     header: VideoHeader | None = None
     video: Path | None = None
@@ -114,6 +136,7 @@ def _check_session(
                 case Input.VIDEO:
                     header, video = read_header(path), path
                     lengths_s[key] = length_s(header.fps, header.promised_frames, header.promised_s)
+                    remarks += _check_rate(path, file.relative, header, rates)
                 case Input.AUDIO:
                     next(read_audio(path, _ANY_RATE))
                     lengths_s[key] = lengths_s.get(key) or sound_length_s(path)
@@ -210,6 +233,21 @@ def _check_curve(path: Path, relative: str, study: Study, rules: Mapping[str, La
             "says what holds between them"
         )
     return [f"curves: {remark}" for remark in remarks]
+
+
+def _check_rate(path: Path, relative: str, header: VideoHeader, rates: Counter[str]) -> list[str]:
+    """A remark where the first frames are not evenly spaced; else their rate is counted."""
+    times = first_packet_times(path)
+    steps = np.diff(times)
+    if len(steps) < _FEWEST_STEPS or steps.std() <= UNEVEN * steps.mean():
+        rates[f"{usual_rate(times, header.fps):.3g}"] += 1
+        return []
+    mean, usual = 1 / steps.mean(), usual_rate(times, header.fps)
+    camera = f", {usual:.3g} where none is left out" if abs(usual / mean - 1) > _SAME_RATE else ""
+    return [
+        f"{relative}: its frame rate varies ({mean:.3g} frames a second on average{camera}): windows in seconds "
+        "(window_s, stride_s) have the frames of their seconds, windows in frames last differently"
+    ]
 
 
 def _check_transcript(path: Path, relative: str, length_s: float, settings: ExtractorsSettings) -> list[str]:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 import av
+import numpy as np
 from av.stream import Disposition
 
 from tasks.media.container import RecordingError, ShownFrame, ShownFrames, open_container
 
 _COUNTED_S = 60  # of a video, in which packets are counted
+_TIMED_S = 20  # of a video, in which packets' times are read
 _FEWEST_FPS, _MOST_FPS = 1, 240
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 
@@ -128,6 +130,26 @@ def estimated_frames(path: Path, length_s: float) -> float:
             if last_s - begin_s > _COUNTED_S:
                 return count * max(length_s / (last_s - begin_s), 1.0)
     return count
+
+
+def first_packet_times(path: Path) -> np.ndarray:
+    """(n,) float64, the seconds on its clock at which the frames of a video's first 20 seconds are shown, in order.
+
+    Decodes nothing. Empty where packets do not say when they are shown, as in AVI with B-frames.
+
+    Raises:
+        RecordingError: FFmpeg cannot read it.
+    """
+    times: list[float] = []
+    with open_container(path) as container:
+        for packet in container.demux(video=0):
+            if packet.size and (packet.pts is None or packet.time_base is None):
+                return np.zeros(0)
+            if packet.size:
+                times.append(float(packet.pts * packet.time_base))
+                if times[-1] - times[0] > _TIMED_S:
+                    break
+    return np.sort(times)
 
 
 def has_sound(path: Path) -> bool:

@@ -16,7 +16,7 @@ import av
 import numpy as np
 import pandas as pd
 import pytest
-from support.media.recordings import write_wave
+from support.media.recordings import write_video, write_wave
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -76,6 +76,28 @@ def test_remarks_that_differ_in_names_and_numbers_are_one() -> None:
     curves = [f"curves: c/s{number}.csv: {number} % of the frames have no value" for number in (4, 5)]
     assert grouped_remarks(curves) == [f"{curves[0]} (and 1 alike: c/s5.csv)"]
     assert grouped_remarks([other, other.replace("comma", "point")]) == [other, other.replace("comma", "point")]
+
+
+def test_frame_rates_that_vary_or_differ_are_a_line_each(tmp_path: Path) -> None:
+    """Of 14 recordings two are of another camera, and twelve of a phone that leaves frames out."""
+    uneven = [number * 40 for number in range(60) if number % 7 != 3]
+    jittery = np.cumsum(np.random.default_rng(0).integers(10, 90, 50)).tolist()
+    made = [write_video(tmp_path / "phone.mkv", "mpeg4", uneven), write_video(tmp_path / "web.mp4", "libx264", jittery)]
+    made.append(write_video(tmp_path / "slow.mkv", "mpeg4", [number * 200 for number in range(12)]))
+    made.append(write_video(tmp_path / "webm.mkv", "mpeg4", [round(number * 1000 / 30) for number in range(60)]))
+    names = [*[made[0].name] * 10, *[made[1].name] * 2, made[2].name, made[3].name]
+    for number, name in enumerate(names):
+        (tmp_path / f"s{number}.{name.split('.')[1]}").symlink_to(tmp_path / name)
+    rows = [f"s{number},p{number},s{number}.{name.split('.')[1]}" for number, name in enumerate(names)]
+    (tmp_path / "sessions.csv").write_text("\n".join(["session_id,participant_id,video", *rows]) + "\n")
+    remarks = check_study(tmp_path, ExtractorsSettings())[0].remarks
+    varying = [remark for remark in remarks if "frame rate varies" in remark]
+    assert [remark.split(":")[0] for remark in varying] == [row.split(",")[2] for row in rows[:12]]
+    assert "21.6 frames a second on average, 25 where none is left out" in varying[0]
+    (line,) = grouped_remarks(varying)
+    assert line.endswith("(and 11 alike: s1.mkv, s2.mkv, s3.mkv, s4.mkv, s5.mkv and 6 more)")
+    (differ,) = (remark for remark in remarks if "different frame rates" in remark)
+    assert "5 a second in 1 recording, 30 a second in 1" in differ
 
 
 def test_json_goes_to_stdout_where_the_bar_has_a_terminal(tmp_path: Path) -> None:
