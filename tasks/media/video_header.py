@@ -143,12 +143,14 @@ def first_packet_times(path: Path) -> np.ndarray:
     times: list[float] = []
     with open_container(path) as container:
         for packet in container.demux(video=0):
-            if packet.size and (packet.pts is None or packet.time_base is None):
+            if not packet.size:
+                continue
+            pts, base = packet.pts, packet.time_base
+            if pts is None or base is None:
                 return np.zeros(0)
-            if packet.size:
-                times.append(float(packet.pts * packet.time_base))
-                if times[-1] - times[0] > _TIMED_S:
-                    break
+            times.append(float(pts * base))
+            if times[-1] - times[0] > _TIMED_S:
+                break
     return np.sort(times)
 
 
