@@ -19,6 +19,7 @@ from support.stores import catalogue_rows, publish_openface
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.cli.extract import copy_demo
 from flows.cli.terminal import listed
 from tasks.study.load import load_study
 
@@ -153,6 +154,16 @@ def test_the_clip_index_from_the_tables_alone(study_copy: Path, tmp_path: Path) 
 def test_synthesize_makes_a_valid_study(tmp_path: Path) -> None:
     assert storyframes("synthesize", tmp_path / "s", "--sessions", 2, "--seconds", 2, "--seed", 1).returncode == 0
     assert storyframes("check", tmp_path / "s").returncode == 0
+
+
+def test_the_demo_keeps_a_study_and_a_configuration_that_is_there(tmp_path: Path) -> None:
+    first = copy_demo(tmp_path / "demo")
+    first.config.write_text("[resnet50]\nallow_untrained = true\n")
+    (first.study / "sessions.csv").write_text("session_id,participant_id\ns,p\n")
+    again = copy_demo(tmp_path / "demo")
+    assert again == first
+    assert again.config.read_text() == "[resnet50]\nallow_untrained = true\n"
+    assert (again.study / "sessions.csv").read_text() == "session_id,participant_id\ns,p\n"
 
 
 @pytest.mark.parametrize("columns", [80, 160])

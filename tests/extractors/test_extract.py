@@ -8,8 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.media.video_variants import ffmpeg
 from support.stores import local
-from support.studies import one_session_study, run
+from support.studies import extract_session, one_session_study, run
 
 from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
@@ -22,6 +23,7 @@ from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection, SelectionError
 from tasks.study.load import load_study
 
+ROOT = Path(__file__).parents[2]
 FAST = ("openface", "opensmile")
 
 
@@ -37,6 +39,25 @@ def test_a_real_recording_with_its_real_csv(shared: Path, tmp_path: Path, store_
     store = FeatureStore(store_root)
     assert store.read("s1", "openface", array="valid").all()
     assert store.read("s1", "opensmile", array="per_frame").shape == (180, 65)
+
+
+def test_the_beginning_of_a_real_recording_has_every_feature(shared: Path, tmp_path: Path, store_root: Path) -> None:
+    data = shared / "data/openface"
+    # Its first second: a network takes a tenth of a second for each of the 180 frames.
+    video, table = tmp_path / "face.avi", tmp_path / "face.csv"
+    ffmpeg("-i", data / "face15fps_480p_audio.avi", "-c", "copy", "-t", "1", video)
+    table.write_text("".join((data / "face15fps_480p_audio.csv").read_text().splitlines(keepends=True)[:16]))
+    transcript = '{"utterances": [{"speaker": "participant", "start_s": 0.4, "end_s": 0.9, "text": "the garden"}]}'
+    study = one_session_study(tmp_path / "study", video, table, transcript)
+    settings = {
+        "resnet50": {"allow_untrained": True},
+        "glove": {"vectors": ROOT / "demo/glove.demo.300d.txt", "demo_vectors": True},
+    }
+    features = ("openface", "resnet50", "opensmile", "glove")
+    store, outcomes = extract_session(study, store_root, *features, session_id="s1", **settings)
+    rows = {feature: outcome.rows for feature, outcome in outcomes.items()}
+    assert rows == {"frames": 15, "openface": 15, "resnet50": 15, "opensmile": 97, "glove": 2}
+    assert store.read("s1", "vision", 5, 15).shape == (10, 2762)
 
 
 @pytest.mark.parametrize(
