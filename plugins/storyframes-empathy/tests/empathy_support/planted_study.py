@@ -42,7 +42,7 @@ class Planted:
     """How large the study is: participants, the sessions of each, and windows and rated stories of each session."""
 
     participants: int = 60
-    sessions: int = 2
+    sessions: int = 3
     windows: int = 5
     stories: int = 3
     window: int = 15  # frames
