@@ -276,6 +276,6 @@ class Transcriber:
 
 
 def _inside(words: list[HeardWord], end_s: float) -> list[HeardWord]:
-    """The words that begin before ``end_s`` and end after second 0; one that has begun before then begins at 0."""
+    """The words that begin before ``end_s`` and end after second 0, cut off there."""
     inside = [word for word in words if word.end_s > 0 and word.start_s < end_s]
-    return [replace(word, start_s=max(word.start_s, 0.0)) for word in inside]
+    return [replace(word, start_s=max(word.start_s, 0.0), end_s=min(word.end_s, end_s)) for word in inside]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from storyframes_transcribe.models import PUBLISHED, Model, ModelError, Publishe
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
-from storyframes_transcribe.voices import RATE, voiced_pieces
+from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
+from storyframes_transcribe.whisper import Heard
 from support.commands import ONE_WORKER, storyframes
 from support.media.recordings import FPS, write_recording, write_wave
 from support.models.hub_server import COMMIT, hub_server
@@ -407,3 +409,13 @@ def test_regions_of_a_picture_are_no_microphones(tmp_path: Path) -> None:
     (plan,) = plan_sessions(load_study(root))
     assert [one.track for one in plan.recordings] == ["main"]
     assert (plan.microphones, plan.joins) == ((), False)
+
+
+def test_a_word_that_the_model_lets_last_too_long_ends_with_its_recording(study: Path) -> None:
+    class Dragging(Ears):
+        def hear(self, piece: Piece, language: str | None) -> Heard:
+            heard = super().hear(piece, language)
+            return replace(heard, words=tuple(replace(word, end_s=word.end_s + 9) for word in heard.words))
+
+    transcribe(study, Dragging(*(word for word, _ in WORDS)))
+    assert read_transcript(study / "transcripts/s.json").end_s == 8.0
