@@ -100,7 +100,7 @@ def test_every_command_and_option_exists() -> None:
         fenced = "\n".join(re.findall(r"```\w*\n(.*?)```", (ROOT / page).read_text().replace("\\\n", " "), re.DOTALL))
         for line in re.findall(r"^(?:[$#] )?storyframes (.+)$", fenced, re.MULTILINE):
             command, words = app_command, shlex.split(line, comments=True)
-            if words[0] in ("empathy", "transcribe", "align"):  # plug-ins', whose tests look at them
+            if words[0] in ("empathy", "transcribe", "align", "dyads"):  # plug-ins', whose tests look at them
                 continue
             while words and words[0] in getattr(command, "commands", {}):
                 command = command.commands[words.pop(0)]
@@ -119,7 +119,7 @@ def test_every_command_and_option_exists() -> None:
 def test_every_setting_that_is_shown_exists(page: str) -> None:
     from flows.settings import Settings
 
-    plug_ins = {"mediapipe", "train", "transcribe"}  # with sections of their own, which exist where they are installed
+    plug_ins = {"mediapipe", "pyfeat", "train", "transcribe"}  # sections that exist where they are installed
     for code in blocks(page, "toml"):
         said = tomllib.loads(code.replace('revision = "…"', f'revision = "{"0" * 40}"'))  # for the reader to fill in
         settings = {name: section for name, section in said.items() if name not in plug_ins}

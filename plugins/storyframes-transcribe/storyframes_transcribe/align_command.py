@@ -20,6 +20,7 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
+from tasks.inspect.formatting import counted
 
 app = typer.Typer(add_completion=False, **LOOK)
 
@@ -101,4 +102,7 @@ def _show(rows: list[dict[str, object]], named: int) -> None:
             f"{where}: {row['status']}, {row['words']} words, mean confidence {row['confidence']}; "
             f"{row['without_times']} without times of their own"
         )
-    console().print(f"{len(rows)} texts; {named} cells of the tables name their transcripts now")
+    if rows:
+        console().print(f"{counted(len(rows), 'text')}; {counted(named, 'cell')} of the tables name transcripts anew")
+    else:
+        console().print("nothing to align: no STUDY/texts/SESSION.txt, and no transcript whose words lack times")

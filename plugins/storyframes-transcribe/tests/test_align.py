@@ -122,6 +122,13 @@ def test_a_file_of_somebody_else_is_not_replaced(study: Path) -> None:
         assert json.loads((study / MADE).read_text()) == mine
 
 
+def test_without_a_text_it_says_where_one_would_be(study: Path) -> None:
+    result = align(study)
+    assert result.exit_code == 0
+    assert "no STUDY/texts/SESSION.txt" in " ".join(result.output.split())
+    assert align(study, "--session", "t").exit_code == 2
+
+
 def test_a_folder_that_is_no_ctc_model_is_refused(study: Path, tmp_path: Path) -> None:
     hand_in(study, "garden")
     (tmp_path / "empty").mkdir()
