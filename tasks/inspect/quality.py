@@ -54,6 +54,7 @@ class Rule(StrEnum):
     JUMP = "timestamps jump"
     OUTSIDE_SPEECH = "transcript outside speech"
     MISFIT = "features do not fit"
+    DOUBTFUL_REGION = "doubtful region"
 
 
 @dataclass(frozen=True)
@@ -283,6 +284,17 @@ def misfits(curves: SessionCurves) -> Iterator[QualityFinding]:
         yield QualityFinding(Rule.MISFIT, "every per-frame feature has a row for every frame", trouble)
 
 
+def doubtful_region(curves: SessionCurves) -> Iterator[QualityFinding]:
+    """Stretches in which the region that the track is may show somebody else, as its table of boxes says."""
+    if curves.doubtful:
+        yield QualityFinding(
+            Rule.DOUBTFUL_REGION,
+            "the table of boxes of a region calls no box doubtful",
+            f"the region may show somebody else for {total_s(curves.doubtful):.1f} s in all",
+            curves.doubtful,
+        )
+
+
 _RULES: Mapping[tuple[Rule, ...], Callable[[SessionCurves], Iterator[QualityFinding]]] = {
     (Rule.FACE_LOST,): face_lost,
     (Rule.FACE_JUMP,): face_jump,
@@ -293,6 +305,7 @@ _RULES: Mapping[tuple[Rule, ...], Callable[[SessionCurves], Iterator[QualityFind
     (Rule.JUMP,): jump,
     (Rule.OUTSIDE_SPEECH,): outside_speech,
     (Rule.MISFIT,): misfits,
+    (Rule.DOUBTFUL_REGION,): doubtful_region,
 }
 
 
@@ -302,11 +315,12 @@ class Quality:
 
     findings: list[QualityFinding] = field(default_factory=list)
     not_looked_at: dict[Rule, str] = field(default_factory=dict)  # rules without data to judge, with what is missing
+    inapplicable: frozenset[Rule] = frozenset()  # rules of regions, where the track is none
 
     @property
     def looked_at(self) -> list[Rule]:
         """The rules that were applied."""
-        return [rule for rule in Rule if rule not in self.not_looked_at]
+        return [rule for rule in Rule if rule not in self.not_looked_at and rule not in self.inapplicable]
 
     @property
     def unjudged(self) -> str:
@@ -319,7 +333,7 @@ class Quality:
 
 def check_quality(curves: SessionCurves) -> Quality:
     """Apply every rule to a session's curves."""
-    quality = Quality()
+    quality = Quality(inapplicable=frozenset({Rule.DOUBTFUL_REGION} if curves.doubtful is None else ()))
     for rules, find in _RULES.items():
         try:
             quality.findings += find(curves)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,8 @@ def read_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> Sess
         if not _fits(feature, curves):
             continue
         _read_speech(feature, curves)
+        if "region" in feature.attributes:
+            curves.doubtful = curves.doubtful or _stretches(feature.attributes.get("doubtful_s", ()))
         curves.faces += _faces(feature)
         view = next((view for view in unused if view.shows(feature)), None)
         if view is not None:
@@ -77,6 +80,14 @@ def _has_picture(store: FeatureStore, session_id: str, track: str) -> bool:
     clock = of_track(CLOCK, track)
     status = next((entry.status for entry in store.statuses(session_id) if entry.feature == clock), None)
     return track == MAIN if status is None else status is not Status.MISSING
+
+
+def _stretches(stored: Any) -> tuple[tuple[float, float], ...]:
+    """Stretches of seconds from an attribute; none where it has something else."""
+    try:
+        return tuple((float(start), float(stop)) for start, stop in stored)
+    except (TypeError, ValueError):
+        return ()
 
 
 def _faces(feature: StoredFeature) -> list[FaceCurves]:

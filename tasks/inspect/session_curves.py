@@ -114,6 +114,8 @@ class SessionCurves:
     words: int | None = None  # their number
     # (start, stop) seconds at which samples are at full scale; None where the samples were not decoded
     clipped: tuple[tuple[float, float], ...] | None = None
+    # (start, stop) seconds in which the region that the track is may show somebody else; None where it is no region
+    doubtful: tuple[tuple[float, float], ...] | None = None
     others: list[ArrayCurves] = field(default_factory=list)  # the curves of all other features
     heat_maps: list[HeatMap] = field(default_factory=list)  # of features of many columns
     # of every feature that tracks a face, in the order of features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,13 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat, Status
 from tasks.extractors import frame_pass
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.quality import Rule, check_quality
+from tasks.inspect.read_curves import read_curves
+from tasks.inspect.study_check import check_study
 from tasks.media import container
 from tasks.media.upright import write_lossless
 from tasks.planning.plan import expected_versions, plan_extraction
+from tasks.planning.rates import measure_rates
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
@@ -200,3 +205,46 @@ def test_a_region_changes_the_fingerprints_of_what_sees_it_alone(study: Path, mo
     assert before["frames"] == before["frames@left"]
     assert before["opensmile@left"]  # of its own sound
     assert "opensmile@right" not in before  # a region has no sound
+
+
+def test_doubtful_stretches_and_damaged_boxes_are_findings_with_their_times(
+    study: Path, store: FeatureStore, tmp_path: Path
+) -> None:
+    (finding,) = (
+        each
+        for each in check_quality(read_curves(store, "whole", "moving")).findings
+        if each.rule is Rule.DOUBTFUL_REGION
+    )
+    assert finding.spans == ((12 / FPS, 15 / FPS),)
+    assert read_curves(store, "whole", "left").doubtful == ()
+    assert read_curves(store, "whole").doubtful is None
+    shutil.copytree(study, tmp_path / "study")
+    checked, problems = check_study(tmp_path / "study", ExtractorsSettings())
+    assert problems == []
+    assert "boxes.csv: may show somebody else at 0.48 to 0.60 s" in checked.remarks
+    (tmp_path / "study/boxes.csv").write_text("time_s,x,y,w,h\n0,0,0,0,1\n")
+    (problem,) = check_study(tmp_path / "study", ExtractorsSettings())[1]
+    assert str(problem).startswith("tracks, row 4, region = 'boxes.csv': row 2, w = 0: must be above 0"), problem
+    outcomes = run(
+        tmp_path / "study", tmp_path / "f", Selection(("whole",), ("resnet50",), tracks=("moving",)), resnet50=RESNET
+    )
+    assert outcomes["whole/resnet50@moving"].reason.startswith(
+        "region of 'main': boxes.csv: row 2, w = 0: must be above"
+    )
+    (tmp_path / "study/boxes.csv").unlink()
+    (problem,) = check_study(tmp_path / "study", ExtractorsSettings())[1]
+    assert str(problem) == "tracks, row 4, region = 'boxes.csv': the file does not exist"
+    outcomes = run(
+        tmp_path / "study", tmp_path / "f", Selection(("whole",), ("resnet50",), tracks=("moving",)), resnet50=RESNET
+    )
+    assert outcomes["whole/resnet50@moving"].reason == "boxes.csv: the file does not exist"
+
+
+def test_plan_measures_regions_and_a_session_with_its_region_alone_is_decoded_for_its_clock(
+    study: Path, tmp_path: Path
+) -> None:
+    asked = ExtractorsSettings(features=("frames", "opensmile"))
+    (rate, *_) = measure_rates(load_study(study), "whole", asked, 0.4, lambda *_: None, "moving")
+    assert (rate.feature, rate.reason) == ("frames@moving", "")
+    outcomes = run(study, tmp_path / "f", Selection(("whole",), ("frames",), tracks=("right",)))
+    assert {name: outcome.rows for name, outcome in outcomes.items()} == {"whole/frames@right": FRAMES}

@@ -39,6 +39,7 @@ def good() -> SessionCurves:
         f0=np.full(len(sound), 180.0),
         sound_end_s=SECONDS,
         utterances=Utterances(np.array([1.0, 10.0]), np.array([8.0, 20.0]), ["robot", "participant"]),
+        doubtful=(),
     )
 
 
@@ -73,6 +74,15 @@ def test_a_rule_without_anything_to_look_at_says_so(rules: tuple[Rule, ...], lac
     assert (quality.findings, set(quality.not_looked_at)) == ([], set(rules))
     assert quality.looked_at == [rule for rule in Rule if rule not in rules]
     assert quality.unjudged.startswith(rules[0])
+
+
+def test_only_of_a_region_is_it_judged_whom_it_shows() -> None:
+    quality = check_quality(dataclasses.replace(good(), doubtful=None))
+    assert quality.looked_at == [rule for rule in Rule if rule is not Rule.DOUBTFUL_REGION]
+    assert quality.not_looked_at == {}
+    finding = the_only(dataclasses.replace(good(), doubtful=((1.0, 2.5), (4.0, 5.0))))
+    assert (finding.rule, finding.spans) == (Rule.DOUBTFUL_REGION, ((1.0, 2.5), (4.0, 5.0)))
+    assert finding.message == "the region may show somebody else for 2.5 s in all"
 
 
 def test_of_nothing_nothing_is_said_to_be_right() -> None:
