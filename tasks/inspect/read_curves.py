@@ -51,8 +51,9 @@ def read_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> Sess
         if not _fits(feature, curves):
             continue
         _read_speech(feature, curves)
-        if "region" in feature.attributes:
-            curves.doubtful = curves.doubtful or _stretches(feature.attributes.get("doubtful_s", ()))
+        if {"region", "doubtful_s"} & feature.attributes.keys():
+            doubtful = _stretches(feature.attributes.get("doubtful_s", ()))
+            curves.doubtful = tuple(sorted({*(curves.doubtful or ()), *doubtful}))
         curves.faces += _faces(feature)
         view = next((view for view in unused if view.shows(feature)), None)
         if view is not None:
