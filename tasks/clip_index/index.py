@@ -22,7 +22,7 @@ from storyframes.clips.windows import (
     read_windows,
     write_windows,
 )
-from storyframes.features import FEATURES, in_order
+from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.clip_table import check_replaceable, to_table
 from storyframes.store.feature_store import FeatureStore
@@ -151,7 +151,7 @@ def _build(
     recorded = {session_id: recorded[session_id] for session_id in there}
     warnings: dict[str, str] = {}
     beyond = _phases_beyond_the_end(study, phases, recorded, ends_s) if study.phases else ()
-    for session_id, odd in (*beyond, *_sound_that_does_not_fit(recorded)):
+    for session_id, odd in (*beyond, *_sound_that_does_not_fit(recorded), *_of_no_video(study, store, there)):
         warnings[session_id] = f"{warnings[session_id]}; {odd}" if session_id in warnings else odd
 
     def signals(session_id: str) -> SessionSignals:
@@ -276,6 +276,18 @@ def _sound_that_does_not_fit(recorded: Mapping[str, Recorded]) -> Iterator[tuple
                 session_id,
                 f"there is sound from {sound_s[0]:.2f} s to {sound_s[1]:.2f} s, but frames from {frame_s[0]:.2f} s to "
                 f"{frame_s[1]:.2f} s: the column sound_covered says which clips have it throughout",
+            )
+
+
+def _of_no_video(study: Study, store: FeatureStore | None, sessions: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Sessions with frames of a video that the study names no more: nothing of the store is removed for that."""
+    for session_id in sessions:
+        if store and not study.sessions[session_id].video and store.has(session_id, CLOCK):
+            yield (
+                session_id,
+                "the study names no video of it, but the store has frames of one that it named before: its clips are "
+                "cut by these, and features of that video are still read. Name the video again, or, if it is not to be "
+                "used, extract into a new store",
             )
 
 

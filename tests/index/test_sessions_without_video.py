@@ -125,6 +125,23 @@ def test_a_study_of_one_kind(tmp_path: Path, files: Path, session: str) -> None:
     assert len(dataset.read(range(len(dataset)))["index"]) == len(clips)
 
 
+def test_frames_of_a_video_that_the_study_names_no_more_are_named(tmp_path: Path, files: Path) -> None:
+    """Its row loses the video: what was extracted of it stays, and whoever makes clips of that is told."""
+    study = make(tmp_path, files, "silent", "camera")
+    assert extracted(tmp_path, study, files)["silent/frames"] is Status.DONE
+    store, spec = FeatureStore(tmp_path / "store"), WindowSpec(window_s=1.0, stride_s=0.5)
+    assert build_clip_index(load_study(study), spec, store).warnings == {}
+    table = pd.read_csv(study / "sessions.csv", dtype=str).assign(video=["", "camera.mkv"])
+    table.loc[0, "audio"] = "podcast.wav"
+    table.to_csv(study / "sessions.csv", index=False)
+    for again in range(2):  # before and after an extraction that finds no video
+        index = build_clip_index(load_study(study), spec, FeatureStore(tmp_path / "store"))
+        assert list(index.warnings) == ["silent"]
+        assert "the study names no video of it, but the store has frames of one" in index.warnings["silent"]
+        if not again:
+            run(study, tmp_path / "store", Selection(only=("frames",)))
+
+
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory, files: Path) -> Path:
     folder = tmp_path_factory.mktemp("mixed")
