@@ -18,8 +18,10 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import VERSION_PATTERN, current_path
-from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
+from storyframes.store.publish import FeatureWriter, PublishError, RemovedError, record_attempt
 from storyframes.store.records import Caveat, Current, Status
+from storyframes.store.storage import Storage, Update
+from storyframes.store.storage.local_folder import LocalStorage
 
 ROOT = Path(__file__).parents[2]
 
@@ -122,6 +124,7 @@ def test_success_removes_the_note_of_an_earlier_failure(store_root: Path) -> Non
     assert record_status.read_status(local(store_root), "a", "openface").status is Status.FAILED
     publish_openface(store_root, "a", 10)
     assert record_status.read_status(local(store_root), "a", "openface").status is Status.DONE
+    assert not (store_root / "a/openface/attempt.json").exists()  # what is over is not told again
 
 
 def test_a_failure_keeps_the_last_good_version(store_root: Path) -> None:
@@ -131,6 +134,28 @@ def test_a_failure_keeps_the_last_good_version(store_root: Path) -> None:
     assert (entry.status, entry.reason, entry.record.version) == (Status.FAILED, "no CSV", version)
     catalogue.compact(local(store_root))
     assert FeatureStore(store_root).read("a", "openface").shape == (10, 714)
+
+
+class LosesAFile(LocalStorage):
+    """A folder in which somebody removes the newest shard just before the last step of a publication."""
+
+    def update(self, path: str, change: Update) -> None:
+        if path.endswith("current.json"):
+            max(self.root.glob("a/frames/*/time/c/0"), key=lambda shard: shard.stat().st_mtime_ns).unlink()
+        super().update(path, change)
+
+
+def test_a_version_that_lost_a_file_before_the_last_step_never_becomes_current(store_root: Path) -> None:
+    def publish(storage: Storage) -> str:
+        with FeatureWriter(storage, "a", FEATURES["frames"]) as out:
+            out.write("time", np.arange(3.0))
+            return out.publish("f", {}).version
+
+    version = publish(local(store_root))
+    with pytest.raises(RemovedError, match="was removed while it was being published"):
+        publish(LosesAFile(store_root))
+    assert current(store_root, feature="frames").version == version
+    assert not list(maintenance.verify(local(store_root)))
 
 
 # --- killed at any step ----------------------------------------------------------------------------------------------
