@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike
 
 from storyframes.spec import MAIN, of_track
 from storyframes.store.feature_reader import FeatureReader
-from storyframes.times import Clock
+from storyframes.store.layout import StoreError
+from storyframes.store.session_times import SessionTimes, unknown_clock
+from storyframes.times import track_clock
 
 SPEAKING = "speaking"
 _KNOWN = 0.5  # the share of a word in which a track's probability has to be known
@@ -46,16 +48,22 @@ def read_speech(store: FeatureReader, session_id: str, tracks: Sequence[str] | N
             person the first. The session's own is left out where another track has its microphone.
 
     Raises:
-        StoreError: a track does not have the feature.
+        StoreError: a track does not have the feature, or how its clock runs is not known.
     """
     speech = {}
     for track in _one_for_each_person(store, session_id) if tracks is None else tracks:
         feature = of_track(SPEAKING, track)
         probability = np.asarray(store.read(session_id, feature), np.float64)
         device_s = np.asarray(store.read(session_id, feature, array="time"), np.float64)
-        clock_s, session_s = store.attributes(session_id, feature)["clock"]
-        time_s = Clock(track, tuple(clock_s), tuple(session_s)).to_session(device_s)
-        speech[track] = Speech(time_s, probability)
+        if stored := store.attributes(session_id, feature).get("clock"):
+            clocks = track_clock({session_id: {track: stored}}, track)
+        elif (
+            indexed := SessionTimes(store, session_id).clock(feature)
+        ) is not None:  # of a release, which has no other
+            clocks = indexed
+        else:
+            raise StoreError(f"{session_id}/{feature}: {unknown_clock(feature)}")
+        speech[track] = Speech(clocks.to_session(session_id, device_s), probability)
     return speech
 
 
@@ -66,9 +74,10 @@ def _one_for_each_person(store: FeatureReader, session_id: str) -> list[str]:
         feature = of_track(SPEAKING, track)
         if store.has(session_id, feature):
             notes = store.attributes(session_id, feature)
-            if notes["microphone"] not in microphones or (notes["is_shared"] and track != MAIN):
+            microphone = notes.get("microphone", track)
+            if microphone not in microphones or (notes.get("is_shared") and track != MAIN):
                 chosen.append(track)
-            microphones.add(notes["microphone"])
+            microphones.add(microphone)
     return chosen
 
 

@@ -89,7 +89,8 @@ class Speaking(Extractor[SpeakingSettings]):
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock_if_any(source, out)
         has_sound_file = source.frameless or source.names(Input.AUDIO)
-        heard = source.microphones or Microphones(Microphone(Input.AUDIO, has_sound_file, SESSION_CLOCK))
+        kind = Input.AUDIO if has_sound_file else Input.VIDEO
+        heard = source.microphones or Microphones(Microphone(kind, has_sound_file, SESSION_CLOCK))
         try:
             own = _bands(source, heard.own)
         except NoAudioError as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from tasks.extract import Outcome
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
+PAGE = Path(__file__).parents[2] / "docs/speaking.md"
 SECONDS = 30.0
 OFFSET_S, DRIFT = 3.25, 80e-6  # ben's microphone began so much later, and runs fast
 
@@ -106,6 +109,15 @@ def test_words_are_attributed_to_who_says_them(lapels: Path, talk: Conversation)
     assert sum(words.track is not None for words in named) >= 0.8 * len(named)
     nobody = attribute([-3.0, SECONDS + 9], [-2.0, SECONDS + 10], read_speech(store, "s"))
     assert [words.track for words in nobody] == [None, None]
+
+
+def test_the_example_of_who_speaks(lapels: Path) -> None:
+    store, _ = extracted(lapels)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code.replace('"STORE"', repr(store.storage.location)).replace("anna-1", "s"), names)
+    assert list(names["speech"]) == ["anna", "ben"]
+    assert len(names["said"]) == 2
 
 
 def test_what_is_as_likely_of_two_or_not_known_is_nobody_s() -> None:

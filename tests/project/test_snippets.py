@@ -24,6 +24,7 @@ RUN_BY = {
     ("README.md", "storyframes.extract("): "test_the_example_of_the_readme",
     ("docs/extending.md", ""): "test_the_page_s_code_keeps_the_contract",
     ("docs/one-file.md", "talk.mp4"): "test_one_file_in_one_line_as_documented",
+    ("docs/speaking.md", ""): "test_the_example_of_who_speaks",
     ("docs/three-studies.md", ""): "test_the_walk",
     ("docs/training.md", "CHECKPOINT"): "test_the_documented_training_loop",
     ("docs/training.md", ""): "test_the_other_examples_of_training",
