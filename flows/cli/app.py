@@ -18,6 +18,7 @@ import storyframes
 from flows.cli import (
     clips,
     extract,
+    jobs,
     look,
     models,
     people,
@@ -133,6 +134,7 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
     "Extract": (
         extract.extract,
         extract.extract_file,
+        jobs.jobs,
         study.sync,
         clips.index,
         status.status,

@@ -8,7 +8,7 @@ part; the stories are one session more.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from storyframes.features import STORIES
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -40,6 +40,17 @@ def session_costs(study: Study, settings: ExtractorsSettings, selection: Selecti
         tracks = [] if session_id == STORIES else selected_tracks(study, session_id, selection)
         costs[session_id] = sum(cost(session_id, track) for track in tracks) or _UNKNOWN_S
     return costs
+
+
+def gpu_features(settings: ExtractorsSettings, features: Sequence[str]) -> tuple[str, ...]:
+    """Those of the features that need a GPU, or wait for one that does."""
+    extractors = build_extractors(settings, "", may_download=False)
+
+    def needs_gpu(feature: str) -> bool:
+        needed = selected_extractors(extractors, (feature,)) if feature in extractors else {}
+        return any("GPU" in extractor.needs for extractor in needed.values())
+
+    return tuple(feature for feature in features if needs_gpu(feature))
 
 
 def deal(costs: Mapping[str, float], parts: int) -> list[list[str]]:

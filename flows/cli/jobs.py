@@ -1,0 +1,100 @@
+"""The command ``jobs``: scripts that extract a study as an array of jobs of a batch system."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.terminal import ConfigOption, StoreArgument, StudyArgument, console, fail, listed, usage_errors
+from flows.clusters.job_arrays import Job, Scheduler, scripts
+from tasks.inspect.formatting import counted
+
+MARGIN = 3.0  # times the expected CPU time: machines differ, and costs are of one of them
+_START_S = 600
+_COMMAND = (sys.executable, "-P", "-m", "flows.cli")  # whatever lies in the folder where the job begins
+_INDEX_S = 3600
+
+
+def jobs(
+    study: StudyArgument,
+    store: StoreArgument,
+    scheduler: Annotated[Scheduler, typer.Option(help="The batch system.")],
+    out: Annotated[Path, typer.Option(help="The folder for the scripts and the jobs' outputs.")] = Path("jobs"),
+    parts: Annotated[int, typer.Option(min=1, help="At most so many jobs in an array.")] = 40,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Only these features, with commas between them; repeat for more.")
+    ] = None,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Processors of a job; else what a feature needs.")] = None,
+    memory: Annotated[int, typer.Option(min=1, help="Memory of a job, GB.")] = 4,
+    walltime: Annotated[
+        int | None, typer.Option(min=2, help="Minutes that a job may take; without it three times what is expected.")
+    ] = None,
+    directive: Annotated[
+        list[str] | None, typer.Option(help="A further option of the array's jobs, as --partition=long; repeat.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write the scripts of an array of jobs, each a part of the study, and of one that writes the clip index after it.
+
+    Run ``submit.sh`` to submit them, and again for what is left: what is done is skipped. Nothing is submitted here.
+    """
+    from flows.settings import check_labels, load_settings
+    from tasks.planning.parts import deal, gpu_features, session_costs
+    from tasks.planning.selection import Selection, check_selection
+    from tasks.planning.sources import curve_features
+    from tasks.planning.units import price_of
+    from tasks.study.load import load_study
+
+    folder = out.resolve()
+    if any(character.isspace() for character in str(folder)):
+        fail(f"--out {out}: a batch system takes no path with blanks for its outputs", 2)
+    if any("\n" in line for line in directive or ()):
+        fail("--directive: one line each", 2)
+    only = listed("--features", features)
+    with usage_errors():
+        settings, loaded = load_settings(config).resolved(), load_study(study)
+        check_labels(settings, loaded)
+        curves = curve_features(loaded, settings.labels)
+        check_selection(loaded, settings, Selection(only=only or None), curves)
+        asked = only or (*settings.features, *curves)
+        on_gpu = gpu_features(settings, asked)
+        groups = {"cpu": tuple(name for name in asked if name not in on_gpu), "gpu": on_gpu}
+        where = store if "://" in store else str(Path(store).resolve())
+        common = (str(study.resolve()), where, *(("--config", str(config.resolve())) if config else ()))
+        arrays = []
+        for name, group in groups.items():
+            if not group:
+                continue
+            costs = session_costs(loaded, settings, Selection(only=group))
+            dealt = deal(costs, min(parts, len(costs)))
+            longest = max(sum(costs[session] for session in part) for part in dealt)
+            needed = int(max([1, *(price_of([feature], settings).needs.get("CPU", 1) for feature in group)]))
+            minutes = walltime or _round_up(MARGIN * longest + _START_S)
+            width = cpus or needed
+            if width < needed:
+                fail(f"--cpus {width}: a feature needs {needed} ([openface] cpus)", 2)
+            chosen = ("--features", ",".join(group)) if only or on_gpu else ()
+            command = (*_COMMAND, "extract", *common, *chosen, "--workers", str(width))
+            arrays.append(Job(name, command, len(dealt), width, memory, 60 * minutes, gpu=name == "gpu"))
+            about = (
+                f"{counted(len(costs), 'session')} in {counted(len(dealt), 'part')}, of which the longest is expected"
+            )
+            console().print(escape(f"{name}: {about} to take {longest / 60:.0f} min; walltime {minutes} min"))
+        index = (*_COMMAND, "index", *common)
+        written = scripts(
+            scheduler, (*arrays, Job("index", index, 0, 1, memory, _INDEX_S)), str(folder), tuple(directive or ())
+        )
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, text in written.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o700)
+    console().print(f"bash {escape(str(folder / 'submit.sh'))}", soft_wrap=True)
+
+
+def _round_up(seconds: float) -> int:
+    """Minutes, in tens."""
+    return 10 * -(-int(seconds) // 600)

@@ -1,0 +1,156 @@
+"""The scripts of batch systems: what they ask for, and an array of a real Slurm that loses jobs and ends whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from support.commands import ROOT, storyframes
+from support.processes import wait_for
+from support.servers.prefect_runs import request
+from support.servers.slurm_cluster import missing_programs, slurm
+from support.stores import local
+
+from storyframes.store import maintenance, record_status
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
+from storyframes.store.storage.files import sha256_file
+
+# What tells the scripts of one batch system from those of another: in cpu.sh, gpu.sh and submit.sh.
+_GOLDEN = {
+    "slurm": (
+        ["#SBATCH --array=1-2", "#SBATCH --requeue", "#SBATCH --cpus-per-task=2", "#SBATCH --mem=6G",
+         "#SBATCH --time=01:30:00", "#SBATCH --signal=B:TERM@60", "#SBATCH --partition=long",
+         '--part "$SLURM_ARRAY_TASK_ID"/2 &'],
+        ["#SBATCH --gres=gpu:1"],
+        ["cpu=$(sbatch --parsable cpu.sh | cut -d ';' -f 1)", "sbatch --dependency=afterany:$cpu:$gpu index.sh"],
+    ),
+    "sge": (
+        ["#$ -t 1-2", "#$ -r y", "#$ -notify", "#$ -pe smp 2", "#$ -l mem_free=6G", "#$ -l h_rt=01:30:00",
+         "#$ -l s_rt=01:29:00", "#$ --partition=long", '--part "$SGE_TASK_ID"/2 &'],
+        ["#$ -l gpu=1"],
+        ["cpu=$(qsub -terse cpu.sh | cut -d . -f 1)", "qsub -hold_jid $cpu,$gpu index.sh"],
+    ),
+    "pbs": (
+        ["#PBS -J 1-2", "#PBS -r y", "#PBS -l select=1:ncpus=2:mem=6gb", "#PBS -l walltime=01:30:00",
+         "#PBS --partition=long", '--part "$PBS_ARRAY_INDEX"/2 &'],
+        ["#PBS -l select=1:ncpus=2:mem=6gb:ngpus=1"],
+        ["cpu=$(qsub cpu.sh)", "qsub -W depend=afterany:$cpu:$gpu index.sh"],
+    ),
+    "lsf": (
+        ['#BSUB -J "storyframes-cpu[1-2]"', "#BSUB -r", "#BSUB -n 2", '#BSUB -R "span[hosts=1] rusage[mem=6GB]"',
+         "#BSUB -W 01:30", "#BSUB --partition=long", '--part "$LSB_JOBINDEX"/2 &'],
+        ['#BSUB -gpu "num=1"'],
+        ["cpu=$(bsub < cpu.sh | sed 's/^Job <\\([0-9]*\\)>.*/\\1/')", 'bsub -w "ended($cpu) && ended($gpu)" < index.sh'],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scheduler", _GOLDEN)
+def test_the_scripts_ask_each_batch_system_in_its_own_words(small_study: Path, tmp_path: Path, scheduler: str) -> None:
+    (tmp_path / "a b").mkdir()
+    config = tmp_path / "a b" / "it's.toml"
+    config.write_text('[resnet50]\nallow_untrained = true\ndevice = "cuda"\n')
+    asked = ("--parts", 2, "--cpus", 2, "--memory", 6, "--walltime", 90, "--directive", "--partition=long")
+    only = ("--features", "frames,opensmile,resnet50", "--config", config)
+    written = storyframes(
+        "jobs", small_study, tmp_path / "features", "--scheduler", scheduler, "--out", tmp_path / "jobs", *asked, *only
+    )
+    assert written.returncode == 0, written.stderr
+    assert written.stdout.splitlines()[-1] == f"bash {tmp_path}/jobs/submit.sh"
+    texts = {path.name: path.read_text() for path in (tmp_path / "jobs").iterdir()}
+    assert sorted(texts) == ["cpu.sh", "gpu.sh", "index.sh", "submit.sh"]
+    for name in texts:
+        subprocess.run(["bash", "-n", name], cwd=tmp_path / "jobs", check=True)
+    for file, expected in zip(("cpu.sh", "gpu.sh", "submit.sh"), _GOLDEN[scheduler], strict=True):
+        for line in expected:
+            assert any(line in there for there in texts[file].splitlines()), (line, texts[file])
+    assert "--features frames,opensmile --workers 2" in texts["cpu.sh"]
+    assert "--features resnet50 --workers 2" in texts["gpu.sh"]
+    assert "gpu" not in texts["cpu.sh"].lower()
+    assert "it'\"'\"'s.toml'" in texts["index.sh"]  # as a shell reads it
+
+
+def test_what_no_script_can_have(small_study: Path, tmp_path: Path) -> None:
+    blank = storyframes(
+        "jobs", small_study, tmp_path / "f", "--scheduler", "slurm", "--out", tmp_path / "a b", "--features", "frames"
+    )
+    assert (blank.returncode, "takes no path with blanks" in blank.stderr) == (2, True)
+
+
+def _queue() -> dict[str, str]:
+    listed = subprocess.run(["squeue", "-h", "-r", "-o", "%i %T"], capture_output=True, text=True, check=True).stdout
+    return dict(line.split() for line in listed.splitlines())
+
+
+def _shards(root: Path) -> list[str]:
+    return sorted(sha256_file(path) for path in root.rglob("c/**/*") if path.is_file())
+
+
+@pytest.mark.slow
+def test_an_array_of_a_real_slurm_with_a_part_requeued_and_a_part_killed(small_study: Path, tmp_path: Path) -> None:
+    """Each part hangs at its first OpenFace; one is requeued by Slurm, the other killed. Submitted again, all is there."""
+    if missing := missing_programs():
+        pytest.skip(f"Slurm is not installed ({', '.join(missing)})")
+    tool, root, whole = tmp_path / "FeatureExtraction", tmp_path / "features", tmp_path / "whole"
+    tool.write_text(
+        f"""#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift; done
+name=${{input##*/}}; stem=${{name%.*}}
+if [ ! -e {tmp_path}/whole ] && mkdir {tmp_path}/$stem.tried 2>/dev/null; then exec sleep 1000; fi
+gunzip -c {small_study}/openface/$stem.csv.gz > $out/$stem.csv
+"""
+    )
+    tool.chmod(0o755)
+    sections = {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
+    config = request(small_study, root, sections).config
+    asked = ("--features", "openface,opensmile", "--config", config)
+    written = storyframes(
+        "jobs",
+        small_study,
+        root,
+        "--scheduler",
+        "slurm",
+        "--out",
+        tmp_path / "jobs",
+        "--parts",
+        2,
+        "--memory",
+        1,
+        *asked,
+    )
+    assert written.returncode == 0, written.stderr
+    with slurm():
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+        def submit() -> None:
+            subprocess.run(["bash", "jobs/submit.sh"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+
+        submit()
+        tried = [tmp_path / f"{session}.tried" for session in ("s0001", "s0002")]
+        wait_for(lambda: all(path.exists() for path in tried) or not _queue())
+        assert all(path.exists() for path in tried), [path.read_text() for path in (tmp_path / "jobs").glob("*.log")]
+        first, second = sorted(job for job, state in _queue().items() if state == "RUNNING")
+        subprocess.run(["scontrol", "requeue", first], check=True)
+        subprocess.run(["scancel", "--signal=KILL", second], check=True)
+        wait_for(lambda: not _queue())
+        statuses = {f"{e.session_id}/{e.feature}": e.status for e in record_status.scan(local(root))}
+        assert list(statuses.values()).count(Status.DONE) < 6  # the part that was killed is not whole
+        assert (root / "catalogue.parquet").exists()  # the index job ran all the same
+        submit()
+        began = time.monotonic()
+        wait_for(lambda: not _queue())
+        assert time.monotonic() > began
+    (tmp_path / "whole").mkdir()
+    assert storyframes("extract", small_study, whole, *asked, "--workers", 2).returncode == 0
+    parts, one = FeatureStore(root), FeatureStore(whole)
+    columns = ["session_id", "feature", "status", "fingerprint", "rows", "bytes"]
+    there = [name for name in columns if name in one.catalogue]
+    assert parts.catalogue[there].astype(str).equals(one.catalogue[there].astype(str))
+    assert len(one.catalogue) == 6
+    assert _shards(root) == _shards(whole) != []
+    assert parts.clips().astype(str).equals(one.clips().astype(str))
+    assert not list(maintenance.verify(local(root)))
