@@ -63,7 +63,7 @@ def main(seeds: int) -> None:
     for kind, counts in totals.items():
         sure = counts["right"] + counts["wrong"]
         rest = counts["all"] - sure - counts["doubtful"]
-        shares = [f"{sure / counts['all']:.1%}", f"{counts['right'] / max(sure, 1):.2%}"]
+        shares = [f"{sure / counts['all']:.1%}", f"{counts['right'] / sure:.2%}" if sure else "-"]
         shares += [f"{counts['doubtful'] / counts['all']:.1%}", f"{max(rest, 0) / counts['all']:.1%}"]
         print(f"| {kind} | {counts['all']:,} | {' | '.join(shares)} |", flush=True)
 

@@ -21,7 +21,7 @@ from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.extractor import Dope
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.settings import DopeSettings
-from tasks.extractors.settings import CommonSettings
+from tasks.extractors.settings import CommonSettings, EngineName
 from tasks.inspect.report.site import build_report
 from tasks.media.recording import read_frames
 from tasks.media.region import RegionView
@@ -235,9 +235,14 @@ def test_a_face_that_is_found_twice_is_one_and_the_unsure_are_left_out(study: Pa
 
 def test_dope_gives_the_faces_of_its_own_detector(study: Path, tmp_path: Path) -> None:
     content = blank_content()
-    content["dope_kwargs"] |= {"min_size": 64, "max_size": 120}
+    content["dope_kwargs"] |= {
+        "min_size": 64,
+        "max_size": 120,
+        "rpn_pre_nms_top_n_test": 20,
+        "rpn_post_nms_top_n_test": 20,
+    }
     expect_everywhere(content, Part.FACE, 0)
-    settings = DopeSettings(model=saved(content, tmp_path / "dope.pth.tgz"))
+    settings = DopeSettings(model=saved(content, tmp_path / "dope.pth.tgz"), engine=EngineName.TORCH)
     pictures = choose_pictures(study / "videos/s1.avi", 0.5)
     first = next(DopeFaces().faces(pictures, settings))
     detector = Dope(settings, CommonSettings()).load_detector()
