@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,18 @@ from support.processes import alive, wait_for
 from support.tools.outside_programs import SHADES, Ground, frames_plug_in, with_numpy
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.local_folder import LocalStorage
+from tasks.extract import ExtractionUnit, extract
 from tasks.extractors.base import CommonSettings, ExtractionError, Extractor
 from tasks.extractors.frame_pass import FrameExtractor, run_frame_pass
 from tasks.extractors.outside.environment import Requirements, install_environment
+from tasks.extractors.regions import region_spec
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.source import Region
 from tasks.media.recording import FrameBatch
+from tasks.planning.sources import input_file
 
 FRAMES = 45
 
@@ -142,3 +150,76 @@ def test_it_all_it_started_and_its_folder_go_with_the_worker(
     worker.wait()
     wait_for(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
     wait_for(lambda: not list(temporary.glob("storyframes-outside-*")))
+
+
+class Corner(FrameExtractor):
+    """A point that is always at the same place of the picture it sees, and the picture's brightness."""
+
+    spec = FeatureSpec(
+        "corner",
+        "",
+        {
+            "values": ArraySpec(Axis.FRAME, "float32", ""),
+            "points": ArraySpec(
+                Axis.FRAME, "float32", "", (1, 2), ("point", "xy"), columns=("x", "y"), units="pixels of the frame"
+            ),
+            "count": ArraySpec(Axis.FRAME, "uint8", "", fill=0),
+        },
+    )
+    version = 1
+
+    def rows(self, batch: FrameBatch) -> dict[str, np.ndarray]:
+        points = np.tile(np.float32([[3, 4]]), (len(batch), 1, 1))
+        return {"values": batch.rgb.mean(axis=(1, 2, 3)), "points": points, "count": np.ones(len(batch), np.uint8)}
+
+
+class Flat(Corner):
+    """Points in rows that are no frames, which nobody puts into the whole picture."""
+
+    spec = FeatureSpec(
+        "flat",
+        "",
+        {
+            "values": ArraySpec(Axis.FRAME, "float32", ""),
+            "faces": ArraySpec(Axis.FACE, "float32", "", (2,), ("xy",), columns=("x", "y"), units="pixels"),
+        },
+    )
+
+
+def test_of_a_region_every_plug_in_sees_it_alone_and_its_rows_without_anybody_are_masked(
+    ground: Ground, tmp_path: Path, environment: Requirements
+) -> None:
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("time_s,x,y,w,h\n0,0.5,0.25,0.5,0.5\n0.4,,,,\n0.8,0.5,0.25,0.5,0.5\n1.76,0.5,0.25,0.5,0.5\n")
+    files = {**ground.source.files, "region": input_file(boxes)}
+    source = replace(ground.source, files=files, track="left", region=Region("main"))
+    (clock,) = extract(ExtractionUnit(str(ground.root), source, ("frames",), ExtractorsSettings()))
+    assert clock.rows == FRAMES
+    shades = frames_plug_in(tmp_path, SHADES, environment)
+    extractors = [cls(cls.Settings(), CommonSettings()) for cls in (shades, Corner, Flat)]
+    with contextlib.ExitStack() as stack:
+        storage = LocalStorage(ground.root)
+        features = {
+            one: (source, stack.enter_context(FeatureWriter(storage, "s", region_spec(one.spec, "main"), track="left")))
+            for one in extractors
+        }
+        *passed, refused = run_frame_pass(features).items()
+        assert [failure for _, failure in passed] == [None, None]
+        assert "flat cannot be made of a region: faces has points in pixels" in str(refused[1])
+        for one in extractors[:2]:
+            features[one][1].publish("f" * 64, {})
+    height, width = ground.rgb.shape[1:3]
+    region = ground.rgb[:, height // 4 : height // 4 + height // 2, width // 2 :].astype(np.float64)
+    seen = np.array([not 10 <= number < 20 for number in range(FRAMES)])
+    store = FeatureStore(ground.root)
+    np.testing.assert_array_equal(store.read("s", "corner@left", array="in_region"), seen)
+    np.testing.assert_array_equal(store.read("s", "corner@left", array="count"), seen)
+    np.testing.assert_allclose(store.read("s", "corner@left")[seen], region.mean(axis=(1, 2, 3))[seen], rtol=1e-6)
+    points = store.read("s", "corner@left", array="points")
+    assert (points[seen] == (width // 2 + 3, height // 4 + 4)).all()
+    assert np.isnan(points[~seen]).all()
+    assert store.spec("s", "corner@left").arrays["points"].units == "pixels of the whole picture of the track 'main'"
+    of_program = store.read("s", "shades@left")
+    np.testing.assert_allclose(of_program[seen], region.mean(axis=(1, 2))[seen], atol=1e-4)
+    assert np.isnan(of_program[~seen]).all()
+    assert store.read("s", "shades@left", array="seen").tolist() == seen.tolist()
