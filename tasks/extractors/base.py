@@ -165,10 +165,10 @@ class Extractor(ABC, Generic[S]):
         needs_frames: it cannot be made without a video. If this is False, a track that has only sound,
             or only a transcript, has the feature too: without arrays that have a row for each frame, and
             ``source.frameless`` says so.
-        in_pixels: columns of ``values`` in pixels of the frame, beside x_0, y_0, …: of "x", of "y", and of "length".
-            Of a region of a picture they become those of the whole picture.
+        in_pixels: columns in pixels of the frame, beside x and y, and x_0, y_0, … of ``values``: of "x", of "y", and of
+            "length". Of a region of a picture they become those of the whole picture.
         maps_points: of a region, it puts points in arrays that have no row for each frame into the whole picture itself
-            (``regions.region_view``); it is refused if it has such arrays and does not.
+            (``regions.region_view``) and looks at no frame that shows nobody; with such arrays it is refused otherwise.
         scope: see :class:`Scope`.
         run: see :class:`Run`.
         private: somebody's words can be in an error of it, although no input holds any (speech recognition).

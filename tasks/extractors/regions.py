@@ -27,6 +27,7 @@ from tasks.study.boxes import BoxesError, read_boxes
 
 MASK = "in_region"
 """The mask of a feature of a region that has no other mask with a row for each frame."""
+_OF_DETECTIONS = (Axis.FRAME_EDGE, Axis.BODY, Axis.HAND, Axis.FACE)
 
 
 def region_view(source: Source, out: FeatureWriter) -> RegionView | None:
@@ -73,12 +74,19 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
     """
     if source.region is None or not extractor.sees_pictures:
         return None
-    unmapped = [name for name, array in out.spec.arrays.items() if _has_points_apart(array)]
-    if unmapped and not extractor.maps_points:
-        raise ExtractionError(
-            f"{extractor.name} cannot be made of a region: {unmapped[0]} has points in pixels without a row for each "
-            "frame, and the extractor does not put them into the whole picture (maps_points)"
-        )
+    for name, array in out.spec.arrays.items():
+        if array.axis in _OF_DETECTIONS and not extractor.maps_points:
+            raise ExtractionError(
+                f"{extractor.name} cannot be made of a region: {name} has no row for each frame, and the extractor "
+                "does not put its points into the whole picture itself (maps_points)"
+            )
+        if array.units.startswith("pixels") and array.axis is Axis.FRAME:
+            mapped = PixelColumns.of(name, array, extractor.in_pixels)
+            if len((*mapped.x, *mapped.y, *mapped.per_pixel)) < np.prod(array.shape, dtype=int):
+                raise ExtractionError(
+                    f"{extractor.name} cannot be made of a region: {name} is in pixels, and its columns are not x and "
+                    "y, nor does the extractor say which of them are (in_pixels)"
+                )
     view = region_view(source, out)
     if view is None:
         return None
@@ -108,10 +116,6 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
     return view
 
 
-def _has_points_apart(array: ArraySpec) -> bool:
-    return array.axis is not Axis.FRAME and array.units.startswith("pixels")
-
-
 def note_doubtful(source: Source, out: FeatureWriter, further: Iterable[tuple[float, float]] = ()) -> None:
     """Note the stretches (from, to, in seconds) in which a region may show somebody else: of its boxes, and further."""
     is_moving = source.region is not None and source.region.box is None
@@ -131,11 +135,11 @@ class PixelColumns:
 
     @classmethod
     def of(cls, name: str, array: ArraySpec, declared: Mapping[str, tuple[str, ...]]) -> PixelColumns:
-        """Of an array: all of one with columns x and y in pixels; of ``values`` x_0, y_0, … and what is declared."""
+        """Of an array: all of one with columns x and y in pixels; else what is declared, and x_0, … of ``values``."""
         if array.columns == ("x", "y") and array.units.startswith("pixels"):
             entries = range(int(np.prod(array.shape)))
             return cls(tuple(entries[::2]), tuple(entries[1::2]))
-        if name != MAIN_ARRAY or len(array.shape) != 1:
+        if len(array.shape) != 1:
             return cls()
 
         def entries_of(letter: str, kind: str) -> tuple[int, ...]:
@@ -143,7 +147,7 @@ class PixelColumns:
             return tuple(
                 entry
                 for entry, column in enumerate(array.columns)
-                if column in named or (letter and re.fullmatch(rf"{letter}_\d+", column))
+                if column in named or (letter and name == MAIN_ARRAY and re.fullmatch(rf"{letter}_\d+", column))
             )
 
         return cls(entries_of("x", "x"), entries_of("y", "y"), entries_of("", "length"))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -164,13 +165,26 @@ class Corner(FrameExtractor):
                 Axis.FRAME, "float32", "", (1, 2), ("point", "xy"), columns=("x", "y"), units="pixels of the frame"
             ),
             "count": ArraySpec(Axis.FRAME, "uint8", "", fill=0),
+            "box": ArraySpec(
+                Axis.FRAME, "float32", "", (3,), ("corner",), columns=("left", "top", "side"), units="pixels"
+            ),
         },
     )
     version = 1
+    in_pixels: ClassVar = {"x": ("left",), "y": ("top",), "length": ("side",)}
 
     def rows(self, batch: FrameBatch) -> dict[str, np.ndarray]:
         points = np.tile(np.float32([[3, 4]]), (len(batch), 1, 1))
-        return {"values": batch.rgb.mean(axis=(1, 2, 3)), "points": points, "count": np.ones(len(batch), np.uint8)}
+        box = np.tile(np.float32([5, 6, 7]), (len(batch), 1))
+        brightness, ones = batch.rgb.mean(axis=(1, 2, 3)), np.ones(len(batch), np.uint8)
+        return {"values": brightness, "points": points, "count": ones, "box": box}
+
+
+class Unknown(Corner):
+    """It does not say which of its columns are x and which y."""
+
+    spec = replace(Corner.spec, name="unknown")
+    in_pixels: ClassVar = {"x": ("left",)}
 
 
 class Flat(Corner):
@@ -196,16 +210,17 @@ def test_of_a_region_every_plug_in_sees_it_alone_and_its_rows_without_anybody_ar
     (clock,) = extract(ExtractionUnit(str(ground.root), source, ("frames",), ExtractorsSettings()))
     assert clock.rows == FRAMES
     shades = frames_plug_in(tmp_path, SHADES, environment)
-    extractors = [cls(cls.Settings(), CommonSettings()) for cls in (shades, Corner, Flat)]
+    extractors = [cls(cls.Settings(), CommonSettings()) for cls in (shades, Corner, Flat, Unknown)]
     with contextlib.ExitStack() as stack:
         storage = LocalStorage(ground.root)
         features = {
             one: (source, stack.enter_context(FeatureWriter(storage, "s", region_spec(one.spec, "main"), track="left")))
             for one in extractors
         }
-        *passed, refused = run_frame_pass(features).items()
+        *passed, refused, unknown = run_frame_pass(features).items()
         assert [failure for _, failure in passed] == [None, None]
-        assert "flat cannot be made of a region: faces has points in pixels" in str(refused[1])
+        assert "unknown cannot be made of a region: box is in pixels, and its columns" in str(unknown[1])
+        assert "flat cannot be made of a region: faces has no row for each frame" in str(refused[1])
         for one in extractors[:2]:
             features[one][1].publish("f" * 64, {})
     height, width = ground.rgb.shape[1:3]
@@ -218,6 +233,7 @@ def test_of_a_region_every_plug_in_sees_it_alone_and_its_rows_without_anybody_ar
     points = store.read("s", "corner@left", array="points")
     assert (points[seen] == (width // 2 + 3, height // 4 + 4)).all()
     assert np.isnan(points[~seen]).all()
+    assert (store.read("s", "corner@left", array="box")[seen] == (width // 2 + 5, height // 4 + 6, 7)).all()
     assert store.spec("s", "corner@left").arrays["points"].units == "pixels of the whole picture of the track 'main'"
     of_program = store.read("s", "shades@left")
     np.testing.assert_allclose(of_program[seen], region.mean(axis=(1, 2))[seen], atol=1e-4)

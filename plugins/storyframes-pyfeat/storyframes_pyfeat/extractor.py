@@ -119,6 +119,7 @@ class PyFeat(OutsideFrameExtractor[PyFeatSettings]):
     )
     libraries: ClassVar[tuple[str, ...]] = ("opencv-python-headless", "av")
     published = (FACE_DETECTOR, MULTITASK)
+    in_pixels: ClassVar = {"x": BOX[:1], "y": BOX[1:2], "length": BOX[2:]}
 
     @property
     def cost(self) -> Cost:
