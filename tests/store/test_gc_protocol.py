@@ -205,6 +205,17 @@ def test_a_dry_run_removes_nothing_and_names_the_same(place: Callable[[], Storag
     assert gc(storage) == would
 
 
+def test_what_a_killed_writer_left_of_a_feature_that_was_never_published_is_removed(
+    place: Callable[[], Storage],
+) -> None:
+    storage = place()
+    storage.replace(ZARR_JSON, ROOT_GROUP)
+    orphan(storage, 1)
+    (left,) = {path.rsplit("/", 2)[0] for path in storage.files() if path.endswith("/time/zarr.json")}
+    assert gc(storage) == [left]
+    assert not [path for path in storage.files() if path.startswith(f"{left}/")]
+
+
 def test_an_answer_that_is_lost_is_no_failure() -> None:
     """The put of current.json succeeds and its answer does not arrive: the retry sees its own work."""
 

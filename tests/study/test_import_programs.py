@@ -80,6 +80,14 @@ def test_tabular_events_of_boris(tmp_path: Path, study: Path) -> None:
     assert "row 2: a START without its STOP, or a STOP alone" in refused(tmp_path / "x.tsv")
 
 
+def test_what_the_user_says_of_the_rows_goes_before_what_the_columns_look_like(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text(TABULAR)
+    ((plain,), _) = read_all([tmp_path / "x.tsv"], [], {}, rate=25)
+    assert plain.unit == "rows, 25 a second"
+    behaviors = [(one.value, one.start_s) for one in plain.annotations if one.tier == "Behavior"]
+    assert behaviors[:2] == [("talk", 0), ("talk", 0.04)]
+
+
 def test_aggregated_events_of_boris_in_a_workbook(tmp_path: Path, study: Path) -> None:
     book = openpyxl.Workbook()
     head = ("Observation id", "Observation type", "Source", "Time offset (s)", "Subject", "Behavior")
