@@ -284,6 +284,12 @@ def test_few_units_are_shared_out_among_all_workers(workers: int, sessions: int)
     assert len(fake.tasks) >= min(sessions, PARTS * workers)
 
 
+def test_each_worker_has_its_next_task_at_hand_and_no_more() -> None:
+    fake = Fake(cost=0.01, workers=3, at_once=10)
+    fake.run(*short(2_000))
+    assert fake.most == {"CPU": 2 * 3}
+
+
 def test_units_of_different_kinds_do_not_travel_together() -> None:
     fake = Fake(cost=0.01)
     fake.run(*(unit(f"s{number}", feature, after=()) for number in range(60) for feature in ("openface", "resnet50")))
