@@ -179,7 +179,8 @@ def test_sound_and_words_without_a_video_have_times_and_no_rows_for_frames(
     assert set(store.spec("voices", "opensmile@anna").arrays) == {"values", "time"}
     assert len(store.read("voices", "opensmile@anna")) > len(store.read("voices", "opensmile@ben")) > 90
     assert store.read("voices", "opensmile@anna", array="time")[0] == 0
-    assert set(store.spec("voices", "glove@anna").arrays) == {"values", "start", "end", "known", "speaker"}
+    words = {"values", "start", "end", "known", "speaker", "confidence"}
+    assert set(store.spec("voices", "glove@anna").arrays) == words
     assert store.read("voices", "glove@anna", array="known").tolist() == [1, 1]
     inputs = store.attributes("voices", "glove@anna")["provenance"]["inputs"]
     assert {kind: one["path"] for kind, one in inputs.items()} == {"transcript": "anna.json", "audio": "anna.wav"}
