@@ -174,7 +174,8 @@ def extractors_install(
     pins: Annotated[
         Path | None,
         typer.Option(
-            "--pins", help="A requirements file of your own instead of the plug-in's; \\[NAME] pins names it for runs."
+            "--pins",
+            help="A requirements file of your own instead of the plug-in's; pins in the feature's section uses it.",
         ),
     ] = None,
 ) -> None:
