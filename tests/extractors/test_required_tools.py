@@ -18,8 +18,11 @@ from flows.clusters.preflight import Expectations, problems_here
 from storyframes.store.layout import leave_mark, open_storage
 from storyframes.store.maintenance.garbage import collect
 from tasks.extractors.availability import MissingToolError, check_tools, missing_tools
+from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.tool_folder import room_for_temporary_files
 from tasks.study.study_identity import digest_of_ends
+from tasks.tools.disk_space import no_room_for_temporary_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -181,3 +184,11 @@ def extract(study: Path, store: Path, folder: Path, openface: str, more: list[st
     command = [sys.executable, "-m", "flows.cli", "extract", str(study), str(store), "--config", str(config), *more]
     environment = os.environ | {"PATH": str(path or folder)}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_a_full_disk_under_a_programs_files_is_a_reason_that_says_so(small_disk: Path) -> None:
+    with pytest.raises(ExtractionError) as error, room_for_temporary_files():
+        (small_disk / "written.csv").write_bytes(bytes(2_000_000))
+    assert str(error.value) == no_room_for_temporary_files()
+    with pytest.raises(FileNotFoundError), room_for_temporary_files():
+        (small_disk / "absent").read_bytes()
