@@ -58,7 +58,7 @@ def deal(costs: Mapping[str, float], parts: int) -> list[list[str]]:
 
     Example:
         >>> deal({"a": 5, "b": 3, "c": 2, "d": 2}, 2)
-        [['a'], ['b', 'c', 'd']]
+        [['a', 'd'], ['b', 'c']]
     """
     dealt: list[list[str]] = [[] for _ in range(parts)]
     least = [(0.0, part) for part in range(parts)]
