@@ -1,13 +1,13 @@
 """Finding the faces in pictures: what a detector is, which there are here, and which of them is used.
 
-A detector is a class. DOPE's is the project's own; others come with plug-ins, under the entry points
+A detector is a class. DOPE's and OpenFace's are the project's own; others come with plug-ins, under the entry points
 ``storyframes.detectors`` (docs/extending.md).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,17 @@ from typing import Any
 import numpy as np
 
 from storyframes.plug_ins import DETECTORS, PlugInError, load, plug_in, plug_ins
+from storyframes.store.layout import new_version
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.dope.extractor import Dope
 from tasks.extractors.dope.joints import Part
+from tasks.extractors.openface.csv_output import OpenFaceOutputError
+from tasks.extractors.openface.extractor import PROGRAM_OF_PUBLIC_IMAGE, Backend, OpenFace, OpenFaceSettings
+from tasks.extractors.openface.several_faces import face_boxes
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.media.recording import read_frame_times, read_frames
+from tasks.extractors.settings import CommonSettings
+from tasks.extractors.tool_folder import room_for_temporary_files
+from tasks.media.recording import file_for_tools, read_frame_times, read_frames
 from tasks.media.video_header import read_header
 
 _BATCH = 8  # frames that are decoded at once
@@ -115,7 +121,36 @@ class DopeFaces(FaceDetector):
             yield np.column_stack([low, high - low, np.minimum(faces.score, 1)])
 
 
-BUILT_IN: Mapping[str, type[FaceDetector]] = {"dope": DopeFaces}
+class OpenFaceFaces(FaceDetector):
+    """The faces that OpenFace's FaceLandmarkVidMulti follows, at most four: a program beside FeatureExtraction.
+
+    It reads the whole video. With ``backend = "csv"``, which runs nothing, the container's is run.
+    """
+
+    def check(self, settings: OpenFaceSettings) -> None:
+        self._tool(settings).check_tool()
+
+    def faces(self, pictures: Pictures, settings: OpenFaceSettings) -> Iterator[np.ndarray]:
+        time = read_frame_times(pictures.path, allow_truncated=True).time
+        with (
+            room_for_temporary_files(),
+            file_for_tools(pictures.path) as video,
+            self._tool(settings).run_tool(video, float(time[-1]), new_version()) as output,
+        ):
+            try:
+                found = face_boxes(output.csv, time)
+            except OpenFaceOutputError as error:
+                raise ExtractionError(f"{error}{output.remark}") from None
+        for frame in pictures.frames:
+            yield found[slice(*np.searchsorted(found[:, 0], [frame, frame + 1])), 1:]
+
+    def _tool(self, settings: OpenFaceSettings) -> OpenFace:
+        binary = (settings.binary or Path(PROGRAM_OF_PUBLIC_IMAGE)).with_name("FaceLandmarkVidMulti")
+        backend = Backend.CONTAINER if settings.backend is Backend.CSV else settings.backend
+        return OpenFace(settings.model_copy(update={"backend": backend, "binary": binary}), CommonSettings())
+
+
+BUILT_IN: Mapping[str, type[FaceDetector]] = {"dope": DopeFaces, "openface": OpenFaceFaces}
 
 
 @dataclass(frozen=True)
@@ -137,10 +172,10 @@ def _load(name: str) -> FaceDetector:
     return cls()
 
 
-def find_detectors(settings: ExtractorsSettings) -> Detectors:
-    """All detectors, those whose tool and model are here apart from the others."""
+def find_detectors(settings: ExtractorsSettings, names: Iterable[str]) -> Detectors:
+    """The detectors with these names, those whose tool and model are here apart from the others."""
     usable, unusable = {}, {}
-    for name in dict.fromkeys([*BUILT_IN, *(point.name for point in plug_ins(DETECTORS))]):
+    for name in names:
         try:
             detector = _load(name)
             detector.check(getattr(settings, name, None))
@@ -156,7 +191,10 @@ def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tu
     Raises:
         DetectorError: it cannot be used; or there is no name, and none or several can be used.
     """
-    detectors = find_detectors(settings)
+    names = list(dict.fromkeys([*BUILT_IN, *(point.name for point in plug_ins(DETECTORS))]))
+    if name is not None and name not in names:
+        raise DetectorError(f"there is no detector {name!r}; there are {', '.join(names)}")
+    detectors = find_detectors(settings, [name] if name else names)
     reasons = "; ".join(f"{each}: {why}" for each, why in detectors.unusable.items())
     if name is None:
         if len(detectors.usable) == 1:
@@ -166,8 +204,4 @@ def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tu
         raise DetectorError(f"no face detector can be used here ({reasons})")
     if name in detectors.usable:
         return name, detectors.usable[name]
-    if name in detectors.unusable:
-        raise DetectorError(f"the detector {name} cannot be used: {detectors.unusable[name]}")
-    raise DetectorError(
-        f"there is no detector {name!r}; there are {', '.join((*detectors.usable, *detectors.unusable))}"
-    )
+    raise DetectorError(f"the detector {name} cannot be used: {detectors.unusable[name]}")

@@ -122,7 +122,7 @@ class OpenFaceSettings(ContainerSettings):
         return self
 
 
-_BINARY_OF_PUBLIC_IMAGE = "/home/openface-build/build/bin/FeatureExtraction"
+PROGRAM_OF_PUBLIC_IMAGE = "/home/openface-build/build/bin/FeatureExtraction"
 
 
 class OpenFace(Extractor[OpenFaceSettings]):
@@ -266,7 +266,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
     @property
     def _binary_inside(self) -> str:
         """An image may contain more than one FeatureExtraction."""
-        return str(self.settings.binary or _BINARY_OF_PUBLIC_IMAGE)
+        return str(self.settings.binary or PROGRAM_OF_PUBLIC_IMAGE)
 
     def _binary(self) -> Path:
         binary = self.settings.binary

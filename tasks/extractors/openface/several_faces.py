@@ -48,6 +48,70 @@ def has_several_faces(path: Path) -> bool:
     return first is not None and len(np.unique(first[:, _FACE_ID])) > 1
 
 
+def checked_blocks(path: Path, time: np.ndarray) -> Iterator[np.ndarray]:
+    """All rows of the output in blocks, (n, 714) float32, as they are, checked against the video.
+
+    Args:
+        time: (T,) seconds at which the video's frames are shown.
+
+    Raises:
+        OpenFaceOutputError: the file is damaged or of another video.
+    """
+    checked, frame_before = 0, 1.0
+    for block in csv_blocks(path):
+        _check(path, time, block, checked, frame_before)
+        checked, frame_before = checked + len(block), float(block[-1, _FRAME])
+        yield block
+
+
+def face_boxes(path: Path, time: np.ndarray) -> np.ndarray:
+    """The faces that are tracked, whatever their ``face_id``.
+
+    Args:
+        time: see :func:`checked_blocks`.
+
+    Returns:
+        (k, 6) float64, by frame: number of the frame, from 0; left, top, width and height of all landmarks, in pixels
+        of the picture that the tool saw; confidence, 0 to 1.
+
+    Raises:
+        OpenFaceOutputError: the file is damaged or of another video.
+    """
+    found = [np.empty((0, 6))]
+    for block in checked_blocks(path, time):
+        rows = block[block[:, _SUCCESS] == 1].astype(np.float64)
+        x, y = rows[:, _X], rows[:, _Y]
+        box = (x.min(axis=1), y.min(axis=1), np.ptp(x, axis=1), np.ptp(y, axis=1))
+        found.append(np.column_stack([rows[:, _FRAME] - 1, *box, rows[:, _CONFIDENCE]]))
+    return np.concatenate(found)
+
+
+def _check(path: Path, time: np.ndarray, block: np.ndarray, checked: int, frame_before: float) -> None:
+    frame, timestamp = block[:, _FRAME], block[:, _TIMESTAMP]
+
+    def refuse(wrong: np.ndarray, column: int, rule: str) -> None:
+        for row in np.flatnonzero(wrong)[:1]:
+            raise OpenFaceOutputError(
+                f"{path.name}: row {checked + row + _TOP} has {OPENFACE_COLUMNS[column]} = "
+                f"{block[row, column]:g}, {rule}"
+            )
+
+    last = len(time)
+    is_frame = (frame >= 1) & (frame <= last) & (frame == np.rint(frame))
+    refuse(~is_frame, _FRAME, f"and {last} frames of the video decode: it is another video's output, or damaged")
+    refuse(np.diff(frame, prepend=frame_before) < 0, _FRAME, "after a later frame: the rows are in another order")
+    refuse(~np.isin(block[:, _SUCCESS], (0, 1)), _SUCCESS, "expected 0 or 1")
+    confidence = block[:, _CONFIDENCE]
+    refuse(~((confidence >= 0) & (confidence <= 1)), _CONFIDENCE, "and confidences are 0 to 1")
+    counted = frame - 1
+    step_s = float(np.nanmedian(timestamp[counted > 0] / counted[counted > 0])) if (counted > 0).any() else 0.0
+    is_counted = np.abs(timestamp - counted * step_s) <= step_s / 2
+    is_near = np.abs(timestamp - time[counted.astype(int)]) <= NEAR_S
+    refuse(~(is_near | is_counted), _TIMESTAMP, "and OpenFace counts (frame - 1) / fps")
+    for row, column in np.argwhere(np.isnan(block) & (block[:, _SUCCESS, None] == 1))[:1]:
+        refuse(np.arange(len(block)) == row, column, "although success = 1: wherever it tracks a face, it is known")
+
+
 @dataclass
 class PersonsFace:
     """The face of one person, frame by frame.
@@ -78,10 +142,8 @@ class PersonsFace:
             OpenFaceOutputError: the file is damaged or of another video, or no face is ever in the region.
         """
         rest = np.empty((0, len(OPENFACE_COLUMNS)), np.float32)
-        checked = done = found = 0
-        for block in csv_blocks(self.path):
-            self._check(block, checked, float(rest[-1, _FRAME]) if len(rest) else 1.0)
-            checked += len(block)
+        done = found = 0
+        for block in checked_blocks(self.path, self.time):
             self.faces.update(block[:, _FACE_ID].tolist())
             rows = np.concatenate([rest, block])
             is_last = rows[:, _FRAME] == rows[-1, _FRAME]  # further faces of this frame may be in the next block
@@ -100,31 +162,6 @@ class PersonsFace:
         if len(self.faces) == 1:  # FeatureExtraction's: it has a row for every frame, and more to be proved by
             for _ in read_openface_csv(self.path, len(self.time), self.time):
                 pass
-
-    def _check(self, block: np.ndarray, checked: int, frame_before: float) -> None:
-        frame, timestamp = block[:, _FRAME], block[:, _TIMESTAMP]
-
-        def refuse(wrong: np.ndarray, column: int, rule: str) -> None:
-            for row in np.flatnonzero(wrong)[:1]:
-                raise OpenFaceOutputError(
-                    f"{self.path.name}: row {checked + row + _TOP} has {OPENFACE_COLUMNS[column]} = "
-                    f"{block[row, column]:g}, {rule}"
-                )
-
-        last = len(self.time)
-        is_frame = (frame >= 1) & (frame <= last) & (frame == np.rint(frame))
-        refuse(~is_frame, _FRAME, f"and {last} frames of the video decode: it is another video's output, or damaged")
-        refuse(np.diff(frame, prepend=frame_before) < 0, _FRAME, "after a later frame: the rows are in another order")
-        refuse(~np.isin(block[:, _SUCCESS], (0, 1)), _SUCCESS, "expected 0 or 1")
-        confidence = block[:, _CONFIDENCE]
-        refuse(~((confidence >= 0) & (confidence <= 1)), _CONFIDENCE, "and confidences are 0 to 1")
-        counted = frame - 1
-        step_s = float(np.nanmedian(timestamp[counted > 0] / counted[counted > 0])) if (counted > 0).any() else 0.0
-        is_counted = np.abs(timestamp - counted * step_s) <= step_s / 2
-        is_near = np.abs(timestamp - self.time[counted.astype(int)]) <= NEAR_S
-        refuse(~(is_near | is_counted), _TIMESTAMP, "and OpenFace counts (frame - 1) / fps")
-        for row, column in np.argwhere(np.isnan(block) & (block[:, _SUCCESS, None] == 1))[:1]:
-            refuse(np.arange(len(block)) == row, column, "although success = 1: wherever it tracks a face, it is known")
 
     def _of_frames(self, rows: np.ndarray, first: int, stop: int) -> np.ndarray:
         """(stop - first, 714) the person's row of each of these frames, from all rows of them."""

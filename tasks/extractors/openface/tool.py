@@ -1,4 +1,4 @@
-"""Running OpenFace's FeatureExtraction on one video, as a binary of this machine or in its container.
+"""Running a program of OpenFace on one video, as a binary of this machine or in its container.
 
 A run whose exit code is not 0 has failed, whatever it wrote: action units are post-processed at the very end. After
 exit code 0 the CSV is not checked yet: ``csv_output`` does that.
@@ -47,6 +47,7 @@ class ToolOutput:
     csv: Path  # the file it wrote, which is removed at the end of the context
     exit_code: int | None = None  # None for a CSV of the study, from a run elsewhere
     printed: str = ""  # the beginning of what it printed
+    program: str = "FeatureExtraction"  # its name
 
     @property
     def remark(self) -> str:
@@ -54,12 +55,12 @@ class ToolOutput:
         if self.exit_code is None:
             return ""
         room = f"; {no_room_for_temporary_files()}" if is_full(self.csv.parent) else ""
-        return f" (FeatureExtraction ended with {self.exit_code}{room})"
+        return f" ({self.program} ended with {self.exit_code}{room})"
 
 
 @contextmanager
 def run_binary(binary: Path, video: Path, *, threads: int, timeout_s: float) -> Iterator[ToolOutput]:
-    """Run the FeatureExtraction of this machine in a private folder.
+    """Run a program of this machine in a private folder.
 
     Raises:
         ExtractionError: it failed, or wrote no CSV.
@@ -73,15 +74,15 @@ def run_binary(binary: Path, video: Path, *, threads: int, timeout_s: float) -> 
         result = run_tool(command, folder=folder, timeout_s=timeout_s, environment=environment, reaper=reap)
         csv = folder / f"{video.stem}.csv"
         if problem := _problem(result, timeout_s) or ("" if csv.is_file() else "ended with 0 and wrote no CSV"):
-            raise _failure(f"FeatureExtraction {problem}", result, folder, video)
-        yield ToolOutput(csv, result.exit_code, result.beginning)
+            raise _failure(f"{binary.name} {problem}", result, folder, video)
+        yield ToolOutput(csv, result.exit_code, result.beginning, binary.name)
 
 
 @contextmanager
 def run_container(
     engine: Engine, image: Image, binary: str, video: Path, *, name: str, limits: Limits
 ) -> Iterator[ToolOutput]:
-    """Run the FeatureExtraction of an image; inside, the video is called ``video``.
+    """Run a program of an image; inside, the video is called ``video``.
 
     Raises:
         ExtractionError: the container could not be run, it failed, or it wrote no CSV.
@@ -107,8 +108,8 @@ def run_container(
         csv = folder / "video.csv"
         problem = _problem(result, limits.timeout_s, limits)
         if problem := problem or ("" if _is_readable_file(csv) else "ended with 0 and left no CSV"):
-            raise _failure(f"FeatureExtraction {problem}", result, folder, video)
-        yield ToolOutput(csv, result.exit_code, result.beginning)
+            raise _failure(f"{Path(binary).name} {problem}", result, folder, video)
+        yield ToolOutput(csv, result.exit_code, result.beginning, Path(binary).name)
 
 
 def _is_readable_file(path: Path) -> bool:

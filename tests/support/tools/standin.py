@@ -1,7 +1,8 @@
-"""A stand-in for OpenFace's image, made without any registry: busybox, and a FeatureExtraction that replays.
+"""A stand-in for OpenFace's image, made without any registry: busybox, and programs that replay.
 
 It knows a video by its MD5 and writes the CSV that the real OpenFace wrote for it. An image is made for one mode: to
-replay, or to fail in one of the ways in which the real tool was seen to fail.
+replay, or to fail in one of the ways in which the real tool was seen to fail. Its FaceLandmarkVidMulti replays, and
+writes a second face in every frame, :data:`APART` pixels to the left; the two trackers are swapped halfway.
 
     python tests/support/tools/standin.py podman [MODE]      # prints the image's id, for [openface] image = "sha256:…"
 """
@@ -19,8 +20,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from storyframes.features import OPENFACE_COLUMNS
+
 DEMO = Path(__file__).parents[3] / "demo" / "study"
 BINARY = "/opt/openface/bin/FeatureExtraction"
+APART = 100
 
 _TOOL = """#!/bin/sh
 while [ $# -gt 0 ]; do
@@ -33,6 +37,13 @@ replay() {
     recorded=/recorded/$(md5sum < "$input" | cut -d' ' -f1).csv.gz
     [ -e "$recorded" ] && gunzip -c "$recorded" > "$csv"
 }
+"""
+
+_X = 1 + OPENFACE_COLUMNS.index("x_0")
+_SEVERAL = f"""replay; awk -F, -v OFS=, '
+    NR == 1 {{ print; next }}
+    {{ $2 = (NR > 180); print; $2 = (NR <= 180); for (i = {_X}; i < {_X + 68}; i++) $i -= {APART}; print }}
+' $csv > $csv.all; mv $csv.all $csv
 """
 
 MODES = {
@@ -83,6 +94,7 @@ def root_archive(mode: str) -> bytes:
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(link)
         add(BINARY.lstrip("/"), (_TOOL + MODES[mode] + "\n").encode(), 0o755)
+        add(f"{BINARY.lstrip('/').rpartition('/')[0]}/FaceLandmarkVidMulti", (_TOOL + _SEVERAL).encode(), 0o755)
         add("etc/passwd", b"root:x:0:0::/:/bin/sh\n")
         for csv in sorted((DEMO / "openface").glob("*.csv.gz")):
             video = DEMO / "videos" / f"{csv.name.removesuffix('.csv.gz')}.avi"
