@@ -28,6 +28,7 @@ from flows.cli.terminal import (
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
+    from storyframes.store import FeatureStore
     from storyframes_transcribe.models import Model
     from storyframes_transcribe.recordings import Recording, SessionPlan
     from storyframes_transcribe.session import Outcome, Transcriber
@@ -46,6 +47,10 @@ def transcribe(
     ] = None,
     model: Annotated[str | None, typer.Option(help="large-v3, large-v2, or a model's folder (CTranslate2).")] = None,
     language: Annotated[str | None, typer.Option(help="A code such as en; without it it is detected.")] = None,
+    speakers: Annotated[
+        str | None,
+        typer.Option(metavar="STORE", help="Say who speaks on a microphone of several people, by `speaking` in here."),
+    ] = None,
     recordings: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Write the first tables from these files, as init does.")
     ] = None,
@@ -64,11 +69,12 @@ def transcribe(
     need("faster_whisper", "", "storyframes-transcribe")
     from flows.interruption import promise
     from flows.settings import load_settings
+    from storyframes.store import FeatureStore
     from storyframes_transcribe.models import ModelError, find_model
     from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
     from storyframes_transcribe.session import Transcriber
     from storyframes_transcribe.whisper import Whisper
-    from tasks.study import TableChangeError, load_study
+    from tasks.study import TableChangeError, check_study_record, load_study
 
     with usage_errors(), refused_if(ModelError, SelectionError, TableChangeError):
         given = {name: value for name, value in (("model", model), ("language", language)) if value is not None}
@@ -76,6 +82,9 @@ def transcribe(
         if recordings:
             _write_first_tables(study, recordings)
         loaded = load_study(study)
+        store = FeatureStore(speakers) if speakers else None
+        if store:
+            check_study_record(store.storage, loaded)
         sessions, tracks = listed("--session", session), listed("--track", track)
         plans = plan_sessions(loaded, sessions, tracks)
         refuse_handed_in(loaded, plans, sessions, tracks)
@@ -94,6 +103,8 @@ def transcribe(
             )
         else:
             work = partial(_here, loaded, plans, transcriber)
+        if store:
+            work = partial(_attributed, loaded, plans, store, settings.pause_s, work)
         outcomes, named = _transcribe(loaded, plans, work)
     if json:
         show_json({"transcripts": [asdict(outcome) for outcome in outcomes], "named": named})
@@ -162,6 +173,22 @@ def _here(study: Study, plans: Sequence[SessionPlan], transcriber: Transcriber) 
         for plan in plans:
             yield from transcriber.transcribe(plan)
             done |= {one.name: lengths[one.name] for one in plan.recordings}
+
+
+def _attributed(
+    study: Study,
+    plans: Sequence[SessionPlan],
+    store: FeatureStore,
+    pause_s: float,
+    work: Callable[[], Iterable[Outcome]],
+) -> Iterator[Outcome]:
+    """The outcomes of ``work``, with the speakers on microphones of several people named in what is there."""
+    from storyframes_transcribe.speakers import name_speakers
+
+    recordings = {(one.session_id, one.track): one for plan in plans for one in plan.recordings}
+    for outcome in work():
+        recording = recordings.get((outcome.session_id, outcome.track))
+        yield name_speakers(study, store, recording, outcome, pause_s) if recording else outcome
 
 
 def _on_cluster(
@@ -246,6 +273,8 @@ def _show(outcomes: Sequence[Outcome], named: int, study: Path) -> None:
             error_console().print(f"[{colour}]{outcome.status}[/] {where}: {escape(outcome.reason)}")
             continue
         counts = [
+            f"{outcome.attributed} attributed to persons" if outcome.attributed is not None else "",
+            f"{counted(outcome.unheard, 'person')} of whom the store has no usable speaking" if outcome.unheard else "",
             f"joined from {counted(outcome.joined, 'microphone')}" if outcome.joined else "",
             f"{outcome.crosstalk} heard better by another microphone and removed" if outcome.crosstalk else "",
             f"{outcome.uncertain} as loud on another one and kept" if outcome.uncertain else "",

@@ -156,10 +156,15 @@ def _recording(study: Study, session_id: str, track: str) -> Recording | None:
     relative = files.audio or (files.video if files.of is None else None)  # a region has its video's sound, not its own
     if relative is None:
         return None
-    roles = {one.person_id: one.role for one in study.persons if one.session_id == session_id}
-    role = roles.get(files.person_id or "")
-    speaker = role if role and [*roles.values()].count(role) == 1 else files.person_id
+    speaker = speaker_of(study, session_id, files.person_id)
     return Recording(session_id, track, relative, files.audio is None, files.video, files.person_id, speaker)
+
+
+def speaker_of(study: Study, session_id: str, person_id: str | None) -> str | None:
+    """What a person is called as a speaker: the role, or the id without one or where others have the same."""
+    roles = {one.person_id: one.role for one in study.persons if one.session_id == session_id}
+    role = roles.get(person_id or "")
+    return role if role and [*roles.values()].count(role) == 1 else person_id
 
 
 def sound_file(study: Study, recording: Recording, before: SoundFile | None) -> SoundFile:

@@ -61,6 +61,8 @@ class Outcome:
         uncertain: how many are about as loud on a neighbour's microphone, and are kept.
         outside: how many were left out, because they begin before second 0 or after the recording's end.
         joined: from how many microphones it was joined; 0 for a recording's own.
+        attributed: how many words of a microphone of several people have a speaker; None where that was not asked.
+        unheard: persons of the session of whom the store has no ``speaking``.
         reason: why it failed or is kept.
     """
 
@@ -72,6 +74,8 @@ class Outcome:
     uncertain: int = 0
     outside: int = 0
     joined: int = 0
+    attributed: int | None = None
+    unheard: int = 0
     reason: str = ""
 
     def __str__(self) -> str:

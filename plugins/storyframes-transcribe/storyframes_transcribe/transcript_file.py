@@ -64,6 +64,18 @@ class SoundFile(_Model):
     mtime_ns: int
 
 
+class Attribution(_Model):
+    """By what words were attributed to persons.
+
+    Attributes:
+        speaking: by track, the version of the feature in its store.
+        attributed: the share of the words that have a speaker.
+    """
+
+    speaking: Mapping[str, str]
+    attributed: float
+
+
 class Provenance(_Model):
     """What decided the words.
 
@@ -74,6 +86,7 @@ class Provenance(_Model):
         settings, libraries: what else decided the words.
         language, language_probability: as given, or detected.
         joined: by track, the digest of the words of each transcript that was joined.
+        speakers: of a microphone of several people, where its words were attributed.
         words_sha256: of the words when they were written: what differs was corrected by hand.
     """
 
@@ -85,6 +98,7 @@ class Provenance(_Model):
     language: str | None = None
     language_probability: float | None = None
     joined: Mapping[str, str] = {}
+    speakers: Attribution | None = None
     words_sha256: str = ""
 
     def decides_as(self, other: Provenance) -> bool:

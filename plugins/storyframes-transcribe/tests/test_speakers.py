@@ -1,0 +1,179 @@
+"""Who says the words that one microphone heard of several people, by planted features ``speaking`` and clocks."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import Ears, as_int16, planted
+from storyframes_transcribe.models import Model
+from storyframes_transcribe.recordings import plan_sessions
+from storyframes_transcribe.session import Outcome, Status, Transcriber
+from storyframes_transcribe.settings import TranscribeSettings
+from storyframes_transcribe.speakers import name_speakers, persons_of_tracks
+from storyframes_transcribe.voices import RATE
+from support.media.recordings import FPS, write_recording, write_wave
+from support.stores import local
+from support.studies import extract_session
+from tiny_whisper import WORD
+from typer.testing import CliRunner, Result
+
+from flows.cli.app import app
+from storyframes import FeatureStore
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
+from tasks.extractors.speaking import SPEC
+from tasks.study import load_study, name_transcripts, read_transcript
+
+WORDS = [("harmonica", 1.0), ("velvet", 2.5), ("marmalade", 3.5), ("lantern", 6.0)]  # in seconds of the session
+KIM, LEE = [(0.9, 2.0), (3.4, 4.3), (5.8, 6.9)], [(2.4, 3.3), (5.8, 6.9)]  # at the last word both may speak
+ROOM_S, LEE_S = 0.8, 0.5  # the microphone began so much before the session, and so did Lee's camera
+SETTINGS = TranscribeSettings(pause_s=0.6)
+
+
+def plant(store: Path, track: str, spans: list[tuple[float, float]], offset_s: float = 0.0, *caveats: str) -> None:
+    """The feature ``speaking`` of a track whose clock is ahead of the session's."""
+    time = np.arange(0.05, 9.0, 0.1)
+    speaks = np.any([(time >= start + offset_s) & (time < end + offset_s) for start, end in spans], axis=0)
+    with FeatureWriter(local(store), "s", SPEC, track=track, frames=False) as out:
+        out.write("values", np.where(speaks, 0.97, 0.02).astype(np.float32))
+        out.write("time", time)
+        out.write("valid", np.ones(len(time), np.uint8))
+        out.write("evidence", np.zeros((len(time), 3), np.float32))
+        out.attributes |= {"clock": [[offset_s], [0.0]], "microphone": track, "is_shared": True}
+        out.caveats |= set(caveats)
+        out.publish("f", {})
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Path:
+    """Two people in one picture without sound, and one microphone for both, with a clock of its own; and a store."""
+    root = tmp_path / "study"
+    root.mkdir()
+    (root / "sessions.csv").write_text("session_id,participant_id,video\ns,p,v.mkv\n")
+    (root / "persons.csv").write_text("session_id,person_id,role\ns,kim,teller\ns,lee,\n")
+    (root / "tracks.csv").write_text(
+        "session_id,track,audio,video,person_id,of,region,clock\n"
+        's,k,,,kim,main,"0,0,.5,1",\ns,l,,l.mkv,lee,,,l\ns,room,a.wav,,,,,r\n'
+    )
+    (root / "clocks.csv").write_text(f"session_id,clock,clock_s,session_s\ns,r,{ROOM_S},0\ns,l,{LEE_S},0\n")
+    write_recording(root / "v.mkv", 9 * FPS)
+    early = np.zeros(round(ROOM_S * RATE), np.float32)
+    write_wave(root / "a.wav", as_int16(np.concatenate([early, planted(WORDS, 8.0)])), RATE)
+    create_store(tmp_path / "store")
+    plant(tmp_path / "store", "k", KIM)
+    plant(tmp_path / "store", "l", LEE, LEE_S)
+    return root
+
+
+def attributed(root: Path, ears: Ears) -> Outcome:
+    study = load_study(root)
+    transcriber = Transcriber(study, SETTINGS, Model("a model", Path(), "0" * 64), ears.hear)
+    (plan,) = plan_sessions(study, tracks=["room"])
+    (outcome,) = transcriber.transcribe(plan)
+    store = FeatureStore(root.parent / "store")
+    return name_speakers(study, store, plan.recordings[0], outcome, SETTINGS.pause_s)
+
+
+def all_ears() -> Ears:
+    return Ears(*(word for word, _ in WORDS))
+
+
+def spoken(path: Path) -> list[tuple[str, str]]:
+    return [(each.text, each.speaker) for each in read_transcript(path).utterances]
+
+
+def test_each_word_is_its_speaker_s_on_the_session_s_clock_and_nobody_s_where_two_are_as_likely(
+    room: Path, demo_study: Path
+) -> None:
+    path = room / "transcripts/s@room.json"
+    outcome = attributed(room, all_ears())
+    assert (outcome.status, outcome.words, outcome.attributed, outcome.unheard) == (Status.MADE, 4, 3, 0)
+    assert spoken(path) == [("harmonica", "teller"), ("velvet", "lee"), ("marmalade", "teller"), ("lantern", "")]
+    starts = [word.start_s for word in read_transcript(path).words()]
+    np.testing.assert_allclose(starts, [at + ROOM_S for _, at in WORDS], atol=0.05)  # of the microphone, as before
+    content = json.loads(path.read_text())
+    assert [one.get("person_id") for one in content["utterances"]] == ["kim", "lee", "kim", None]
+    store = FeatureStore(room.parent / "store")
+    assert content["provenance"]["speakers"] == {
+        "speaking": {"k": store.version("s", "speaking@k"), "l": store.version("s", "speaking@l")},
+        "attributed": 0.75,
+    }
+    assert path.stat().st_mode & 0o777 == 0o600
+    name_transcripts(room, {("s", "room"): "transcripts/s@room.json"})
+    vectors = {"vectors": demo_study.parent / "glove.demo.300d.txt", "demo_vectors": True}
+    extracted, _ = extract_session(room, room.parent / "store", "glove", glove=vectors)
+    assert extracted.attributes("s", "glove@room")["speakers"] == ["teller", "lee", "speaker_3"]  # nobody known
+    assert extracted.read("s", "glove@room", array="speaker").tolist() == [0, 1, 0, 2]
+
+
+def test_nothing_is_done_twice_and_another_speaking_attributes_anew_without_hearing_again(room: Path) -> None:
+    path = room / "transcripts/s@room.json"
+    attributed(room, all_ears())
+    before, ears = path.stat().st_mtime_ns, Ears()
+    again = attributed(room, ears)
+    assert (again.status, again.attributed, path.stat().st_mtime_ns) == (Status.CURRENT, 3, before)
+    words = read_transcript(path).words()
+    plant(room.parent / "store", "k", LEE)
+    plant(room.parent / "store", "l", [(0.9, 2.0), (5.8, 6.9)], LEE_S)
+    assert attributed(room, ears).attributed == 2
+    assert spoken(path) == [("harmonica", "lee"), ("velvet", "teller"), ("marmalade", ""), ("lantern", "")]
+    assert read_transcript(path).words() == words
+    assert ears.calls == 0
+
+
+def test_a_correction_by_hand_and_speech_of_anybody_name_nobody(room: Path) -> None:
+    path = room / "transcripts/s@room.json"
+    store = room.parent / "store"
+    plant(store, "k", KIM, 0.0, Caveat.ANYBODYS_SPEECH)
+    plant(store, "l", LEE, LEE_S, Caveat.ANYBODYS_SPEECH)
+    outcome = attributed(room, all_ears())
+    assert (outcome.status, outcome.attributed, outcome.unheard) == (Status.MADE, 0, 2)
+    assert spoken(path) == [("harmonica", ""), ("velvet marmalade", ""), ("lantern", "")]
+    corrected = path.read_text().replace("lantern", "Lantern!")
+    path.write_text(corrected)
+    plant(store, "k", KIM)
+    plant(store, "l", LEE, LEE_S)
+    outcome = attributed(room, Ears())
+    assert (outcome.status, outcome.attributed) == (Status.KEPT, None)
+    assert path.read_text() == corrected
+
+
+def test_the_session_s_own_track_is_its_participant_s_unless_its_picture_has_several_people(room: Path) -> None:
+    store = room.parent / "store"
+    (room / "clocks.csv").unlink()
+    (room / "persons.csv").write_text("session_id,person_id,participant_id\ns,kim,\ns,lee,p\n")
+    (room / "tracks.csv").write_text("session_id,track,video,person_id\ns,k,k.mkv,kim\ns,l,l.mkv,\n")
+    plant(store, "main", LEE)
+    assert persons_of_tracks(load_study(room), FeatureStore(store), "s") == {"k": "kim", "main": "lee"}
+    (room / "tracks.csv").write_text('session_id,track,person_id,of,region\ns,k,kim,main,"0,0,.5,1"\n')
+    assert persons_of_tracks(load_study(room), FeatureStore(store), "s") == {"k": "kim"}
+
+
+def test_the_command_attributes_transcripts_that_are_there_and_prints_counts_alone(room: Path, whisper: Path) -> None:
+    def command(*options: object) -> Result:
+        arguments = ("transcribe", room, "--track", "room", "--model", whisper, *options)
+        return CliRunner().invoke(app, [str(one) for one in arguments])
+
+    path = room / "transcripts/s@room.json"
+    assert command().exit_code == 0
+    before = read_transcript(path)
+    shown = command("--speakers", room.parent / "store")
+    assert shown.exit_code == 0, shown.stderr
+    count = re.search(r"s@room: there already, (\d+) words?; (\d+) attributed to persons\n", shown.stdout)
+    assert count
+    after = read_transcript(path)
+    assert after.words() == before.words()
+    of_each = [each.speaker for each in after.utterances for _ in each.words]
+    assert (int(count[1]), int(count[2])) == (len(of_each), sum(map(bool, of_each)))
+    assert {"teller", "lee"} >= {*of_each} - {""} != set()
+    assert not re.search(WORD, shown.stdout + shown.stderr)
+    content = path.read_bytes()
+    assert command("--speakers", room.parent / "store").stdout == shown.stdout
+    assert command().exit_code == 0  # without the option what is attributed stays
+    assert path.read_bytes() == content
+    assert "nowhere" in command("--speakers", room.parent / "nowhere").stderr
