@@ -48,7 +48,7 @@ MODELS: Mapping[str, Sequence[float]] = {
         -11.388,
     ),
 }
-"""By the kinds of evidence that there are, the coefficients of :func:`probability`."""
+"""By the kinds of evidence of a step, the coefficients of :func:`probability`."""
 
 
 def step_levels(bands: SoundBands, device: Clock, own: Clock, steps: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from tasks.people.detections import look_distance
 from tasks.people.pieces import Piece, Rules
 
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
-_CONTESTED = 0.5  # of the time of whoever has a seat for longest: somebody else who is there for longer contests it
+_CONTESTED = 0.5  # of the time of the person who has a seat for longest: another who is there for longer contests it
 _HALVES = {"left": (0, 0.5), "right": (0.5, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 _THIRDS = {"left": (0, 1 / 3), "middle": (1 / 3, 2 / 3), "right": (2 / 3, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 Area = tuple[float, float, float, float]

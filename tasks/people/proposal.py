@@ -97,7 +97,7 @@ def propose_people(
         RecordingError: the recording does not decode.
     """
     named = study.tracks[session_id][of or MAIN].video
-    assert named is not None  # whoever calls has looked
+    assert named is not None  # the caller has looked
     video = study.path(named)
     pictures = choose_pictures(video, options.rate)
     detections = detect_faces(pictures, detector, settings, options.min_confidence, progress)
