@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,7 @@ class Proposal:
     regions: Mapping[str, pd.DataFrame]  # by track, the rows of its file of boxes
     unattributed: tuple[Unattributed, ...]
     length_s: float
+    seated: tuple[str, ...] = ()  # the names of all seats, found or not
 
     def file(self, track: str) -> str:
         """The file of boxes of a track, as the tables name it."""
@@ -111,36 +113,49 @@ def propose_people(
         person.name: region(person, size, pictures.frame_s, options.margin) for person in people if person.pieces
     }
     length_s = float(pictures.time[-1]) + pictures.frame_s
-    return Proposal(session_id, of, video, regions, tuple(unattributed), length_s)
+    return Proposal(session_id, of, video, regions, tuple(unattributed), length_s, tuple(options.seats))
 
 
 def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: bool = False) -> None:
     """Write the files of boxes, then add their tracks to the study's table of tracks.
 
     Raises:
-        TableChangeError: the table has such a track already (unless ``replace``, and the track's region is the very
-            file that is written), it cannot be changed, or the study would not be valid; then nothing is changed.
+        TableChangeError: the table has such a track already (unless ``replace``, and this command made it of the same
+            recording), a file is there that it would overwrite, a track that it made before is not found any more, the
+            table cannot be changed, or the study would not be valid; then nothing is changed.
         OSError: a file cannot be written.
     """
     table = open_table(study.root, "tracks")
     existing = {((row.get("session_id") or "").strip(), (row.get("track") or "").strip()): row for row in table.rows}
+    files = {(row.get("region") or "").strip() for row in table.rows}
     rows = []
     for proposal in proposals:
         for track in proposal.regions:
-            row = existing.get((proposal.session_id, track))
+            row, file = existing.get((proposal.session_id, track)), proposal.file(track)
             if row is None:
-                cells = {"session_id": proposal.session_id, "track": track, "region": proposal.file(track)}
+                if file in files or (not replace and (study.root / file).exists()):
+                    raise TableChangeError(
+                        f"{file}: is there already: nothing is written; "
+                        + (
+                            "it is the region of a track with another name: rename the file, and in its row"
+                            if file in files
+                            else "--replace writes it anew"
+                        )
+                    )
+                cells = {"session_id": proposal.session_id, "track": track, "region": file}
                 rows.append(cells | ({"of": proposal.of} if proposal.of else {}))
-            elif (row.get("region") or "").strip() != proposal.file(track):
+            elif not _made(proposal, track, row):
                 raise TableChangeError(
-                    f"{table.name}: {proposal.session_id} has a track {track} that was not made by this command: "
-                    "nothing is written; choose another name with --seat"
+                    f"{table.name}: {proposal.session_id} has a track {track} that was not made by this command of "
+                    "this recording: nothing is written; choose another name with --seat"
                 )
             elif not replace:
                 raise TableChangeError(
                     f"{table.name}: {proposal.session_id} has the track {track} already: nothing is written; --replace "
                     "writes its boxes anew"
                 )
+        if replace:
+            _refuse_old_tracks(table.name, proposal, existing)
     contents = {p.file(track): csv_of(boxes) for p in proposals for track, boxes in p.regions.items()}
     if rows:
         table.add(rows)
@@ -157,6 +172,30 @@ def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: boo
         os.chmod(study.root / name, 0o600)
     if rows:
         put_in_place(study.root, {table.name: table.content()})
+
+
+def _made(proposal: Proposal, track: str, row: Mapping[str, Any]) -> bool:
+    """Whether a row of the table of tracks is what this command writes of the recording."""
+    cells = {name: (row.get(name) or "").strip() for name in ("region", "of")}
+    return cells["region"] == proposal.file(track) and (cells["of"] or MAIN) == (proposal.of or MAIN)
+
+
+def _refuse_old_tracks(table: str, proposal: Proposal, existing: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
+    """Refuse to leave boxes of an earlier run beside the new ones: they may show whom these show."""
+    old = [
+        track
+        for (session_id, track), row in existing.items()
+        if session_id == proposal.session_id
+        and track not in proposal.regions
+        and (track in proposal.seated if proposal.seated else re.fullmatch(r"p\d+", track))
+        and _made(proposal, track, row)
+    ]
+    if old:
+        raise TableChangeError(
+            f"{table}: {proposal.session_id} has tracks of an earlier run that this one does not find "
+            f"({', '.join(old)}): nothing is written; remove their rows first, or rename their files of boxes to keep "
+            "them"
+        )
 
 
 def write_preview(proposal: Proposal, folder: Path) -> Path | None:

@@ -147,6 +147,34 @@ def test_rows_by_hand_are_kept_and_own_ones_are_replaced_when_asked(study: Path)
     assert (study / "tracks.csv").read_bytes() == content
 
 
+def test_boxes_of_one_picture_never_become_those_of_another_track_or_picture(study: Path) -> None:
+    """A track that was renamed by hand keeps its boxes, and --replace is of the same recording."""
+    (study / "tracks.csv").write_text("session_id,track,video\ns1,cam2,videos/s1.avi\n")
+    assert people(study, "--detector", "heads").exit_code == 0
+    by_command = (study / "tracks.csv").read_text()
+    (study / "tracks.csv").write_text(by_command.replace("s1,p1,", "s1,anna,"))
+    content = {path.name: path.read_bytes() for path in (study / "regions").iterdir()}
+    for how in ((), ("--replace",)):
+        renamed = people(study, "--detector", "heads", *how)
+        assert renamed.exit_code == 2
+        assert "regions/s1@p1.csv: is there already: nothing is written" in " ".join(renamed.stderr.split())
+    (study / "tracks.csv").write_text(by_command)
+    other = people(study, "--detector", "heads", "--track", "cam2", "--replace")
+    assert other.exit_code == 2
+    assert "has a track p1 that was not made by this command of this recording" in " ".join(other.stderr.split())
+    assert {path.name: path.read_bytes() for path in (study / "regions").iterdir()} == content
+    assert people(study, "--detector", "heads", "--replace").exit_code == 0
+
+
+def test_boxes_of_somebody_who_is_not_found_any_more_are_not_left_in_silence(study: Path) -> None:
+    assert people(study, *SEATS).exit_code == 0
+    nowhere = ("--seat", "0,0,0.1,0.1=participant", "--seat", "right=interviewer", "--detector", "heads", "--replace")
+    result = people(study, *nowhere)
+    assert result.exit_code == 2
+    assert "tracks of an earlier run that this one does not find (participant)" in " ".join(result.stderr.split())
+    assert people(study, "--seat", "right=interviewer", "--detector", "heads", "--replace").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
