@@ -57,6 +57,11 @@ class FrameExtractor(Extractor[S]):
     inputs: tuple[str, ...] = (Input.VIDEO,)
     libraries: ClassVar[tuple[str, ...]] = ("opencv-python-headless", "av")
 
+    @property
+    def sees_pictures(self) -> bool:
+        """It is fed with nothing else, even if it says that it can do without."""
+        return True
+
     def rows(self, batch: FrameBatch) -> np.ndarray | Mapping[str, np.ndarray]:
         """The rows of the next frames, in order.
 

@@ -106,13 +106,13 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
         if array.axis is Axis.FRAME
     }
 
-    def changed(name: str, first: int, rows: np.ndarray) -> np.ndarray:
-        frames = np.arange(first, min(first + len(rows), len(view.seen)))  # too many rows are refused later
-        rows = pixels[name].in_whole(rows[: len(frames)], frames, view)
-        rows[~view.seen[frames]] = out.spec.arrays[name].fill
-        return rows
+    def change(name: str, first: int, rows: np.ndarray) -> np.ndarray:
+        frames = np.arange(first, min(first + len(rows), len(view.seen)))
+        changed = pixels[name].in_whole(rows[: len(frames)], frames, view)
+        changed[~view.seen[frames]] = out.spec.arrays[name].fill
+        return np.concatenate([changed, rows[len(frames) :]])  # too many rows are refused later
 
-    out.change_rows = changed
+    out.change_rows = change
     return view
 
 
@@ -154,7 +154,8 @@ class PixelColumns:
 
     def in_whole(self, rows: np.ndarray, frames: np.ndarray, view: RegionView) -> np.ndarray:
         """A copy of the rows of these frames, with pixels of the whole picture."""
-        changed = np.array(rows)
+        is_mapped = self.x or self.y or self.per_pixel
+        changed = np.array(rows, np.result_type(rows, np.float32) if is_mapped else rows.dtype)  # no fraction is lost
         flat = changed.reshape(len(rows), -1)
         scale, shift = view.to_whole(frames)
         for axis, entries in enumerate((self.x, self.y)):

@@ -13,10 +13,15 @@ from support.media.recordings import write_wave
 from support.models.tiny_image_models import transformers_model
 from support.studies import run
 
+from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Caveat, Status
 from tasks.extractors import frame_pass
+from tasks.extractors.base import CommonSettings, Extractor, ExtractorSettings
+from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.source import Region, Source
 from tasks.inspect.quality import Rule, check_quality
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.study_check import check_study
@@ -25,6 +30,7 @@ from tasks.media.upright import write_lossless
 from tasks.planning.plan import expected_versions, plan_extraction
 from tasks.planning.rates import measure_rates
 from tasks.planning.selection import Selection
+from tasks.planning.sources import input_file
 from tasks.study.load import load_study
 
 FRAMES, HEIGHT, WIDTH, FPS = 16, 60, 80, 25.0
@@ -238,6 +244,45 @@ def test_doubtful_stretches_and_damaged_boxes_are_findings_with_their_times(
         tmp_path / "study", tmp_path / "f", Selection(("whole",), ("resnet50",), tracks=("moving",)), resnet50=RESNET
     )
     assert outcomes["whole/resnet50@moving"].reason == "boxes.csv: the file does not exist"
+
+
+class Whole(Extractor[ExtractorSettings]):
+    """Points in whole pixels, in the number of rows that ``rows`` says."""
+
+    spec = FeatureSpec(
+        "whole", "", {"values": ArraySpec(Axis.FRAME, "float32", "", (2,), ("xy",), columns=("x", "y"), units="pixels")}
+    )
+    version = 1
+    inputs = ("video",)
+    rows = FRAMES
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        out.write("values", np.full((self.rows, 2), 3))
+
+
+def test_whole_pixels_of_enlarged_boxes_become_fractions_and_rows_of_no_frame_are_refused(
+    study: Path, store: FeatureStore, tmp_path: Path
+) -> None:
+    """The box of the later frames is half as large, and enlarged: 3 pixels are 1.5 of the whole picture, and 0.25."""
+    (tmp_path / "boxes.csv").write_text("time_s,x,y,w,h\n0,0.1,0.1,0.4,0.4\n0.3,0.1,0.1,0.2,0.2\n0.6,0.1,0.1,0.2,0.2\n")
+    files = {"video": input_file(study / "whole.avi"), "region": input_file(tmp_path / "boxes.csv")}
+    source = Source("whole", files, track="left", region=Region("main"))
+
+    def writer() -> FeatureWriter:
+        return FeatureWriter(store.storage, "whole", region_spec(Whole.spec, "main"), track="left")
+
+    extractor = Whole(ExtractorSettings(), CommonSettings())
+    with writer() as out:
+        begin_region(extractor, source, out)
+        extractor.extract(source, out)
+        out.publish("f" * 64, {})
+    stored = FeatureStore(store.storage.location).read("whole", "whole@left")
+    np.testing.assert_allclose(stored[[0, -1]], [[8 + 3, 6 + 3], [8 + 1.25, 6 + 1.25]])
+    extractor.rows = FRAMES + 1
+    with writer() as out, pytest.raises(PublishError, match="values has 17 rows"):
+        begin_region(extractor, source, out)
+        extractor.extract(source, out)
+        out.publish("f" * 64, {})
 
 
 def test_plan_measures_regions_and_a_session_with_its_region_alone_is_decoded_for_its_clock(

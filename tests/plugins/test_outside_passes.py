@@ -180,6 +180,13 @@ class Corner(FrameExtractor):
         return {"values": brightness, "points": points, "count": ones, "box": box}
 
 
+class Dispensable(Corner):
+    """It says that it can do without a video, and still sees the region alone."""
+
+    spec = replace(Corner.spec, name="dispensable")
+    needs_frames: ClassVar[bool] = False
+
+
 class Unknown(Corner):
     """It does not say which of its columns are x and which y."""
 
@@ -210,7 +217,7 @@ def test_of_a_region_every_plug_in_sees_it_alone_and_its_rows_without_anybody_ar
     (clock,) = extract(ExtractionUnit(str(ground.root), source, ("frames",), ExtractorsSettings()))
     assert clock.rows == FRAMES
     shades = frames_plug_in(tmp_path, SHADES, environment)
-    extractors = [cls(cls.Settings(), CommonSettings()) for cls in (shades, Corner, Flat, Unknown)]
+    extractors = [cls(cls.Settings(), CommonSettings()) for cls in (shades, Corner, Dispensable, Flat, Unknown)]
     with contextlib.ExitStack() as stack:
         storage = LocalStorage(ground.root)
         features = {
@@ -218,10 +225,10 @@ def test_of_a_region_every_plug_in_sees_it_alone_and_its_rows_without_anybody_ar
             for one in extractors
         }
         *passed, refused, unknown = run_frame_pass(features).items()
-        assert [failure for _, failure in passed] == [None, None]
+        assert [failure for _, failure in passed] == [None] * 3
         assert "unknown cannot be made of a region: box is in pixels, and its columns" in str(unknown[1])
         assert "flat cannot be made of a region: faces has no row for each frame" in str(refused[1])
-        for one in extractors[:2]:
+        for one in extractors[:3]:
             features[one][1].publish("f" * 64, {})
     height, width = ground.rgb.shape[1:3]
     region = ground.rgb[:, height // 4 : height // 4 + height // 2, width // 2 :].astype(np.float64)
@@ -230,6 +237,7 @@ def test_of_a_region_every_plug_in_sees_it_alone_and_its_rows_without_anybody_ar
     np.testing.assert_array_equal(store.read("s", "corner@left", array="in_region"), seen)
     np.testing.assert_array_equal(store.read("s", "corner@left", array="count"), seen)
     np.testing.assert_allclose(store.read("s", "corner@left")[seen], region.mean(axis=(1, 2, 3))[seen], rtol=1e-6)
+    np.testing.assert_array_equal(store.read("s", "dispensable@left"), store.read("s", "corner@left"))
     points = store.read("s", "corner@left", array="points")
     assert (points[seen] == (width // 2 + 3, height // 4 + 4)).all()
     assert np.isnan(points[~seen]).all()
