@@ -96,7 +96,8 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
         "of": source.region.of,
         "box": source.region.box and list(source.region.box),
         "size": list(view.size),
-        "pixels": f"points in pixels are of the whole picture of the track {source.region.of!r}",
+        "pixels": f"points in pixels are of the whole picture of the track {source.region.of!r}; head pose, gaze and "
+        "what is in space are of the region's own picture",
     }
     out.quality["seen_in_region"] = float(view.seen.mean())
     note_doubtful(source, out)
