@@ -100,9 +100,8 @@ def evidence(own: np.ndarray, others: Sequence[np.ndarray], mouth: np.ndarray | 
         others: of those of the others.
         mouth: (steps,) how much her mouth moves, in heights of the face.
     """
-    loudest = np.full(len(own), np.nan)
-    for other in others:
-        loudest = np.fmax(loudest, other)
+    # NaN where any of them is: what is heard could be of the person whose microphone does not record.
+    loudest = np.max(others, axis=0) if len(others) else np.full(len(own), np.nan)
     moves = np.full(len(own), np.nan) if mouth is None else mouth
     return np.stack([own, own - loudest, moves], axis=1).astype(np.float32)
 

@@ -23,6 +23,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extract import Outcome
+from tasks.media.speech import evidence, probability
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
@@ -147,6 +148,14 @@ def test_where_another_microphone_has_no_sound_nobody_is_named(lapels: Path, tal
     assert not valid[:30].any()
     assert not valid[105:].any()
     assert np.isnan(store.read("s", "speaking@anna")[valid == 0]).all()
+
+
+def test_of_three_nobody_is_named_while_one_microphone_is_off() -> None:
+    """The two others are recorded, but it could be the third one who is heard."""
+    own, quiet, off = np.full(4, 20.0), np.array([0, 5, 0, np.nan]), np.array([3, np.nan, np.nan, np.nan])
+    shown = evidence(own, [quiet, off], None)
+    np.testing.assert_array_equal(shown[:, 1], [17, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(np.isnan(probability(shown, of_anybody=False)), [False, True, True, True])
 
 
 def test_one_microphone_alone_hears_anybody_and_says_so(talk: Conversation, tmp_path: Path) -> None:
