@@ -16,7 +16,9 @@ import numpy as np
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.spec import MAIN_ARRAY
+from storyframes.store.description import read_attributes
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat
 from tasks.extractors.base import ExtractionError, Extractor, Input, Source
 from tasks.extractors.frames import read_clock
@@ -124,6 +126,15 @@ def note_doubtful(source: Source, out: FeatureWriter, further: Iterable[tuple[fl
     if doubtful:
         out.caveat(Caveat.DOUBTFUL_REGION)
         out.attributes["doubtful_s"] = [list(stretch) for stretch in doubtful]
+
+
+def note_doubtful_of(source: Source, out: FeatureWriter, feature: str) -> None:
+    """Note the doubtful stretches of a stored feature of which this one is made, beside those of the boxes."""
+    entry = read_status(out.storage, source.session_id, feature)
+    if entry and (record := entry.record):
+        path = f"{source.session_id}/{feature}/{record.version}"
+        attributes = read_attributes(out.storage, source.session_id, feature, path)
+        note_doubtful(source, out, [(start, end) for start, end in attributes.get("doubtful_s", ())])
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from storyframes.times import SESSION_CLOCK, stored_clock, ticks
 from tasks.extractors.base import Cost, ExtractionError, Extractor, ExtractorSettings, Input, MissingInputError, Source
 from tasks.extractors.frames import Clock, read_clock_if_any
 from tasks.extractors.image.faces import read_landmarks
+from tasks.extractors.regions import note_doubtful_of
 from tasks.extractors.source import Microphone, Microphones
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError
@@ -138,6 +139,7 @@ class Speaking(Extractor[SpeakingSettings]):
         """(steps,) how much the mouth moves, see :func:`tasks.media.speech.mouth_movement`."""
         feature = of_track(self.settings.mouth, source.track)
         (extractor,) = self.read_extractors.values()
+        note_doubtful_of(source, out, feature)
         landmarks, blocks = read_landmarks(
             out.storage,
             source.session_id,

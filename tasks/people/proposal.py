@@ -176,7 +176,7 @@ def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: boo
 
 def _made(proposal: Proposal, track: str, row: Mapping[str, Any]) -> bool:
     """Whether a row of the table of tracks is what this command writes of the recording."""
-    cells = {name: (row.get(name) or "").strip() for name in ("region", "of")}
+    cells: dict[str, str] = {name: (row.get(name) or "").strip() for name in ("region", "of")}
     return cells["region"] == proposal.file(track) and (cells["of"] or MAIN) == (proposal.of or MAIN)
 
 

@@ -20,7 +20,7 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import OPENFACE_COLUMNS
 from storyframes.speaking import Speech, attribute, read_speech
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.records import Status
+from storyframes.store.records import Caveat, Status
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extract import Outcome
 from tasks.media.speech import evidence, probability
@@ -270,6 +270,12 @@ def test_regions_of_one_picture_speak_by_its_sound_and_their_mouths(
         p = store.read("s", f"speaking@{name}")[: len(truth)]
         known = ~np.isnan(p)
         assert np.mean((p[known] - truth[known]) ** 2) < 0.12, name
+        doubtful = store.attributes("s", f"openface@{name}")[
+            "doubtful_s"
+        ]  # a face without a width jumps whenever it moves
+        assert doubtful
+        assert store.attributes("s", f"speaking@{name}")["doubtful_s"] == doubtful
+        assert Caveat.DOUBTFUL_REGION in outcomes[f"s/speaking@{name}"].caveats
     assert not store.read("s", "speaking@ben", array="valid")[85:115].any()
     assert list(read_speech(store, "s")) == ["anna", "ben"]
 

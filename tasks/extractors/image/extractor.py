@@ -18,7 +18,7 @@ from tasks.extractors.image.encoder import Encoder, Library, image_shape
 from tasks.extractors.image.faces import Faces, read_faces
 from tasks.extractors.image.settings import Crop, ImageSettings
 from tasks.extractors.image.writer import MASK, ImageWriter
-from tasks.extractors.regions import region_view
+from tasks.extractors.regions import note_doubtful_of, region_view
 from tasks.extractors.settings import NetworkSettings
 
 _LIBRARIES = {Origin.TIMM: Library.TIMM, Origin.TORCHVISION: Library.TORCHVISION}
@@ -115,5 +115,6 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
             f"{settings.section}:",
             fingerprint,
         )
+        note_doubtful_of(source, out, of_track(settings.landmarks, source.track))
         view = region_view(source, out)  # landmarks are in pixels of the whole picture
         return faces if view is None else Faces(view.squares(faces.squares))
