@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 
 from storyframes.spec import MAIN
 from storyframes_transcribe.transcript_file import FOLDER, SoundFile
 from tasks.media.container import RecordingError
-from tasks.media.sound import sound_length_s
+from tasks.media.sound import sound_length_s, sound_s
 from tasks.media.video_header import promised_length_s
 from tasks.study import Study
 
@@ -47,17 +46,21 @@ class Recording:
         return self.session_id if self.track == MAIN else f"{self.session_id}@{self.track}"
 
     def end_s(self, study: Study) -> float:
-        """When it ends by its header, seconds; infinity where the header does not say. Of a video: its picture."""
-        path = study.path(self.video or self.relative)
-        return (promised_length_s(path) if self.video else sound_length_s(path)) or float("inf")
+        """When it ends, seconds. Of a video: its picture by the header, infinity where that does not say.
+
+        Headers of sound files may be guesses (raw AAC, MP3 without a Xing header), so the sound is decoded.
+        """
+        if self.video is None:
+            return sound_s(study.path(self.relative))
+        return promised_length_s(study.path(self.video)) or float("inf")
 
     def length_s(self, study: Study) -> float:
-        """The same for a bar of progress: 0 where it is not known, and where the file cannot be opened."""
+        """Its length by its header, for a bar of progress: 0 where that does not say or the file cannot be opened."""
         try:
-            end_s = self.end_s(study)
+            path = study.path(self.video or self.relative)
+            return promised_length_s(path) if self.video else sound_length_s(path)
         except (RecordingError, OSError):
             return 0.0
-        return end_s if isfinite(end_s) else 0.0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from planted import Ears, as_int16, planted
+from planted import Ears, as_int16, planted, said
 from storyframes_transcribe.models import PUBLISHED, Model, ModelError, PublishedModel, find_model
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status, Transcriber
@@ -31,7 +31,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from storyframes import FeatureStore
-from tasks.media.sound import AudioBlock
+from tasks.media.sound import AudioBlock, sound_length_s
 from tasks.study import load_study, name_transcripts, read_transcript
 
 MODEL = Model("a model", Path(), "0" * 64)
@@ -115,6 +115,19 @@ def test_silence_and_music_without_voice_give_an_empty_transcript(tmp_path: Path
     ears = Ears()
     assert transcribe(root, ears)["s@main"].words == 0
     assert (ears.calls, read_transcript(root / "transcripts/s.json").utterances) == (0, ())
+
+
+def test_no_word_is_lost_where_a_header_guesses_how_long_the_sound_is(tmp_path: Path) -> None:
+    """Raw AAC has no length: FFmpeg guesses it by the rate of the first seconds, which are the loudest here."""
+    root = make_study(tmp_path / "study", audio="a.aac")
+    noise = np.clip(0.4 * np.random.default_rng(0).standard_normal(2 * RATE), -1, 1)
+    parts = [as_int16(noise), np.zeros(10 * RATE, np.int16), as_int16(said("velvet")), np.zeros(RATE, np.int16)]
+    write_wave(root / "a.wav", np.concatenate(parts), RATE)
+    subprocess.run(["ffmpeg", "-v", "error", "-i", root / "a.wav", "-b:a", "64k", root / "a.aac"], check=True)
+    assert sound_length_s(root / "a.aac") < 10
+    outcome = transcribe(root, Ears("velvet"))["s@main"]
+    assert (outcome.status, outcome.words, outcome.outside) == (Status.MADE, 1, 0)
+    assert starts(root / "transcripts/s.json")[0][1] == pytest.approx(12.0, abs=0.1)  # the coder adds a few hundredths
 
 
 def test_a_session_without_sound_is_told_and_no_failure(tmp_path: Path) -> None:
