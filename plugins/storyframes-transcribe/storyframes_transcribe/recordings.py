@@ -11,7 +11,7 @@ from storyframes.spec import MAIN
 from storyframes_transcribe.transcript_file import FOLDER, SoundFile
 from tasks.media.container import RecordingError
 from tasks.media.sound import sound_length_s, sound_s
-from tasks.media.video_header import promised_length_s
+from tasks.media.video_header import promised_length_s, read_streams
 from tasks.study import Study
 
 
@@ -72,6 +72,7 @@ class SessionPlan:
         microphones: of persons, one each, where at least two have one: among them crosstalk is removed, and the
             session's own transcript is joined from them. A part of them may not be among ``recordings``.
         joins: whether the session's own transcript is made of them.
+        cannot_join: microphones that have a handed-in transcript, so that the session's own is not made of them.
         handed_in: tracks whose transcripts are the study's own.
         own: the session's own recording, where it has sound.
     """
@@ -82,6 +83,7 @@ class SessionPlan:
     joins: bool
     handed_in: tuple[str, ...]
     own: Recording | None
+    cannot_join: tuple[str, ...] = ()
 
 
 def transcript_path(session_id: str, track: str) -> str:
@@ -131,7 +133,7 @@ def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
     everything = {track: one for track in of_session if (one := _recording(study, session_id, track))}
     microphones: dict[str, Recording] = {}
     for one in sorted(everything.values(), key=lambda one: one.video is not None):  # a lapel before a camera
-        if one.person_id and one.track != MAIN:
+        if one.person_id and one.track != MAIN and _has_sound(study, one):
             microphones.setdefault(one.person_id, one)
     is_joint = len(microphones) > 1
     chosen: Iterable[str] = tracks or [*(() if is_joint else (MAIN,)), *(one.track for one in microphones.values())]
@@ -142,16 +144,26 @@ def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
         for track, files in of_session.items()
         if files.transcript and files.transcript != transcript_path(session_id, track)
     )
+    cannot_join = tuple(one.track for one in microphones.values() if is_joint and one.track in handed_in)
     return SessionPlan(
         session_id=session_id,
         recordings=tuple(
             everything[track] for track in dict.fromkeys(chosen) if track in everything and track not in handed_in
         ),
         microphones=tuple(one for one in microphones.values() if one.track not in handed_in) if is_joint else (),
-        joins=is_joint and MAIN not in handed_in and not any(one.track in handed_in for one in microphones.values()),
+        joins=is_joint and MAIN not in handed_in and not cannot_join,
         handed_in=handed_in,
         own=everything.get(MAIN),
+        cannot_join=() if MAIN in handed_in else cannot_join,
     )
+
+
+def _has_sound(study: Study, recording: Recording) -> bool:
+    """Whether its header names sound: a camera without any is no microphone. A file that cannot be read may have some."""
+    try:
+        return read_streams(study.path(recording.relative)).has_sound
+    except (RecordingError, OSError):
+        return True  # it is transcribed, which fails and says why
 
 
 def _recording(study: Study, session_id: str, track: str) -> Recording | None:

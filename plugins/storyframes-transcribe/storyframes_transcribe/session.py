@@ -48,6 +48,7 @@ class Status(StrEnum):
     CURRENT = "there already"
     KEPT = "handed in"
     SILENT = "no sound"
+    NOT_JOINED = "not joined"
     FAILED = "failed"
 
 
@@ -63,7 +64,7 @@ class Outcome:
         joined: from how many microphones it was joined; 0 for a recording's own.
         attributed: how many words of a microphone of several people have a speaker; None where that was not asked.
         unheard: persons of the session of whom the store has no ``speaking``.
-        reason: why it failed or is kept.
+        reason: why it failed, is kept, or is not joined.
     """
 
     session_id: str
@@ -138,6 +139,9 @@ class Transcriber:
         outcomes = {recording.track: self._recording(recording) for recording in plan.recordings}
         if plan.microphones:
             outcomes |= self._settle(plan, outcomes)
+        if plan.cannot_join:
+            reason = f"the transcript of {', '.join(plan.cannot_join)} was handed in, and is not mixed with others"
+            outcomes[MAIN] = Outcome(plan.session_id, MAIN, Status.NOT_JOINED, reason=reason)
         for track in plan.handed_in:
             outcomes.setdefault(track, Outcome(plan.session_id, track, Status.KEPT, reason="the tables name another"))
         yield from outcomes.values()
@@ -220,7 +224,11 @@ class Transcriber:
                     settled[one.track] = replace(
                         settled[one.track], words=count - removed, crosstalk=removed, uncertain=found.uncertain
                     )
-            if plan.joins and len(there) == len(plan.microphones):
+            if plan.joins and (lacking := [one.track for one in plan.microphones if one not in there]):
+                settled[MAIN] = replace(
+                    own, status=Status.NOT_JOINED, reason=f"there is no transcript of {', '.join(lacking)}"
+                )
+            elif plan.joins:
                 kept = {
                     one: [
                         word for word, is_one in zip(of_one, found.is_crosstalk[one.track], strict=True) if not is_one

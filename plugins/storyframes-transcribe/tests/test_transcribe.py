@@ -272,6 +272,34 @@ def test_the_same_word_as_loud_on_both_is_kept_and_counted(microphones: Path) ->
     assert (outcomes["s@lapel_a"].crosstalk, outcomes["s@lapel_a"].uncertain, outcomes["s@main"].words) == (0, 1, 2)
 
 
+def test_a_microphone_without_a_transcript_of_ours_is_named_where_nothing_is_joined(microphones: Path) -> None:
+    study = load_study(microphones)
+    transcriber = Transcriber(study, SETTINGS, MODEL, Ears(*in_order()).hear)
+    (plan,) = plan_sessions(study, tracks=["lapel_a"])
+    outcomes = {one.track: one for one in transcriber.transcribe(plan)}
+    assert (outcomes["main"].status, outcomes["main"].reason) == (
+        Status.NOT_JOINED,
+        "there is no transcript of lapel_b",
+    )
+    (microphones / "own.json").write_text('{"utterances": []}')
+    name_transcripts(microphones, {("s", "lapel_b"): "own.json"})
+    outcomes = transcribe(microphones, Ears())
+    assert outcomes["s@lapel_b"].status is Status.KEPT
+    assert outcomes["s@main"].status is Status.NOT_JOINED
+    assert outcomes["s@main"].reason.startswith("the transcript of lapel_b was handed in")
+
+
+def test_cameras_of_persons_without_sound_are_no_microphones(tmp_path: Path) -> None:
+    root = make_study(tmp_path / "study", audio="a.wav")
+    write_wave(root / "a.wav", as_int16(planted(WORDS, 8.0)), RATE)
+    (root / "persons.csv").write_text("session_id,person_id\ns,kim\ns,lee\n")
+    (root / "tracks.csv").write_text("session_id,track,video,person_id\ns,k,k.mkv,kim\ns,l,l.mkv,lee\n")
+    write_recording(root / "k.mkv", FPS)
+    write_recording(root / "l.mkv", FPS)
+    outcomes = transcribe(root, Ears(*(word for word, _ in WORDS)))
+    assert {name: (one.status, one.words) for name, one in outcomes.items()} == {"s@main": (Status.MADE, 4)}
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
