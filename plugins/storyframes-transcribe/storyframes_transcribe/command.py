@@ -277,6 +277,9 @@ def _show(outcomes: Sequence[Outcome], named: int, study: Path) -> None:
             f"{counted(outcome.unheard, 'person')} of whom the store has no usable speaking" if outcome.unheard else "",
             f"joined from {counted(outcome.joined, 'microphone')}" if outcome.joined else "",
             f"{outcome.crosstalk} heard better by another microphone and removed" if outcome.crosstalk else "",
+            "none is left: does this person say nothing, or is the other microphone's gain higher?"
+            if outcome.crosstalk and not outcome.words
+            else "",
             f"{outcome.uncertain} as loud on another one and kept" if outcome.uncertain else "",
             f"{outcome.outside} before or after the recording left out" if outcome.outside else "",
         ]

@@ -16,11 +16,11 @@ class Crosstalk:
 
     Attributes:
         is_crosstalk: by microphone, (n,) bool for its words.
-        uncertain: pairs of the same word that are about as loud on both microphones; both are kept.
+        is_uncertain: the same, of those that are kept though another microphone has them about as loud.
     """
 
     is_crosstalk: Mapping[str, np.ndarray]
-    uncertain: int = 0
+    is_uncertain: Mapping[str, np.ndarray]
 
 
 def find_crosstalk(microphones: Mapping[str, Sequence[HeardWord]], within_s: float, softer_db: float) -> Crosstalk:
@@ -32,7 +32,7 @@ def find_crosstalk(microphones: Mapping[str, Sequence[HeardWord]], within_s: flo
     """
     found = {name: np.zeros(len(words), bool) for name, words in microphones.items()}
     starts = {name: np.array([word.start_s for word in words]) for name, words in microphones.items()}
-    uncertain = 0
+    as_loud = {name: np.zeros(len(words), bool) for name, words in microphones.items()}
     for name, words in microphones.items():
         for other, others in microphones.items():
             if other == name:
@@ -45,8 +45,8 @@ def find_crosstalk(microphones: Mapping[str, Sequence[HeardWord]], within_s: flo
                 same = [others[at] for at in order[first:stop] if _letters(others[at].text) == _letters(word.text)]
                 louder_db = max((match.level_db for match in same), default=-np.inf) - word.level_db
                 found[name][number] |= louder_db >= softer_db
-                uncertain += bool(name < other and abs(louder_db) < softer_db)
-    return Crosstalk(found, uncertain)
+                as_loud[name][number] |= abs(louder_db) < softer_db
+    return Crosstalk(found, {name: as_loud[name] & ~found[name] for name in found})
 
 
 def _letters(text: str) -> str:

@@ -159,11 +159,11 @@ def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
 
 
 def _has_sound(study: Study, recording: Recording) -> bool:
-    """Whether its header names sound: a camera without any is no microphone. A file that cannot be read may have some."""
+    """Whether its header names sound; a camera without any is no microphone."""
     try:
         return read_streams(study.path(recording.relative)).has_sound
     except (RecordingError, OSError):
-        return True  # it is transcribed, which fails and says why
+        return True  # transcribing it fails, and says why
 
 
 def _recording(study: Study, session_id: str, track: str) -> Recording | None:

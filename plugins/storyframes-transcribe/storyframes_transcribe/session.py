@@ -222,7 +222,10 @@ class Transcriber:
                 removed, count = int(is_crosstalk.sum()), len(is_crosstalk)
                 if one.track in settled and settled[one.track].is_there:
                     settled[one.track] = replace(
-                        settled[one.track], words=count - removed, crosstalk=removed, uncertain=found.uncertain
+                        settled[one.track],
+                        words=count - removed,
+                        crosstalk=removed,
+                        uncertain=int(found.is_uncertain[one.track].sum()),
                     )
             if plan.joins and (lacking := [one.track for one in plan.microphones if one not in there]):
                 settled[MAIN] = replace(

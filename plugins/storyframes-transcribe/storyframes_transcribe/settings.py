@@ -45,7 +45,7 @@ class TranscribeSettings(StrictSettings):
     voice_threshold: float = Field(default=0.5, gt=0, lt=1)
     pause_s: float = Field(default=1.0, gt=0, le=30)
     crosstalk_s: float = Field(default=0.1, ge=0, le=1)
-    crosstalk_db: float = Field(default=3.0, ge=0, le=40)
+    crosstalk_db: float = Field(default=3.0, ge=0.1, le=40)  # with 0, words as loud on both would lose both
     cpus: int = Field(default=0, ge=0)
 
     def value_settings(self) -> dict[str, object]:

@@ -16,12 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planted import Ears, as_int16, planted, said
+from pydantic import ValidationError
+from storyframes_transcribe.crosstalk import find_crosstalk
 from storyframes_transcribe.models import PUBLISHED, Model, ModelError, PublishedModel, find_model
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
-from storyframes_transcribe.whisper import Heard
+from storyframes_transcribe.whisper import Heard, HeardWord
 from support.commands import ONE_WORKER, storyframes
 from support.media.recordings import FPS, write_recording, write_wave
 from support.models.hub_server import COMMIT, hub_server
@@ -270,6 +272,25 @@ def test_the_same_word_as_loud_on_both_is_kept_and_counted(microphones: Path) ->
     write_wave(microphones / "b.wav", np.concatenate([np.zeros(round(OFFSET_S * RATE), np.int16), both]), RATE)
     outcomes = transcribe(microphones, Ears("velvet", "Velvet,"))
     assert (outcomes["s@lapel_a"].crosstalk, outcomes["s@lapel_a"].uncertain, outcomes["s@main"].words) == (0, 1, 2)
+
+
+def test_of_three_microphones_each_counts_its_own_uncertain_words() -> None:
+    def word(level_db: float) -> HeardWord:
+        return HeardWord("velvet", 1.0, 1.5, 0.75, level_db)
+
+    found = find_crosstalk({"a": [word(-20)], "b": [word(-21)], "c": [word(-24)]}, 0.1, 3.0)
+    assert {name: marks.tolist() for name, marks in found.is_crosstalk.items()} == {
+        "a": [False],
+        "b": [False],
+        "c": [True],
+    }
+    assert {name: marks.tolist() for name, marks in found.is_uncertain.items()} == {
+        "a": [True],
+        "b": [True],
+        "c": [False],
+    }
+    with pytest.raises(ValidationError, match="crosstalk_db"):
+        TranscribeSettings(crosstalk_db=0)
 
 
 def test_a_microphone_without_a_transcript_of_ours_is_named_where_nothing_is_joined(microphones: Path) -> None:
