@@ -22,6 +22,7 @@ from tasks.study.rows import spoken_name
 _RULE = "a time is finite, not negative, and in order"
 _ROUNDING_S = 0.1  # recognisers round the times of words and of utterances separately
 _NAMED = 5  # faults that an error lists
+_MADE_BY = "storyframes-transcribe"  # its speakers with a person_id are roles or ids
 
 
 class TranscriptError(Exception):
@@ -156,7 +157,7 @@ class _Draft(BaseModel):
     """As the study's own JSON has it."""
 
     speaker: str | None = None
-    person_id: str | None = None  # of the table of persons: then the speaker is a role or an id
+    person_id: Any = None  # of the table of persons
     start_s: float
     end_s: float
     text: str
@@ -254,8 +255,12 @@ class _Own(BaseModel):
     """
 
     utterances: list[_Draft]
+    provenance: Any = None
 
     def drafts(self) -> Iterable[_Draft]:
+        is_made = isinstance(self.provenance, dict) and str(self.provenance.get("made_by")).startswith(_MADE_BY)
+        for utterance in self.utterances if not is_made else ():
+            utterance.person_id = None  # whoever wrote the file may call the speaker by name
         return self.utterances
 
 

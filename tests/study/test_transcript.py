@@ -471,11 +471,23 @@ def test_interpolated_times_are_in_order_and_inside_the_utterance(tmp_path_facto
     assert edges[-1] <= start + length + 1e-6
 
 
-def test_a_speaker_with_a_person_id_is_a_pseudonym_unless_it_looks_like_a_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("provenance", "pseudonyms"),
+    [
+        ({"made_by": "storyframes-transcribe 0.1.0"}, {"teller": "teller"}),
+        ({"made_by": "somebody"}, {}),
+        ("by hand", {}),
+        (None, {}),
+    ],
+)
+def test_a_speaker_with_a_person_id_is_a_pseudonym_where_the_transcript_was_made_here(
+    tmp_path: Path, provenance: object, pseudonyms: dict[str, str]
+) -> None:
+    """A transcript that was handed in may have Anna as the speaker, and p1 as her id."""
     path = tmp_path / "t.json"
-    said = [("teller", "kim"), ("Anna Kowalski", "lee"), ("ben", None)]
+    said = [("teller", "kim"), ("Anna Kowalski", "lee"), ("ben", None), ("Ada Ng", 3)]
     utterances = [
         {"speaker": speaker, "person_id": person, "start_s": 0, "end_s": 1, "text": "yes"} for speaker, person in said
     ]
-    path.write_text(json.dumps({"utterances": utterances}))
-    assert read_transcript(path).pseudonyms == {"teller": "teller"}
+    path.write_text(json.dumps({"utterances": utterances, "provenance": provenance}))
+    assert read_transcript(path).pseudonyms == pseudonyms
