@@ -45,6 +45,7 @@ def align(
     """
     from storyframes_transcribe.alignment import AlignmentError, align_recording, aligned_path, texts_of
     from storyframes_transcribe.ctc import CtcModel
+    from storyframes_transcribe.transcript_file import writing
     from tasks.extractors.base import ExtractionError
     from tasks.media.container import RecordingError
     from tasks.study import StudyFileError, TableChangeError, TranscriptError, load_study, name_transcripts
@@ -63,23 +64,25 @@ def align(
         network = CtcModel(model)
         rows: list[dict[str, object]] = []
         named: dict[tuple[str, str], str] = {}
-        for session_id, of_track in chosen:
-            row: dict[str, object] = {"session_id": session_id, "track": of_track}
-            try:
-                text = texts_of(loaded, session_id, of_track)
-                if text is None:
-                    continue
-                done = align_recording(loaded, session_id, of_track, text, network, min_confidence=min_confidence)
-                row |= {"status": "aligned" if done.is_new else "there already", "path": done.path}
-                row |= {
-                    "words": done.words,
-                    "without_times": done.without_times,
-                    "confidence": round(done.confidence, 3),
-                }
-                named[session_id, of_track] = aligned_path(session_id, of_track)
-            except (AlignmentError, TranscriptError, RecordingError, StudyFileError, OSError) as error:
-                row |= {"status": "failed", "reason": str(error)}
-            rows.append(row)
+        with writing(loaded.root):
+            for session_id, of_track in chosen:
+                row: dict[str, object] = {"session_id": session_id, "track": of_track}
+                try:
+                    text = texts_of(loaded, session_id, of_track)
+                    if text is None:
+                        continue
+                    done = align_recording(loaded, session_id, of_track, text, network, min_confidence=min_confidence)
+                    row |= {"status": "aligned" if done.is_new else "there already", "path": done.path}
+                    row |= {
+                        "words": done.words,
+                        "without_times": done.without_times,
+                        "confidence": round(done.confidence, 3),
+                        "outside": done.outside,
+                    }
+                    named[session_id, of_track] = aligned_path(session_id, of_track)
+                except (AlignmentError, TranscriptError, RecordingError, StudyFileError, OSError) as error:
+                    row |= {"status": "failed", "reason": str(error)}
+                rows.append(row)
         count = name_transcripts(loaded.root, named)
     _show(rows, count) if not json else show_json({"transcripts": rows, "named": count})
     for key, path in named.items():
@@ -101,6 +104,7 @@ def _show(rows: list[dict[str, object]], named: int) -> None:
         console().print(
             f"{where}: {row['status']}, {row['words']} words, mean confidence {row['confidence']}; "
             f"{row['without_times']} without times of their own"
+            + (f"; {row['outside']} before or after the recording left out" if row["outside"] else "")
         )
     if rows:
         console().print(f"{counted(len(rows), 'text')}; {counted(named, 'cell')} of the tables name transcripts anew")

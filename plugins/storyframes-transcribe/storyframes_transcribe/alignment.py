@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from storyframes.store import write_atomically
 from storyframes_transcribe.ctc import AlignedWord, CtcModel, align
 from storyframes_transcribe.transcript_file import FOLDER, MADE_BY
 from tasks.media.sound import read_audio
-from tasks.media.video_header import read_header
+from tasks.media.video_header import promised_length_s, read_header
 from tasks.study import Study, read_transcript
 from tasks.study.captions import find_prefixes
 
@@ -46,13 +46,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Aligned:
-    """A transcript that was written, or that is there already."""
+    """A transcript that was written, or that is there already; ``outside`` words were left out of it."""
 
     path: str
     words: int
     without_times: int
     confidence: float
     is_new: bool
+    outside: int = 0
 
 
 def texts_of(study: Study, session_id: str, track: str) -> Path | None:
@@ -111,8 +112,11 @@ def align_recording(
     first = next(iter(read_audio(sound, rate, zero_s))).time
     blocks, whole = ((block.samples for block in read_audio(sound, rate, zero_s)) for _ in range(2))
     probabilities = model.log_probabilities(blocks, whole)
-    utterances = [*_utterances(lines, _align(lines, probabilities, model, first + model.shape.centre_s))]
-    done = _counted(target, utterances, is_new=True)
+    aligned = _align(lines, probabilities, model, first + model.shape.centre_s)
+    end_s = (promised_length_s(study.path(files.video)) if files.video else 0.0) or float("inf")
+    inside = [part for line, words in zip(lines, aligned, strict=True) if (part := _inside(line, words, end_s))[1]]
+    utterances = [*_utterances([line for line, _ in inside], [words for _, words in inside])]
+    done = _counted(target, utterances, is_new=True, outside=sum(map(len, aligned)) - sum(len(w) for _, w in inside))
     if done.confidence < min_confidence or done.words == done.without_times:
         raise AlignmentError(
             f"the text does not fit the sound: the mean confidence of its words is {done.confidence:.2f}, and below "
@@ -164,6 +168,16 @@ def _align(
     return aligned
 
 
+def _inside(line: Line, words: list[AlignedWord], end_s: float) -> tuple[Line, list[AlignedWord]]:
+    """The line without the words that end before second 0 or begin after ``end_s``, as of all transcripts."""
+    before = [number for number, word in enumerate(words) if word.end_s is not None and word.end_s <= 0]
+    after = [number for number, word in enumerate(words) if word.start_s is not None and word.start_s >= end_s]
+    kept = slice(before[-1] + 1 if before else 0, after[0] if after else len(words))
+    return replace(line, words=line.words[kept]), [
+        word if word.end_s is None else replace(word, end_s=min(word.end_s, end_s)) for word in words[kept]
+    ]
+
+
 def _utterances(lines: Sequence[Line], aligned: Sequence[Sequence[AlignedWord]]) -> Iterator[dict[str, Any]]:
     """As the study's own format has them. A line whose first or last word has no times reaches to its neighbours."""
     starts = [next((w.start_s for w in words if w.start_s is not None), None) for words in aligned]
@@ -192,11 +206,11 @@ def _word(text: str, word: AlignedWord) -> dict[str, Any]:
     return {"word": text, "start_s": start_s, "end_s": end_s, "confidence": round(word.confidence, 4)}
 
 
-def _counted(target: Path, utterances: Sequence[dict[str, Any]], *, is_new: bool) -> Aligned:
+def _counted(target: Path, utterances: Sequence[dict[str, Any]], *, is_new: bool, outside: int = 0) -> Aligned:
     words = [word for utterance in utterances for word in utterance["words"]]
     sure = [word["confidence"] for word in words if "confidence" in word]
     mean = sum(sure) / len(sure) if sure else 0.0
-    return Aligned(f"{FOLDER}/{target.name}", len(words), len(words) - len(sure), mean, is_new)
+    return Aligned(f"{FOLDER}/{target.name}", len(words), len(words) - len(sure), mean, is_new, outside)
 
 
 def _read_before(path: Path) -> dict[str, Any] | None:

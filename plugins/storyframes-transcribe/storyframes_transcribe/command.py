@@ -144,13 +144,9 @@ def _transcribe(
     study: Study, plans: Sequence[SessionPlan], work: Callable[[], Iterable[Outcome]]
 ) -> tuple[list[Outcome], int]:
     """What became of each transcript, and how many cells of the tables name one now; also where it is interrupted."""
-    from storyframes.store import locked
-    from storyframes_transcribe.transcript_file import FOLDER, remove_leftovers
+    from storyframes_transcribe.transcript_file import writing
 
-    folder = study.root / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with locked(folder / ".lock", 0):
-        remove_leftovers(folder)
+    with writing(study.root):
         try:
             outcomes = list(work())
         finally:  # what is there is named, also where the run is interrupted
@@ -201,10 +197,11 @@ def _on_cluster(
 ) -> Sequence[Outcome]:
     from flows.cli.run import run_flow
     from flows.clusters import load_cluster
+    from storyframes_transcribe.models import PUBLISHED
     from storyframes_transcribe.on_cluster import SessionUnit, TranscriptionResult, TranscriptionRun, go_on
 
     shown = error_console()
-    if model.name != settings.model:  # a path, and workers have other working directories
+    if settings.model not in PUBLISHED:  # a path, and workers have other working directories
         settings = settings.model_copy(update={"model": str(model.folder.resolve())})
     units = [
         SessionUnit(study.root, plan.session_id, tuple(tracks), settings, model.sha256)

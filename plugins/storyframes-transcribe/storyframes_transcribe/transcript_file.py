@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from storyframes.store import write_atomically
+from storyframes.store import locked, write_atomically
 from storyframes_transcribe.whisper import HeardWord
 
 FOLDER = "transcripts"
@@ -161,10 +162,19 @@ def is_made(path: Path) -> bool:
         return False
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what writers left that were killed: it holds words."""
-    for leftover in folder.glob(".*.json.*.tmp"):
-        leftover.unlink(missing_ok=True)
+@contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Hold the study's folder of transcripts, without what writers left in it that were killed: it holds words.
+
+    Raises:
+        StorageError: another command holds it.
+    """
+    folder = root / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with locked(folder / ".lock", 0):
+        for leftover in folder.glob(".*.json.*.tmp"):
+            leftover.unlink(missing_ok=True)
+        yield
 
 
 def write(path: Path, made: TranscriptFile) -> TranscriptFile:

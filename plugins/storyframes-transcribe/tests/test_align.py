@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted import RATE, as_int16, planted
 from storyframes_transcribe.align_command import app
-from support.media.recordings import write_recording, write_wave
+from support.media.recordings import FPS, write_recording, write_wave
 from support.studies import make_study
 from tiny_ctc import FOLDER
 from typer.testing import CliRunner, Result
@@ -62,6 +62,27 @@ def test_words_begin_where_they_were_planted(study: Path) -> None:
     before = (study / MADE).stat().st_mtime_ns
     assert "there already" in align(study).output
     assert (study / MADE).stat().st_mtime_ns == before
+
+
+def test_words_before_and_after_the_picture_are_left_out_and_counted(tmp_path: Path) -> None:
+    """The sound begins 2.2 s before the first frame, and the picture lasts for 4 s."""
+    study = make_study(tmp_path / "study", video="s.mp4")
+    sound = as_int16(planted(SAID, SECONDS))[:, None]
+    write_recording(study / "s.mp4", 4 * FPS, sound, RATE, picture_at_s=2.2, codec="aac")
+    (study / "texts").mkdir()
+    hand_in(study, "Anna: garden yellow\nBen: elephant under\nAnna: window river\n")
+    (study / "transcripts").mkdir()
+    leftover = study / "transcripts/.s.aligned.json.0a1b2c3d.tmp"  # as a writer leaves it that is killed
+    leftover.write_text("{}")
+    result = align(study)
+    assert result.exit_code == 0, result.output
+    assert "3 words" in result.output
+    assert "3 before or after the recording left out" in result.output
+    expected = {"elephant": 0.4, "under": 1.8, "window": 2.9}
+    assert starts(study / MADE) == pytest.approx(expected, abs=0.05)
+    utterances = read_transcript(study / MADE).utterances
+    assert [(one.speaker, one.text) for one in utterances] == [("Ben", "elephant under"), ("Anna", "window")]
+    assert not leftover.exists()
 
 
 def test_what_the_model_cannot_spell_lies_between_its_neighbours(study: Path) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from planted import Ears, as_int16, planted, said
 from pydantic import ValidationError
+from storyframes_transcribe.command import _show
 from storyframes_transcribe.crosstalk import find_crosstalk
 from storyframes_transcribe.models import PUBLISHED, Model, ModelError, PublishedModel, find_model
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
@@ -369,6 +370,15 @@ def test_from_a_folder_of_videos_to_rows_in_two_commands_by_a_cluster_and_no_wor
     assert [path for path in files if pattern.search(path.read_bytes())] == []
     printed = "".join([made.stdout, made.stderr, extracted.stdout, extracted.stderr])
     assert not pattern.search(printed.encode())
+
+
+def test_a_microphone_that_loses_all_its_words_is_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a microphone whose gain is far lower, its own person's words are the softer ones."""
+    kept, lost = (Outcome("s", track, Status.MADE, words, 5) for track, words in (("a", 3), ("b", 0)))
+    _show([kept, lost], 0, Path("study"))
+    a, b, *_ = " ".join(capsys.readouterr().out.split()).split("s@b")
+    assert "gain" not in a
+    assert "5 heard better by another microphone and removed; none is left" in b
 
 
 @pytest.mark.slow
