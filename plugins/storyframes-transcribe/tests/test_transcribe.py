@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from planted import Ears, as_int16, planted, said
 from pydantic import ValidationError
-from storyframes_transcribe.command import _show
+from storyframes_transcribe.command import _on_cluster, _show
 from storyframes_transcribe.crosstalk import find_crosstalk
 from storyframes_transcribe.models import PUBLISHED, Model, ModelError, PublishedModel, find_model
+from storyframes_transcribe.on_cluster import TranscriptionResult, TranscriptionRun
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
@@ -379,6 +380,21 @@ def test_a_microphone_that_loses_all_its_words_is_asked_about(capsys: pytest.Cap
     a, b, *_ = " ".join(capsys.readouterr().out.split()).split("s@b")
     assert "gain" not in a
     assert "5 heard better by another microphone and removed; none is left" in b
+
+
+def test_workers_get_the_whole_path_of_a_model_in_the_working_directory(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is called what was asked for, as a published model is."""
+    (tmp_path / "tiny").mkdir()
+    monkeypatch.chdir(tmp_path)
+    given: list[TranscriptionRun] = []
+    monkeypatch.setattr("flows.clusters.load_cluster", lambda cluster: cluster)
+    monkeypatch.setattr("flows.cli.run.run_flow", lambda run, *_: given.append(run) or TranscriptionResult(()))
+    loaded = load_study(study)
+    settings = SETTINGS.model_copy(update={"model": "tiny"})
+    _on_cluster(loaded, plan_sessions(loaded), [], settings, Model("tiny", Path("tiny"), "0" * 64), "cluster.yaml")
+    assert [unit.settings.model for unit in given[0].units] == [str(tmp_path / "tiny")]
 
 
 @pytest.mark.slow
