@@ -209,6 +209,8 @@ class Transcriber:
         try:
             files = {one: self._read(one) for one in plan.microphones}
             there = {one: made for one, made in files.items() if made}
+            lacking = [one.track for one in plan.microphones if one not in there]
+            corrected = [one.track for one, made in there.items() if made.is_corrected]
             words = {one: self._on_session(one, made) for one, made in there.items()}
             found = find_crosstalk(
                 {one.track: of_one for one, of_one in words.items()},
@@ -217,6 +219,8 @@ class Transcriber:
             )
             digests = {}
             for one, made in there.items():
+                if made.is_corrected:
+                    continue
                 is_crosstalk = found.is_crosstalk[one.track]
                 digests[one.track] = self._without(one, made, is_crosstalk).provenance.words_sha256
                 removed, count = int(is_crosstalk.sum()), len(is_crosstalk)
@@ -227,10 +231,12 @@ class Transcriber:
                         crosstalk=removed,
                         uncertain=int(found.is_uncertain[one.track].sum()),
                     )
-            if plan.joins and (lacking := [one.track for one in plan.microphones if one not in there]):
-                settled[MAIN] = replace(
-                    own, status=Status.NOT_JOINED, reason=f"there is no transcript of {', '.join(lacking)}"
-                )
+            if plan.joins and lacking:
+                reason = f"there is no transcript of {', '.join(lacking)} that was made here"
+                settled[MAIN] = replace(own, status=Status.NOT_JOINED, reason=reason)
+            elif plan.joins and corrected:
+                reason = f"the transcript of {', '.join(corrected)} was corrected by hand, and is not mixed with others"
+                settled[MAIN] = replace(own, status=Status.NOT_JOINED, reason=reason)
             elif plan.joins:
                 kept = {
                     one: [
@@ -246,7 +252,12 @@ class Transcriber:
         return settled
 
     def _read(self, recording: Recording) -> TranscriptFile | None:
-        return read_made(self._study.root / transcript_path(recording.session_id, recording.track))
+        """What was made, also where it was corrected by hand; None where there is nothing, or somebody else's work."""
+        try:
+            path = self._study.root / transcript_path(recording.session_id, recording.track)
+            return read_made(path, also_corrected=True)
+        except KeptError:
+            return None
 
     def _on_session(self, recording: Recording, made: TranscriptFile) -> list[HeardWord]:
         clock = self._study.clock(recording.session_id, recording.track)

@@ -123,6 +123,11 @@ class TranscriptFile(_Model):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
+    def is_corrected(self) -> bool:
+        """Whether somebody has changed the words since they were written."""
+        return self.digest != self.provenance.words_sha256
+
+    @property
     def words(self) -> list[HeardWord]:
         """All words, with those that were removed as crosstalk, in the order of their start."""
         written = [word for utterance in self.utterances for word in utterance.words] + [*self.crosstalk]
@@ -130,11 +135,11 @@ class TranscriptFile(_Model):
         return sorted(heard, key=lambda word: word.start_s)
 
 
-def read_made(path: Path) -> TranscriptFile | None:
+def read_made(path: Path, *, also_corrected: bool = False) -> TranscriptFile | None:
     """The transcript at ``path``, None where there is none.
 
     Raises:
-        KeptError: it was not made here, or was corrected by hand since.
+        KeptError: it was not made here, or was corrected by hand since (unless ``also_corrected``).
         OSError: it cannot be read.
     """
     if path.is_symlink():
@@ -149,7 +154,7 @@ def read_made(path: Path) -> TranscriptFile | None:
         made = None
     if made is None or not made.provenance.made_by.startswith(MADE_BY):
         raise KeptError(f"{FOLDER}/{path.name} was not made by {MADE_BY} and is not replaced: move it away")
-    if made.digest != made.provenance.words_sha256:
+    if made.is_corrected and not also_corrected:
         raise KeptError(f"{FOLDER}/{path.name} was corrected by hand and is not replaced: remove it to have it made")
     return made
 

@@ -302,7 +302,7 @@ def test_a_microphone_without_a_transcript_of_ours_is_named_where_nothing_is_joi
     outcomes = {one.track: one for one in transcriber.transcribe(plan)}
     assert (outcomes["main"].status, outcomes["main"].reason) == (
         Status.NOT_JOINED,
-        "there is no transcript of lapel_b",
+        "there is no transcript of lapel_b that was made here",
     )
     (microphones / "own.json").write_text('{"utterances": []}')
     name_transcripts(microphones, {("s", "lapel_b"): "own.json"})
@@ -310,6 +310,23 @@ def test_a_microphone_without_a_transcript_of_ours_is_named_where_nothing_is_joi
     assert outcomes["s@lapel_b"].status is Status.KEPT
     assert outcomes["s@main"].status is Status.NOT_JOINED
     assert outcomes["s@main"].reason.startswith("the transcript of lapel_b was handed in")
+
+
+def test_crosstalk_is_removed_also_where_a_neighbours_transcript_was_corrected_by_hand(microphones: Path) -> None:
+    transcribe(microphones, Ears(*in_order(), *in_order()))
+    path = microphones / "transcripts/s@lapel_a.json"
+    corrected = path.read_text().replace('"lantern"', '"lantern!"')
+    path.write_text(corrected)
+    joined = (microphones / "transcripts/s.json").read_text()
+    outcomes = transcribe(microphones, Ears(*in_order()), Model("b", Path(), "1" * 64))
+    assert {name: (one.status, one.words, one.crosstalk) for name, one in outcomes.items()} == {
+        "s@lapel_a": (Status.KEPT, 0, 0),
+        "s@lapel_b": (Status.MADE, 3, 3),
+        "s@main": (Status.NOT_JOINED, 0, 0),
+    }
+    assert_begin(microphones / "transcripts/s@lapel_b.json", [(word, at + OFFSET_S) for word, at in ANSWERED])
+    assert path.read_text() == corrected
+    assert (microphones / "transcripts/s.json").read_text() == joined
 
 
 def test_cameras_of_persons_without_sound_are_no_microphones(tmp_path: Path) -> None:
