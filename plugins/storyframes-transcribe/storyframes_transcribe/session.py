@@ -35,6 +35,8 @@ from tasks.media.sound import NoAudioError, read_audio
 from tasks.media.video_header import read_header
 from tasks.study import Study
 
+_STAYS = ": what other microphones heard of these words stays in theirs"
+
 Hear = Callable[[Piece, str | None], Heard]
 """The words of a piece, and their language; given a language, in that one."""
 Progress = Callable[[str, float], None]
@@ -140,7 +142,7 @@ class Transcriber:
         if plan.microphones:
             outcomes |= self._settle(plan, outcomes)
         if plan.cannot_join:
-            reason = f"the transcript of {', '.join(plan.cannot_join)} was handed in, and is not mixed with others"
+            reason = f"the transcript of {', '.join(plan.cannot_join)} was handed in{_STAYS}"
             outcomes[MAIN] = Outcome(plan.session_id, MAIN, Status.NOT_JOINED, reason=reason)
         for track in plan.handed_in:
             outcomes.setdefault(track, Outcome(plan.session_id, track, Status.KEPT, reason="the tables name another"))
@@ -232,7 +234,7 @@ class Transcriber:
                         uncertain=int(found.is_uncertain[one.track].sum()),
                     )
             if plan.joins and lacking:
-                reason = f"there is no transcript of {', '.join(lacking)} that was made here"
+                reason = f"there is no transcript of {', '.join(lacking)} that was made here{_STAYS}"
                 settled[MAIN] = replace(own, status=Status.NOT_JOINED, reason=reason)
             elif plan.joins and corrected:
                 reason = f"the transcript of {', '.join(corrected)} was corrected by hand, and is not mixed with others"

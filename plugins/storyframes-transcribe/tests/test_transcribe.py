@@ -300,9 +300,9 @@ def test_a_microphone_without_a_transcript_of_ours_is_named_where_nothing_is_joi
     transcriber = Transcriber(study, SETTINGS, MODEL, Ears(*in_order()).hear)
     (plan,) = plan_sessions(study, tracks=["lapel_a"])
     outcomes = {one.track: one for one in transcriber.transcribe(plan)}
-    assert (outcomes["main"].status, outcomes["main"].reason) == (
-        Status.NOT_JOINED,
-        "there is no transcript of lapel_b that was made here",
+    assert outcomes["main"].status is Status.NOT_JOINED
+    assert outcomes["main"].reason == (
+        "there is no transcript of lapel_b that was made here: what other microphones heard of these words stays in theirs"
     )
     (microphones / "own.json").write_text('{"utterances": []}')
     name_transcripts(microphones, {("s", "lapel_b"): "own.json"})
