@@ -38,6 +38,14 @@ def people(
             "Repeatable. Without it each stretch in which a face is seen is a track of its own.",
         ),
     ] = None,
+    same_face: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=DISTANCE",
+            help="Without --seat: join what a model of faces, an [[embed]] with crop = 'face', finds nearer than this "
+            "cosine distance.",
+        ),
+    ] = None,
     track: Annotated[str, typer.Option(help="Look at this track's video instead of the session's own.")] = "",
     detector: Annotated[
         str | None, typer.Option(help="What finds the faces, where several detectors are here.")
@@ -70,14 +78,18 @@ def people(
     from tasks.media.container import RecordingError
     from tasks.people.attribution import SeatError, parse_seats
     from tasks.people.detectors import DetectorError, choose_detector
+    from tasks.people.joining import JoiningError, SameFace
     from tasks.people.proposal import Options, propose_people, write_preview, write_proposals
     from tasks.study.changed_tables import TableChangeError
     from tasks.study.load import StudyFileError, load_study
 
     proposals, failed = [], False
-    with usage_errors(), refused_if(SeatError, DetectorError):
-        options = Options(parse_seats(seat or []), rate, margin, min_confidence)
+    with usage_errors(), refused_if(SeatError, DetectorError, JoiningError):
         settings, loaded = load_settings(config), load_study(study)
+        if seat and same_face:
+            fail("--seat and --same-face: pieces are joined by the one or by the other", 2)
+        joining = SameFace.parse(same_face, settings) if same_face else None
+        options = Options(parse_seats(seat or []), joining, rate, margin, min_confidence)
         if unknown := [name for name in session or [] if name not in loaded.sessions]:
             fail(f"the study has no session {', '.join(unknown)}", 2)
         videos = {
@@ -167,6 +179,8 @@ def _show(proposals: list[Proposal]) -> None:
                 f"[yellow]nobody's[/] {escape(proposal.session_id)}, {start:.1f} to {end:.1f} s: a face "
                 f"{escape(each.reason)}"
             )
+        for reason in proposal.apart:
+            console().print(f"[yellow]apart[/] {escape(proposal.session_id)}: {escape(reason)}")
 
 
 def _as_json(proposal: Proposal) -> dict[str, object]:
@@ -182,4 +196,10 @@ def _as_json(proposal: Proposal) -> dict[str, object]:
         {"start_s": float(each.piece.time[0]), "end_s": float(each.piece.time[-1]), "reason": each.reason}
         for each in proposal.unattributed
     ]
-    return {"session_id": proposal.session_id, "of": proposal.of, "tracks": tracks, "unattributed": nobodys}
+    return {
+        "session_id": proposal.session_id,
+        "of": proposal.of,
+        "tracks": tracks,
+        "unattributed": nobodys,
+        "apart": proposal.apart,
+    }

@@ -2,6 +2,6 @@
 
 ``detectors`` finds faces in pictures (DOPE's, and those of plug-ins), ``detections`` keeps each face once, with what it
 looks like. ``pieces`` associates them over time, and ends a piece where it could become another person's.
-``attribution`` says whose each piece is, by seats. ``boxes`` makes a file of boxes of it, ``proposal`` is all of it for
-one recording, and writes it into the study.
+``attribution`` says whose each piece is, by seats; ``joining`` which pieces are one person's, by a model of faces.
+``boxes`` makes a file of boxes of it, ``proposal`` is all of it for one recording, and writes it into the study.
 """

@@ -113,7 +113,7 @@ def by_seats(
         for piece in there:
             if contested:
                 nobodys.append(Unattributed(piece, f"two people have the seat of {name}, each for long"))
-            elif any(_are_at_once(piece, other) for other in there if other is not piece):
+            elif any(are_at_once(piece, other) for other in there if other is not piece):
                 nobodys.append(Unattributed(piece, f"two faces are in the seat of {name} at the same time"))
             elif reason := _looks_wrong(piece, name, known, rules):
                 nobodys.append(Unattributed(piece, reason))
@@ -139,7 +139,8 @@ def _is_contested(there: Sequence[Piece], known: np.ndarray | None, rules: Rules
     return bool(seconds[others].sum() > _CONTESTED * seconds[np.logical_not(others)].sum())
 
 
-def _are_at_once(a: Piece, b: Piece) -> bool:
+def are_at_once(a: Piece, b: Piece) -> bool:
+    """Whether both are surely seen at some time."""
     a_time, b_time = a.time[~a.doubtful], b.time[~b.doubtful]
     return bool(a_time[0] <= b_time[-1] and b_time[0] <= a_time[-1])
 

@@ -19,6 +19,7 @@ from tasks.people.attribution import Area, Unattributed, by_seats, by_themselves
 from tasks.people.boxes import MARGIN, csv_of, region
 from tasks.people.detections import detect_faces
 from tasks.people.detectors import FaceDetector, choose_pictures
+from tasks.people.joining import SameFace, joined, mean_embeddings
 from tasks.people.pieces import Rules, find_pieces
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
 from tasks.study.load import Study
@@ -33,6 +34,7 @@ class Options:
 
     Attributes:
         seats: areas of the picture by name of who sits there; without any, each piece is a track of its own.
+        same_face: without seats, the model that joins pieces of one face.
         rate: pictures a second in which faces are looked for; boxes between them are interpolated.
         margin: see ``boxes.region``.
         min_confidence: faces of which the detector is less sure are left out.
@@ -40,6 +42,7 @@ class Options:
     """
 
     seats: Mapping[str, Area] = field(default_factory=dict)
+    same_face: SameFace | None = None
     rate: float = 10.0
     margin: float = MARGIN
     min_confidence: float = 0.5
@@ -57,6 +60,7 @@ class Proposal:
     unattributed: tuple[Unattributed, ...]
     length_s: float
     seated: tuple[str, ...] = ()  # the names of all seats, found or not
+    apart: tuple[str, ...] = ()  # pieces that a model of faces would join, and why it did not
 
     def file(self, track: str) -> str:
         """The file of boxes of a track, as the tables name it."""
@@ -105,15 +109,21 @@ def propose_people(
     detections = detect_faces(pictures, detector, settings, options.min_confidence, progress)
     pieces = find_pieces(detections, options.rules)
     size = pictures.width, pictures.height
+    unattributed: list[Unattributed] = []
+    apart: list[str] = []
     if options.seats:
         people, unattributed = by_seats(pieces, options.seats, size, options.rules)
+    elif options.same_face and len(pieces) > 1:
+        embeddings = mean_embeddings(pictures, pieces, options.same_face.model)
+        people, apart = joined(pieces, embeddings, options.same_face.limit, options.rules)
     else:
-        people, unattributed = by_themselves(pieces), []
+        people = by_themselves(pieces)
     regions = {
         person.name: region(person, size, pictures.frame_s, options.margin) for person in people if person.pieces
     }
     length_s = float(pictures.time[-1]) + pictures.frame_s
-    return Proposal(session_id, of, video, regions, tuple(unattributed), length_s, tuple(options.seats))
+    seated = tuple(options.seats)
+    return Proposal(session_id, of, video, regions, tuple(unattributed), length_s, seated, tuple(apart))
 
 
 def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: bool = False) -> None:

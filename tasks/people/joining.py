@@ -1,0 +1,142 @@
+"""Pieces of one recording joined by what their faces are to a model: one of the configuration's ``[[embed]]``.
+
+Each piece has the mean of its faces' embeddings, which is kept nowhere. Pieces are one person's if all of them are
+nearer to each other than the user's limit, and by :data:`MARGIN` nearer than to any other piece; if they are never
+there at once; and if their colours are alike. Where one of this is not so, they stay apart. A model to which two faces
+that are seen at the same time are about as near as the limit cannot tell these people apart: then nothing is joined.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.image.extractor import ImageEmbedding
+from tasks.extractors.image.faces import Faces
+from tasks.extractors.image.settings import Crop, ImageSettings
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.people.attribution import Person, are_at_once, by_themselves
+from tasks.people.detections import look_distance
+from tasks.people.detectors import Pictures
+from tasks.people.pieces import Piece, Rules
+
+MARGIN = 0.1
+_LOOKED_AT = 8  # faces of each piece, evenly chosen
+
+
+class JoiningError(Exception):
+    """What is to join pieces cannot be used; the message says what it may be."""
+
+
+@dataclass(frozen=True)
+class SameFace:
+    """A model that tells people apart by their faces."""
+
+    model: ImageEmbedding
+    limit: float  # cosine distance (1 - cosine) of two mean embeddings below which they may be one person's
+
+    @classmethod
+    def parse(cls, text: str, settings: ExtractorsSettings) -> SameFace:
+        """Of ``NAME=DISTANCE``.
+
+        Raises:
+            JoiningError: the text is not that, there is no such ``[[embed]]`` of faces, or its model is not here.
+        """
+        name, _, limit = text.partition("=")
+        section = next((each for each in settings.embed if each.name == name.strip()), None)
+        try:
+            if not (isinstance(section, ImageSettings) and section.crop is Crop.FACE and 0 < float(limit) <= 1):
+                raise ValueError
+            model = ImageEmbedding(section, settings.common)
+            model.check_tool()
+        except ExtractionError as error:
+            raise JoiningError(f"--same-face {text!r}: {error}") from None
+        except ValueError:
+            raise JoiningError(
+                f"--same-face {text!r}: write NAME=DISTANCE, with the name of an [[embed]] with crop = 'face', and a "
+                "cosine distance above 0 and at most 1"
+            ) from None
+        return cls(model, float(limit))
+
+
+def mean_embeddings(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding) -> np.ndarray:
+    """(n, d) float64: of each piece the mean of the embeddings of faces that are not doubtful, of length 1.
+
+    Raises:
+        ExtractionError: the model cannot be run, or gives numbers that are not finite.
+        RecordingError: the recording does not decode.
+    """
+    from tasks.extractors.image.engines import open_engine
+
+    prepared = model.encoder.prepared(model.settings.precision)
+    engine = open_engine(prepared, model.settings)
+    faces = list(_faces(pictures, pieces, model.settings.margin))
+    images = [prepared.preprocessing.images(face[None])[0] for _, face in faces]
+    starts = range(0, len(images), engine.batch_size)
+    rows = np.concatenate([engine.start(np.stack(images[n : n + engine.batch_size]))() for n in starts])
+    rows = _of_length_1(rows.reshape(len(rows), -1).astype(np.float64))
+    if not np.isfinite(rows).all():
+        raise ExtractionError(f"{model.settings.section}: the model gives numbers that are not finite for a face")
+    whose = np.array([number for number, _ in faces])
+    return _of_length_1(np.array([rows[whose == number].sum(axis=0) for number in range(len(pieces))]))
+
+
+def _of_length_1(rows: np.ndarray) -> np.ndarray:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+
+def _faces(pictures: Pictures, pieces: Sequence[Piece], margin: float) -> Iterator[tuple[int, np.ndarray]]:
+    """Square pictures of the pieces' faces, each with its piece's number; the recording is decoded once."""
+    wanted: dict[float, list[tuple[int, np.ndarray]]] = defaultdict(list)
+    for number, piece in enumerate(pieces):
+        sure = np.flatnonzero(~piece.doubtful)
+        for row in sure[np.linspace(0, len(sure) - 1, min(_LOOKED_AT, len(sure))).astype(int)]:
+            left, top, width, height = piece.box[row]
+            square = [left + width / 2, top + height / 2, max(width, height) * (1 + 2 * margin)]
+            wanted[float(piece.time[row])].append((number, np.array([square])))
+    for time, rgb in zip(pictures.time, pictures, strict=True):
+        for number, square in wanted.get(float(time), ()):
+            face = Faces(square).cut(0, rgb)
+            if face is not None:
+                yield number, face
+
+
+def joined(
+    pieces: Sequence[Piece], embeddings: np.ndarray, limit: float, rules: Rules
+) -> tuple[list[Person], list[str]]:
+    """People without a name, p1, p2, …, and why pieces that are near stay apart nevertheless.
+
+    Args:
+        embeddings: (n, d) of each piece, of length 1.
+        limit: see :class:`SameFace`.
+    """
+    distance = 1 - embeddings @ embeddings.T
+    at_once = [[are_at_once(a, b) and a is not b for b in pieces] for a in pieces]
+    alike = np.array([[look_distance(a.look, b.look) <= rules.look for b in pieces] for a in pieces])
+    if (nearest := float(distance[np.array(at_once)].min(initial=np.inf))) < limit + MARGIN:
+        return by_themselves(pieces), [
+            f"nothing is joined: two faces that are seen at the same time have a distance of {nearest:.2f}, which is "
+            f"not {MARGIN:g} above the limit of {limit:g}"
+        ]
+    near = (distance < limit) | np.eye(len(pieces), dtype=bool)
+    people: list[Person] = []
+    reasons = []
+    taken: set[int] = set()
+    for number in range(len(pieces)):
+        if number in taken:
+            continue
+        group, others = np.flatnonzero(near[number]), np.flatnonzero(~near[number])
+        within = np.ix_(group, group)
+        is_clear = distance[within].max() + MARGIN <= distance[np.ix_(group, others)].min(initial=np.inf)
+        is_one = is_clear and (near[group] == near[number]).all() and alike[within].all()
+        if len(group) > 1 and not is_one:
+            first, last = pieces[number].time[[0, -1]]
+            reasons.append(f"{first:.1f} to {last:.1f} s: near another face, but not surely the same")
+            group = np.array([number])
+        taken.update(group.tolist())
+        people.append(Person(f"p{len(people) + 1}", tuple(pieces[member] for member in group)))
+    return people, reasons

@@ -1,0 +1,181 @@
+"""Pieces are joined by a model of faces where that is clear, and stay apart where it is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.media.people_scenes import WIDTH, Place, Scene, pictures
+from support.models.tiny_image_models import transformers_model
+from support.tools.plug_ins import write
+from typer.testing import CliRunner, Result
+
+from flows.cli.app import app
+from tasks.media.upright import write_lossless
+from tasks.people.detections import LOOK_SIZE
+from tasks.people.joining import joined
+from tasks.people.pieces import Piece, Rules
+
+LIMIT = 0.3
+Seen = tuple[float, float, float]  # from and to which second, and at which angle (degrees) the embedding is
+
+
+def groups(*seen: Seen, looks: tuple[int, ...] = ()) -> tuple[list[list[int]], list[str]]:
+    """Which pieces are one person's, by number; and the reasons for those that are not."""
+    palette = np.random.default_rng(0).uniform(0.7, 1.3, (2, LOOK_SIZE)).astype(np.float32)
+    pieces = []
+    for number, (start, end, _) in enumerate(seen):
+        time = np.arange(start, end, 0.1)
+        look = palette[looks[number] if looks else 0]
+        shown = np.tile([10.0, 10, 40, 50], (len(time), 1)), np.ones(len(time)), np.tile(look, (len(time), 1))
+        pieces.append(Piece(time, *shown, np.zeros(len(time), bool)))
+    angle = np.deg2rad([angle for _, _, angle in seen])
+    people, reasons = joined(pieces, np.column_stack([np.cos(angle), np.sin(angle)]), LIMIT, Rules())
+    assert [person.name for person in people] == [f"p{n}" for n in range(1, len(people) + 1)]
+    number_of = {id(piece): number for number, piece in enumerate(pieces)}
+    return [[number_of[id(piece)] for piece in person.pieces] for person in people], reasons
+
+
+# cosine distances: 0.06 of 20 degrees, 0.18 of 35, 0.29 of 45, 0.36 of 50, 0.5 of 60, 1 of 90
+
+
+def test_a_person_who_comes_back_is_one_and_the_other_stays_another() -> None:
+    assert groups((0, 5, 0), (0, 9, 90), (6, 9, 20)) == ([[0, 2], [1]], [])
+    assert groups((0, 2, 0), (0, 9, 90), (3, 5, 20), (6, 9, 10)) == ([[0, 2, 3], [1]], [])
+
+
+def test_what_is_beyond_the_limit_stays_apart_and_needs_no_word() -> None:
+    assert groups((0, 5, 0), (6, 9, 50)) == ([[0], [1]], [])
+    assert groups((0, 5, 0), (6, 9, 45)) == ([[0, 1]], [])
+
+
+def test_a_piece_between_two_is_neither_s() -> None:
+    people, reasons = groups((0, 3, 0), (4, 6, 35), (7, 9, 70))
+    assert people == [[0], [1], [2]]
+    assert reasons[1] == "4.0 to 5.9 s: near another face, but not surely the same"
+    assert len(reasons) == 3
+
+
+def test_another_who_is_hardly_further_away_than_the_limit_keeps_both_apart() -> None:
+    """0 and 45 degrees are 0.29 apart, 0 and 50 on the other side 0.36: not clearly further."""
+    assert groups((0, 3, 0), (4, 6, 45), (7, 9, -50))[0] == [[0], [1], [2]]
+    assert groups((0, 3, 0), (4, 6, 45), (7, 9, -60))[0] == [[0, 1], [2]]
+
+
+def test_a_model_to_which_two_who_are_seen_at_once_are_alike_joins_nothing() -> None:
+    people, reasons = groups((0, 3, 0), (4, 6, 0), (0, 9, 50))
+    assert people == [[0], [1], [2]]
+    assert reasons == [
+        "nothing is joined: two faces that are seen at the same time have a distance of 0.36, which is not 0.1 above "
+        "the limit of 0.3"
+    ]
+
+
+def test_other_colours_keep_pieces_apart() -> None:
+    assert groups((0, 5, 0), (6, 9, 0), looks=(0, 0)) == ([[0, 1]], [])
+    people, reasons = groups((0, 5, 0), (6, 9, 0), looks=(0, 1))
+    assert (people, len(reasons)) == ([[0], [1]], 2)
+
+
+# --- with a model, by the command ------------------------------------------------------------------------------------
+
+DETECTOR = """
+import numpy as np
+from tasks.people.detectors import FaceDetector
+
+class Planted(FaceDetector):
+    def faces(self, pictures, settings):
+        boxes = np.load(pictures.path.with_suffix(".npy"))
+        for frame in pictures.frames:
+            seen = boxes[frame][np.isfinite(boxes[frame, :, 0])]
+            yield np.column_stack([seen, np.ones(len(seen))])
+"""
+SECTION = '[[embed]]\nname = "face"\nkind = "image"\nsource = "path:{folder}"\n'
+
+
+def moves_over() -> Scene:
+    """Ada leaves the left side and comes back on the right one; Cem takes her place, Ben is in the middle."""
+
+    def sway(x: float, t: float) -> Place:
+        return Place(x + 12 * np.sin(1.3 * t), 170 + 8 * np.sin(0.9 * t + x), 70, 5 * np.sin(t))
+
+    return Scene(
+        "moves over",
+        {
+            "ada": lambda t: sway(160, t) if t < 2.4 else sway(480, t) if t >= 4 else None,
+            "ben": lambda t: sway(320, t),
+            "cem": lambda t: sway(160, t) if t >= 4 else None,
+        },
+        seconds=6.4,
+        fps=10,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That scene as a study, with a random model of pictures as ``face``, and as ``frame`` of whole frames."""
+    folder = tmp_path_factory.mktemp("joining")
+    points = {"planted": "planted_faces:Planted"}
+    write(folder / "plug-in", "planted_faces", points, "storyframes.detectors", planted_faces=DETECTOR)
+    scene, study = moves_over(), folder / "study"
+    study.mkdir()
+    write_lossless(study / "v.avi", (np.ascontiguousarray(rgb[:, :, ::-1]) for rgb in pictures(scene)), scene.fps)
+    truth = [[scene.truth(name, float(t)) for name in scene.people] for t in scene.time]
+    boxes = [[np.full(4, np.nan) if box is None else box for box in each] for each in truth]
+    np.save(study / "v.npy", boxes)
+    (study / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,v.avi\n")
+    of_face = SECTION.format(folder=transformers_model(folder / "vit", "vit"))
+    (folder / "storyframes.toml").write_text(f'{of_face}crop = "face"\n{of_face.replace("face", "frame", 1)}')
+    return folder
+
+
+@pytest.fixture
+def command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """``people`` of that study."""
+    monkeypatch.syspath_prepend(folder / "plug-in")
+    given = ["people", str(folder / "study"), "--detector", "planted", "--rate", "5"]
+    given += ["--config", str(folder / "storyframes.toml")]
+    return lambda *arguments: CliRunner().invoke(app, [*given, *arguments])
+
+
+def test_a_face_is_found_again_elsewhere_and_another_in_its_place_is_not_it(command, folder: Path) -> None:
+    before = json.loads(command("--json", "--dry-run").stdout)["recordings"][0]
+    assert len(before["tracks"]) == 4
+    result = command("--json", "--same-face", "face=0.2")
+    assert result.exit_code == 0, result.output
+    (recording,) = json.loads(result.stdout)["recordings"]
+    assert list(recording["tracks"]) == ["p1", "p2", "p3"]
+    assert recording["apart"] == []
+    ada, ben, cem = (pd.read_csv(folder / f"study/regions/s1@p{n}.csv").dropna(subset=["x"]) for n in (1, 2, 3))
+    for boxes, places in ((ada, (160, 480)), (ben, (320, 320)), (cem, (None, 160))):
+        centre = (boxes["x"] + boxes["w"] / 2) * WIDTH
+        for seen, place in zip((boxes["time_s"] < 3, boxes["time_s"] > 3), places, strict=True):
+            assert seen.any() == (place is not None)
+            np.testing.assert_allclose(centre[seen], place or 0, atol=14)
+
+
+def test_a_limit_that_also_joins_who_is_there_at_once_joins_nobody_and_says_so(command) -> None:
+    result = command("--same-face", "face=0.8", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "apart s1: nothing is joined: two faces that are seen at the same time" in " ".join(result.stdout.split())
+    assert "not written: 4 tracks" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--same-face", "face"], "write NAME=DISTANCE"),
+        (["--same-face", "face=2"], "write NAME=DISTANCE"),
+        (["--same-face", "nose=0.2"], "write NAME=DISTANCE"),
+        (["--same-face", "frame=0.2"], "an [[embed]] with crop = 'face'"),
+        (["--same-face", "face=0.2", "--seat", "left=ada"], "--seat and --same-face"),
+    ],
+)
+def test_what_joins_nothing_is_refused(command, arguments: list[str], message: str) -> None:
+    result = command(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.stderr.split())
