@@ -99,7 +99,7 @@ def propose_people(
 
     Raises:
         StudyFileError: the recording has no video, or it is not there.
-        ExtractionError: the detector failed.
+        ExtractionError: the detector or the model of faces failed.
         RecordingError: the recording does not decode.
     """
     named = study.tracks[session_id][of or MAIN].video
