@@ -96,8 +96,8 @@ def _faces(pictures: Pictures, pieces: Sequence[Piece], margin: float) -> Iterat
         sure = np.flatnonzero(~piece.doubtful)
         for row in sure[np.linspace(0, len(sure) - 1, min(_LOOKED_AT, len(sure))).astype(int)]:
             left, top, width, height = piece.box[row]
-            square = [left + width / 2, top + height / 2, max(width, height) * (1 + 2 * margin)]
-            wanted[float(piece.time[row])].append((number, np.array([square])))
+            place = [left + width / 2, top + height / 2, max(width, height) * (1 + 2 * margin)]
+            wanted[float(piece.time[row])].append((number, np.array([place])))
     for time, rgb in zip(pictures.time, pictures, strict=True):
         for number, square in wanted.get(float(time), ()):
             face = Faces(square).cut(0, rgb)
@@ -138,5 +138,5 @@ def joined(
             reasons.append(f"{first:.1f} to {last:.1f} s: near another face, but not surely the same")
             group = np.array([number])
         taken.update(group.tolist())
-        people.append(Person(f"p{len(people) + 1}", tuple(pieces[member] for member in group)))
+        people.append(Person(f"p{len(people) + 1}", tuple(pieces[int(member)] for member in group)))
     return people, reasons
