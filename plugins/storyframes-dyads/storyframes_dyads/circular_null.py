@@ -3,7 +3,9 @@
 The second signal is rotated against the first by up to 999 numbers of points that bring it out of reach, and the
 statistic is computed again. Rotation keeps each signal as it is, with its autocorrelation and its gaps; only their
 relation in time is lost. So two slow signals, which are always somewhat correlated, are compared with slow signals.
-The estimate is ranked among these values: p = (1 + how many are at least as large) / (1 + how many there are).
+The estimate is ranked among these values: p = (1 + how many are at least as large) / (1 + how many there are). But
+neighbouring shifts have nearly the same value: a minute has hundreds of shifts, and few that differ. So p is at least
+1 / (1 + runs), where a run is a stretch of shifts on one side of the null's median (:func:`rank_shifts`).
 
 All shifts at once are affordable because the correlations of all windows with all positions of the second signal are
 products of matrices.
@@ -11,7 +13,7 @@ products of matrices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -32,7 +34,7 @@ class RankedEstimate:
     Attributes:
         estimate: the statistic of the signals as they are.
         null_median, null_95: quantiles of the statistic under the null, 0.5 and 0.95.
-        p: of the rank, one-sided: the share of values at least as large.
+        p: of the rank, one-sided: the share of values at least as large; of shifts see :func:`rank_shifts`.
         count: how many values the null has; 0 where the session is too short for any, and then p is NaN.
     """
 
@@ -51,6 +53,19 @@ def rank(estimate: float, null: np.ndarray) -> RankedEstimate:
     median, high = np.quantile(values, [0.5, 0.95])
     p = (1 + int((values >= estimate).sum())) / (1 + len(values))
     return RankedEstimate(estimate, float(median), float(high), p, len(values))
+
+
+def rank_shifts(estimate: float, null: np.ndarray) -> RankedEstimate:
+    """The rank of an estimate among shifts in their order, with p no smaller than their runs allow.
+
+    Example:
+        >>> rank_shifts(9.0, np.repeat([1.0, 3.0, 2.0, 4.0], 100)).p  # 400 shifts, of which 4 differ
+        0.2
+    """
+    ranked = rank(estimate, null)
+    values = null[np.isfinite(null)]
+    runs = 1 + int(np.count_nonzero(np.diff(values > ranked.null_median)))
+    return replace(ranked, p=max(ranked.p, 1 / (1 + runs)))
 
 
 def peak_synchrony(correlations: np.ndarray) -> float:
@@ -93,7 +108,7 @@ def circular_null(first: np.ndarray, second: np.ndarray, windows: Windows) -> Ra
         count += has_any.sum(axis=0)
     with np.errstate(invalid="ignore"):
         statistic = np.where(count > 0, total / count, np.nan)
-    return rank(float(statistic[0]), statistic[1:])
+    return rank_shifts(float(statistic[0]), statistic[1:])
 
 
 def _highest(

@@ -55,7 +55,7 @@ class Windows:
 
 
 class PairedSignals:
-    """The sums from which correlations of two signals are made, at any lag and any circular shift.
+    """The sums from which correlations of two signals are made, at any lag.
 
     Args:
         first, second: (n,) on one grid, float; NaN where nothing was measured.
@@ -75,21 +75,16 @@ class PairedSignals:
         self._second, self._second_valid = _centred(second)
         self._limits = ALMOST_CONSTANT * _mean_square(self._first), ALMOST_CONSTANT * _mean_square(self._second)
 
-    def correlations(self, shift: int = 0) -> np.ndarray:
-        """(W, 2 * max_lag + 1) Pearson correlations of each window, float64; NaN where they are missing.
-
-        Args:
-            shift: points by which the second signal is rotated first: its end comes before its beginning.
-        """
-        second, second_valid = np.roll(self._second, shift), np.roll(self._second_valid, shift)
+    def correlations(self) -> np.ndarray:
+        """(W, 2 * max_lag + 1) Pearson correlations of each window, float64; NaN where they are missing."""
         starts = self.windows.starts(self.points)
         result = np.full((len(starts), len(self.windows.lags)), np.nan)
         for column, lag in enumerate(self.windows.lags):
             begin, end = max(0, -lag), min(self.points, self.points - lag)
             if end - begin < self.windows.length:
                 continue
-            x, y = self._first[begin:end], second[begin + lag : end + lag]
-            shared = self._first_valid[begin:end] & second_valid[begin + lag : end + lag]
+            x, y = self._first[begin:end], self._second[begin + lag : end + lag]
+            shared = self._first_valid[begin:end] & self._second_valid[begin + lag : end + lag]
             inside = (starts >= begin) & (starts + self.windows.length <= end)
             result[inside, column] = self._windowed(x, y, shared, starts[inside] - begin)
         return result
@@ -126,7 +121,7 @@ class Peaks:
 
 
 def peaks(correlations: np.ndarray, windows: Windows) -> Peaks:
-    """The highest local maximum of each window over its lags.
+    """The highest local maximum of each window over its lags (Boker and others take the one nearest to lag 0).
 
     A correlation that is highest at the largest lag is no peak: it may rise further beyond it. A maximum beside a
     missing correlation is none either.

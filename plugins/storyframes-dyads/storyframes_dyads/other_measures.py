@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy import signal as scipy_signal
 
-from storyframes_dyads.circular_null import RankedEstimate, rank
+from storyframes_dyads.circular_null import RankedEstimate, rank_shifts
 from storyframes_dyads.lagged_correlation import Windows
 
 Measure = Callable[[np.ndarray, np.ndarray], float]
@@ -32,7 +32,9 @@ def coherence(first: np.ndarray, second: np.ndarray, rate: float, band: tuple[fl
     """
     length = round(segment_s * rate)
     shared = np.isfinite(first) & np.isfinite(second)
-    starts = [s for s in range(0, len(first) - length + 1, max(1, length // 2)) if shared[s : s + length].all()]
+    starts = [
+        s for s in range(0, len(first) - length + 1, max(1, length - length // 2)) if shared[s : s + length].all()
+    ]
     if length < 4 or len(starts) < 2:
         return np.nan
     window = scipy_signal.get_window("hann", length)
@@ -97,9 +99,9 @@ def shifted_null(
     """A measure beside its values at ``count`` evenly spaced circular shifts of at least ``reach`` points."""
     points = len(first)
     if points <= 2 * reach:
-        return rank(np.nan, np.empty(0))
+        return rank_shifts(np.nan, np.empty(0))
     shifts = np.unique(np.linspace(reach, points - reach, count).round().astype(int))
-    return rank(measure(first, second), np.array([measure(first, np.roll(second, shift)) for shift in shifts]))
+    return rank_shifts(measure(first, second), np.array([measure(first, np.roll(second, shift)) for shift in shifts]))
 
 
 def _z_scores(signal: np.ndarray) -> np.ndarray:

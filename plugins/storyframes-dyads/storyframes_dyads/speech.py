@@ -36,22 +36,22 @@ def speech_of(
             the clock of a track is not known.
     """
     if len(features) == 2 and features[0] != features[1]:
-        return {
-            feature: _spurts(_frame(store, session_id, feature), feature, column, threshold, join_s)
-            for feature in features
-        }
+        speech = {}
+        for feature in features:
+            frame = _frame(store, session_id, feature)
+            if "speaker" in frame and (speakers := frame["speaker"].dropna().nunique()) > 1:
+                raise SpeechError(f"{session_id}/{feature} has words of {speakers} speakers, not of one: name it alone")
+            speech[feature] = _spurts(frame, feature, column, threshold, join_s)
+        return speech
     if len(features) != 1:
         raise SpeechError("name one feature of words with two speakers, or two features, one of each person")
     frame = _frame(store, session_id, features[0])
     if "speaker" not in frame:
         raise SpeechError(f"{session_id}/{features[0]} does not say who speaks: name one feature of each person")
-    speakers = [str(name) for name in frame["speaker"].dropna().unique() if str(name)]
-    if len(speakers) != 2:
-        raise SpeechError(f"{session_id}/{features[0]} has {len(speakers)} speakers; turns are of two people")
-    return {
-        speaker: _spurts(frame[frame["speaker"] == speaker], features[0], column, threshold, join_s)
-        for speaker in speakers
-    }
+    names = [str(name) for name in frame["speaker"].dropna().unique() if str(name)]
+    if len(names) != 2:
+        raise SpeechError(f"{session_id}/{features[0]} has {len(names)} speakers; turns are of two people")
+    return {name: _spurts(frame[frame["speaker"] == name], features[0], column, threshold, join_s) for name in names}
 
 
 def _frame(store: FeatureStore, session_id: str, feature: str) -> pd.DataFrame:

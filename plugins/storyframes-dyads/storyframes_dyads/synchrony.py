@@ -50,8 +50,13 @@ class SynchronySettings:
         """The windows on a grid of this rate, in whole points.
 
         Raises:
-            ValueError: a window has fewer than three points, or another value is out of bounds.
+            SignalError: a window has fewer than three points.
         """
+        if round(self.window_s * rate) < 3:
+            raise SignalError(
+                f"a window of {self.window_s:g} s has fewer than 3 points at {rate:g} points a second: "
+                "give a longer --window-s"
+            )
         return Windows(
             length=round(self.window_s * rate),
             stride=max(1, round(self.stride_s * rate)),
@@ -169,7 +174,7 @@ def pseudo_dyad_null(
     rate = settings.rate or min(usual_rate(store, session, name) for session in sessions for name in asked)
     windows = settings.windows(rate)
     signals = {session: read_pairs(store, session, asked, rate) for session in sessions}
-    pairs = list(signals[sessions[0]])
+    pairs = [pair for pair in signals[sessions[0]] if all(pair in of_session for of_session in signals.values())]
     dealings = [{session: session for session in sessions}, *_dealings(sessions, participants, settings)]
     means: dict[SignalPair, list[float]] = {pair: [] for pair in pairs}
     for number, dealing in enumerate(dealings):

@@ -32,7 +32,7 @@ def test_a_planted_lag_is_found_within_a_frame_whatever_the_cameras_and_their_cl
     assert result.rate == pytest.approx(min(rates), rel=1e-3)
     assert result.lag_s == pytest.approx(lag_s, abs=1 / min(rates))
     assert np.nanmedian(result.peaks.lag) / result.rate == pytest.approx(lag_s, abs=1.5 / min(rates))
-    assert result.ranked.p < 0.02
+    assert result.ranked.p < 0.05
     if lag_s:
         leader = "openface" if lag_s > 0 else "openface@b"
         assert direction(result.pair, result.lag_s, 1 / result.rate).startswith(f"{leader} leads ")
@@ -76,7 +76,7 @@ def test_the_command_writes_tables_for_its_owner_and_says_who_leads(tmp_path: Pa
     smile = [row for row in shown["sessions"] if row["first"] == "openface:AU12_r"]
     assert [row["session_id"] for row in smile] == ["s1", "s2"]
     assert all(row["lag_s"] == pytest.approx(0.6, abs=1 / 15) and row["p_holm"] >= row["p"] for row in smile)
-    assert all(row["recurrence_p"] < 0.05 for row in smile)  # at its lag; the others look at one moment
+    assert all(row["recurrence"] > row["recurrence_null_95"] for row in smile)  # the others look at one moment
     assert all(0 <= row["coherence"] <= 1 and row["information_null_95"] > 0 for row in smile)
     sessions = pd.read_csv(out / "sessions.csv")
     assert len(sessions) == len(shown["sessions"]) == 4
@@ -97,10 +97,11 @@ def test_the_command_writes_tables_for_its_owner_and_says_who_leads(tmp_path: Pa
         ("openface:AU12_r", "openface@c:AU12_r", "no session has all of"),
         ("openface:AU99_r", "openface@b:AU12_r", "has no column 'AU99_r'"),
         ("openface:AU*", "openface@b:AU12_r", "the same on both sides"),
+        ("openface:AU12_r --window-s 0.1", "openface@b:AU12_r", "a window of 0.1 s has fewer than 3 points at 15"),
     ],
 )
 def test_what_cannot_be_measured_is_said(tmp_path: Path, between: str, and_: str, message: str) -> None:
     write_dyads(tmp_path / "s", lag_s=0.6, seconds=20)
-    result = CliRunner().invoke(app, ["synchrony", str(tmp_path / "s"), "--between", between, "--and", and_])
+    result = CliRunner().invoke(app, ["synchrony", str(tmp_path / "s"), "--between", *between.split(), "--and", and_])
     assert result.exit_code == 2
     assert message in result.output

@@ -106,6 +106,16 @@ def test_the_command_reads_words_and_their_speakers(tmp_path: Path) -> None:
     assert [row["speech_s"] for row in shown["persons"]] == pytest.approx([1.4, 0.8 + 0.0])
     text = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "glove"])
     assert "guest" in text.stdout
+    with FeatureWriter(storage, "s1", FEATURES["glove"], frames=False, track="b") as out:
+        out.write("values", np.zeros((1, 300), np.float32))
+        out.write("start", start[:1])
+        out.write("end", start[:1] + 0.4)
+        out.write("known", np.ones(1, np.uint8))
+        out.publish("f", {})
+    catalogue.compact(storage)
+    both = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "glove,glove@b"])
+    assert both.exit_code == 2
+    assert "s1/glove has words of 2 speakers, not of one: name it alone" in both.output
     nothing = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "glove@a"])
     assert nothing.exit_code == 2
     assert "no session has all of glove@a" in nothing.output
