@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,7 +92,8 @@ def extract(
     if json:
         show_json({"good": result.good, **asdict(result)})
     elif part is not None:
-        line = f"Part {part}: {result}. When all parts have ended: storyframes index {study} {store}"
+        index = ("storyframes", "index", str(study), store, *(("--config", str(config)) if config else ()))
+        line = f"Part {part}: {result}. When all parts have ended: {shlex.join(index)}"
         console().print(escape(line), soft_wrap=True)
     else:
         _show_result(store, result)

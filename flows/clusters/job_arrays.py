@@ -42,15 +42,15 @@ _INDEX = {
     Scheduler.LSF: "LSB_JOBINDEX",
 }
 
-# A batch system that ends a job may signal the script alone, and by another signal than SIGTERM.
+# A batch system that ends a job may signal the script alone, and by another signal than SIGTERM. Where it signals all
+# processes of the job, the command ignores the others: they would end it on the spot, as a crash would.
 _BODY = """
 umask 077
 trap 'kill -TERM "$child" 2> /dev/null' TERM USR1 USR2 XCPU
-{command} &
+(trap '' USR1 USR2 XCPU; exec {command}) &
 child=$!
-wait "$child"; code=$?
-while kill -0 "$child" 2> /dev/null; do wait "$child"; code=$?; done
-exit "$code"
+while kill -0 "$child" 2> /dev/null; do wait "$child"; done
+wait "$child"
 """
 
 
@@ -103,6 +103,7 @@ def _slurm(job: Job, log: str) -> list[str]:
 def _sge(job: Job, log: str) -> list[str]:
     return [
         f"-N storyframes-{job.name}",
+        "-S /bin/bash",  # many queues start a script with csh, whatever its first line says
         *([f"-t 1-{job.parts}"] if job.parts > 1 else []),
         f"-o {log}-$JOB_ID-$TASK_ID.log",
         "-j y",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from support.commands import ROOT, storyframes
-from support.processes import wait_for
+from support.processes import HANG_S, wait_for
 from support.servers.prefect_runs import request
 from support.servers.slurm_cluster import missing_programs, slurm
 from support.stores import local
 
+from flows.clusters.job_arrays import Job, Scheduler, scripts
 from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
@@ -23,25 +26,26 @@ _GOLDEN = {
     "slurm": (
         ["#SBATCH --array=1-2", "#SBATCH --requeue", "#SBATCH --cpus-per-task=2", "#SBATCH --mem=6G",
          "#SBATCH --time=01:30:00", "#SBATCH --signal=B:TERM@60", "#SBATCH --partition=long",
-         '--part "$SLURM_ARRAY_TASK_ID"/2 &'],
+         '--part "$SLURM_ARRAY_TASK_ID"/2) &'],
         ["#SBATCH --gres=gpu:1"],
         ["cpu=$(sbatch --parsable cpu.sh | cut -d ';' -f 1)", "sbatch --dependency=afterany:$cpu:$gpu index.sh"],
     ),
     "sge": (
-        ["#$ -t 1-2", "#$ -r y", "#$ -notify", "#$ -pe smp 2", "#$ -l mem_free=6G", "#$ -l h_rt=01:30:00",
-         "#$ -l s_rt=01:29:00", "#$ --partition=long", '--part "$SGE_TASK_ID"/2 &'],
+        ["#$ -S /bin/bash", "#$ -t 1-2", "#$ -r y",
+         "#$ -notify", "#$ -pe smp 2", "#$ -l mem_free=6G", "#$ -l h_rt=01:30:00",
+         "#$ -l s_rt=01:29:00", "#$ --partition=long", '--part "$SGE_TASK_ID"/2) &'],
         ["#$ -l gpu=1"],
         ["cpu=$(qsub -terse cpu.sh | cut -d . -f 1)", "qsub -hold_jid $cpu,$gpu index.sh"],
     ),
     "pbs": (
         ["#PBS -J 1-2", "#PBS -r y", "#PBS -l select=1:ncpus=2:mem=6gb", "#PBS -l walltime=01:30:00",
-         "#PBS --partition=long", '--part "$PBS_ARRAY_INDEX"/2 &'],
+         "#PBS --partition=long", '--part "$PBS_ARRAY_INDEX"/2) &'],
         ["#PBS -l select=1:ncpus=2:mem=6gb:ngpus=1"],
         ["cpu=$(qsub cpu.sh)", "qsub -W depend=afterany:$cpu:$gpu index.sh"],
     ),
     "lsf": (
         ['#BSUB -J "storyframes-cpu[1-2]"', "#BSUB -r", "#BSUB -n 2", '#BSUB -R "span[hosts=1] rusage[mem=6GB]"',
-         "#BSUB -W 01:30", "#BSUB --partition=long", '--part "$LSB_JOBINDEX"/2 &'],
+         "#BSUB -W 01:30", "#BSUB --partition=long", '--part "$LSB_JOBINDEX"/2) &'],
         ['#BSUB -gpu "num=1"'],
         ["cpu=$(bsub < cpu.sh | sed 's/^Job <\\([0-9]*\\)>.*/\\1/')",
          'bsub -w "ended($cpu) && ended($gpu)" < index.sh'],
@@ -79,6 +83,20 @@ def test_what_no_script_can_have(small_study: Path, tmp_path: Path) -> None:
         "jobs", small_study, tmp_path / "f", "--scheduler", "slurm", "--out", tmp_path / "a b", "--features", "frames"
     )
     assert (blank.returncode, "takes no path with blanks" in blank.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU])
+def test_a_signal_to_all_processes_of_a_job_ends_its_command_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    """Grid Engine and LSF signal the script and what it started alike."""
+    code = "import os, signal, time; signal.signal(15, lambda *_: os._exit(7)); print(flush=True); time.sleep(60)"
+    job = Job("cpu", (sys.executable, "-c", code), 0, 1, 1, 600)
+    (tmp_path / "cpu.sh").write_text(scripts(Scheduler.SGE, (job,), str(tmp_path))["cpu.sh"])
+    with subprocess.Popen(
+        ["bash", tmp_path / "cpu.sh"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as script:
+        script.stdout.readline()
+        os.killpg(script.pid, number)
+        assert script.wait(HANG_S) == 7
 
 
 def _queue() -> dict[str, str]:

@@ -63,7 +63,7 @@ def test_parts_together_are_one_run(small_study: Path, tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         said, modules = done.stdout.splitlines()
-        assert said.endswith(f"When all parts have ended: storyframes index {small_study} {root}")
+        assert said.endswith(f"When all parts have ended: storyframes index {small_study} {root} --config {config}")
         assert modules.startswith("set() ")
         assert {module.partition(".")[0] for module in modules.split()} & {"prefect", "dask", "distributed"} == set()
         after = versions(root)
