@@ -56,6 +56,7 @@ def test_the_wheel_holds_what_is_imported_and_nothing_else(installed: Installed)
     floors = [path for floor in ("storyframes", "tasks", "flows") for path in (ROOT / floor).rglob("*")]
     files = {str(path.relative_to(ROOT)) for path in floors if path.is_file() and "__pycache__" not in path.parts}
     assert files - names == set()
+    assert "flows/cli/demo_study/storyframes.toml" in names  # which the tests' demo may bring itself
     assert {one for one in names - files if ".dist-info/" not in one and "/demo_study/" not in one} == set()
     assert set(about.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
     minors = {f"3.{minor}" for minor in (11, 12, 13)}
