@@ -43,10 +43,9 @@ def jobs(
     Run ``submit.sh`` to submit them, and again for what is left: what is done is skipped. Nothing is submitted here.
     """
     from flows.settings import check_labels, load_settings
-    from tasks.planning.parts import deal, gpu_features, session_costs
+    from tasks.planning.parts import deal, gpu_features, processors_needed, session_costs
     from tasks.planning.selection import Selection, check_selection
     from tasks.planning.sources import curve_features
-    from tasks.planning.units import price_of
     from tasks.study.load import load_study
 
     folder = out.resolve()
@@ -72,7 +71,7 @@ def jobs(
             costs = session_costs(loaded, settings, Selection(only=group))
             dealt = deal(costs, min(parts, len(costs)))
             longest = max(sum(costs[session] for session in part) for part in dealt)
-            needed = int(max([1, *(price_of([feature], settings).needs.get("CPU", 1) for feature in group)]))
+            needed = processors_needed(settings, group)
             minutes = walltime or _round_up(MARGIN * longest + _START_S)
             width = cpus or needed
             if width < needed:

@@ -53,6 +53,13 @@ def gpu_features(settings: ExtractorsSettings, features: Sequence[str]) -> tuple
     return tuple(feature for feature in features if needs_gpu(feature))
 
 
+def processors_needed(settings: ExtractorsSettings, features: Sequence[str]) -> int:
+    """The most processors that one of the features takes, or one that they wait for."""
+    extractors = build_extractors(settings, "", may_download=False)
+    needed = selected_extractors(extractors, tuple(features)).values()
+    return int(max([1, *(extractor.needs.get("CPU", 1) for extractor in needed)]))
+
+
 def deal(costs: Mapping[str, float], parts: int) -> list[list[str]]:
     """The sessions of each part: the most expensive first, each to the part that has least so far.
 

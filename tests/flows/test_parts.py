@@ -20,7 +20,8 @@ from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
 from storyframes.store.storage.files import sha256_file
-from tasks.planning.parts import deal
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.parts import deal, gpu_features, processors_needed
 
 _LISTENED = """
 import atexit, os, sys
@@ -147,3 +148,12 @@ def test_what_is_done_does_not_change_what_a_part_is(small_study: Path, tmp_path
     assert selection_of(open_run(asked)).session_ids == before
     assert before is not None
     assert len(before) in (1, 2)  # a session, and perhaps the stories
+
+
+def test_a_part_has_the_processors_of_what_its_features_wait_for(tmp_path: Path) -> None:
+    faces = {"name": "faces", "kind": "image", "source": f"path:{tmp_path}", "crop": "face", "device": "cuda"}
+    openface = {"backend": "binary", "binary": "/usr/bin/true", "cpus": 4}
+    settings = ExtractorsSettings.model_validate({"embed": [faces], "openface": openface})
+    assert gpu_features(settings, ["faces", "openface", "frames"]) == ("faces",)
+    assert processors_needed(settings, ["faces"]) == 4
+    assert processors_needed(settings, ["frames"]) == 1
