@@ -28,7 +28,6 @@ from flows.cli.terminal import (
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
-    from storyframes.store import FeatureStore
     from storyframes_transcribe.models import Model
     from storyframes_transcribe.recordings import Recording, SessionPlan
     from storyframes_transcribe.session import Outcome, Transcriber
@@ -73,6 +72,7 @@ def transcribe(
     from storyframes_transcribe.models import ModelError, find_model
     from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
     from storyframes_transcribe.session import Transcriber
+    from storyframes_transcribe.speakers import name_speakers
     from storyframes_transcribe.whisper import Whisper
     from tasks.study import TableChangeError, check_study_record, load_study
 
@@ -103,9 +103,8 @@ def transcribe(
             )
         else:
             work = partial(_here, loaded, plans, transcriber)
-        if store:
-            work = partial(_attributed, loaded, plans, store, settings.pause_s, work)
-        outcomes, named = _transcribe(loaded, plans, work)
+        attribute = partial(name_speakers, loaded, store, settings.pause_s) if store else None
+        outcomes, named = _transcribe(loaded, plans, lambda: map(attribute, work()) if attribute else work())
     if json:
         show_json({"transcripts": [asdict(outcome) for outcome in outcomes], "named": named})
     else:
@@ -169,22 +168,6 @@ def _here(study: Study, plans: Sequence[SessionPlan], transcriber: Transcriber) 
         for plan in plans:
             yield from transcriber.transcribe(plan)
             done |= {one.name: lengths[one.name] for one in plan.recordings}
-
-
-def _attributed(
-    study: Study,
-    plans: Sequence[SessionPlan],
-    store: FeatureStore,
-    pause_s: float,
-    work: Callable[[], Iterable[Outcome]],
-) -> Iterator[Outcome]:
-    """The outcomes of ``work``, with the speakers on microphones of several people named in what is there."""
-    from storyframes_transcribe.speakers import name_speakers
-
-    recordings = {(one.session_id, one.track): one for plan in plans for one in plan.recordings}
-    for outcome in work():
-        recording = recordings.get((outcome.session_id, outcome.track))
-        yield name_speakers(study, store, recording, outcome, pause_s) if recording else outcome
 
 
 def _on_cluster(

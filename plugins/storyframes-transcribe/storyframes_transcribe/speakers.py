@@ -8,45 +8,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 
 from storyframes.speaking import SPEAKING, attribute, read_speech
 from storyframes.spec import MAIN, of_track
 from storyframes.store import FeatureStore, StorageError, StoreError
 from storyframes.store.records import Caveat
-from storyframes_transcribe.recordings import Recording, speaker_of, transcript_path
+from storyframes_transcribe.recordings import speaker_of
 from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.transcript_file import Attribution, KeptError, TranscriptFile, read_made, utterances, write
 from tasks.study import Study
 
 
-def name_speakers(study: Study, store: FeatureStore, recording: Recording, outcome: Outcome, pause_s: float) -> Outcome:
+def name_speakers(study: Study, store: FeatureStore, pause_s: float, outcome: Outcome) -> Outcome:
     """Attribute the words of a transcript that is there, and write it where that gives another file.
 
+    That of one person's microphone, and one that was joined from these, are left as they are.
+
     Args:
-        recording: of a microphone that is no single person's; others are left as they are.
         pause_s: a pause of so many seconds ends an utterance.
 
     Returns:
         The outcome, with how many words have a speaker.
     """
-    if recording.person_id is not None or not outcome.is_there:
+    session_id, path = outcome.session_id, study.root / outcome.path
+    if study.tracks[session_id][outcome.track].person_id or outcome.joined or not outcome.is_there:
         return outcome
-    path = study.root / transcript_path(recording.session_id, recording.track)
     try:
         made = read_made(path)
-        if made is None:
-            return outcome
-        persons = persons_of_tracks(study, store, recording.session_id)
-        if persons:
-            named = _with_speakers(study, store, recording, made, persons, pause_s)
+        persons = persons_of_tracks(study, store, session_id)
+        if made and persons:
+            named = _with_speakers(study, store, outcome, made, persons, pause_s)
             made = made if named == made else write(path, named)
     except KeptError as error:
         return replace(outcome, status=Status.KEPT, reason=str(error))
     except (StoreError, StorageError, OSError) as error:
         return replace(outcome, status=Status.FAILED, reason=f"no speakers: {error}")
-    every = {person.person_id for person in study.persons if person.session_id == recording.session_id}
-    attributed = sum(len(utterance.words) for utterance in made.utterances if utterance.person_id)
-    return replace(outcome, attributed=attributed, unheard=len(every - set(persons.values())))
+    unheard = {one.person_id for one in study.persons if one.session_id == session_id} - set(persons.values())
+    attributed = sum(len(one.words) for one in made.utterances if one.person_id) if made else 0
+    return replace(outcome, attributed=attributed, unheard=len(unheard))
 
 
 def persons_of_tracks(study: Study, store: FeatureStore, session_id: str) -> dict[str, str]:
@@ -71,29 +71,23 @@ def persons_of_tracks(study: Study, store: FeatureStore, session_id: str) -> dic
 
 
 def _with_speakers(
-    study: Study,
-    store: FeatureStore,
-    recording: Recording,
-    made: TranscriptFile,
-    persons: Mapping[str, str],
-    pause_s: float,
+    study: Study, store: FeatureStore, of: Outcome, made: TranscriptFile, persons: Mapping[str, str], pause_s: float
 ) -> TranscriptFile:
     """The same words in utterances of one speaker each."""
     words = made.model_copy(update={"crosstalk": ()}).words
-    clock = study.clock(recording.session_id, recording.track)
+    clock = study.clock(of.session_id, of.track)
     on_session = [word.on_session(clock) for word in words]  # as read_speech's times are
-    speech = read_speech(store, recording.session_id, list(persons))
+    speech = read_speech(store, of.session_id, list(persons))
     said = attribute([word.start_s for word in on_session], [word.end_s for word in on_session], speech)
     owners = [persons[each.track] if each.track else None for each in said]
-    spoken = tuple(
+    spoken = [
         utterance
-        for person_id, pairs in groupby(zip(owners, words, strict=True), key=lambda pair: pair[0])
+        for owner, pairs in groupby(zip(owners, words, strict=True), key=itemgetter(0))
         for utterance in utterances(
-            [word for _, word in pairs], pause_s, speaker_of(study, recording.session_id, person_id), person_id
+            [word for _, word in pairs], pause_s, speaker_of(study, of.session_id, owner), owner
         )
-    )
-    versions = {track: store.version(recording.session_id, of_track(SPEAKING, track)) or "" for track in persons}
+    ]
+    versions = {track: store.version(of.session_id, of_track(SPEAKING, track)) or "" for track in persons}
     share = sum(owner is not None for owner in owners) / max(len(owners), 1)
-    told = Attribution(speaking=versions, attributed=round(share, 4))
-    provenance = made.provenance.model_copy(update={"speakers": told})
-    return made.model_copy(update={"utterances": spoken, "provenance": provenance})
+    told = made.provenance.model_copy(update={"speakers": Attribution(speaking=versions, attributed=round(share, 4))})
+    return made.model_copy(update={"utterances": tuple(spoken), "provenance": told})

@@ -76,7 +76,7 @@ def attributed(root: Path, ears: Ears) -> Outcome:
     (plan,) = plan_sessions(study, tracks=["room"])
     (outcome,) = transcriber.transcribe(plan)
     store = FeatureStore(root.parent / "store")
-    return name_speakers(study, store, plan.recordings[0], outcome, SETTINGS.pause_s)
+    return name_speakers(study, store, SETTINGS.pause_s, outcome)
 
 
 def all_ears() -> Ears:
