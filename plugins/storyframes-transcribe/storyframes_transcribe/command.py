@@ -103,7 +103,7 @@ def transcribe(
             )
         else:
             work = partial(_here, loaded, plans, transcriber)
-        attribute = partial(name_speakers, loaded, store, settings.pause_s) if store else None
+        attribute = partial(name_speakers, loaded, store, settings) if store else None
         outcomes, named = _transcribe(loaded, plans, lambda: map(attribute, work()) if attribute else work())
     if json:
         show_json({"transcripts": [asdict(outcome) for outcome in outcomes], "named": named})

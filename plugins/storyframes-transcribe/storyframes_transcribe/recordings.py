@@ -96,8 +96,8 @@ def plan_sessions(study: Study, sessions: Sequence[str] = (), tracks: Sequence[s
 
     Args:
         sessions: only these; all without any.
-        tracks: only these. Without any, of each session the microphones of its persons, one each, and unless two
-            persons have one its own sound.
+        tracks: only these. Without any, of each session the microphones of its persons, one each, those that several
+            persons share, and unless two persons have one of their own its own sound.
 
     Raises:
         SelectionError: there is no such session or track.
@@ -131,14 +131,19 @@ def refuse_handed_in(
 def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
     of_session = study.tracks[session_id]
     everything = {track: one for track in of_session if (one := _recording(study, session_id, track))}
+    own = everything.get(MAIN)
     microphones: dict[str, Recording] = {}
+    shared: dict[str, str] = {}  # by file, a track of several persons' sound that is not the session's own
     for one in sorted(everything.values(), key=lambda one: one.video is not None):  # a lapel before a camera
         if one.person_id and one.track != MAIN and _has_sound(study, one):
             microphones.setdefault(one.person_id, one)
+        elif not one.person_id and of_session[one.track].person_id and not (own and own.relative == one.relative):
+            shared.setdefault(one.relative, one.track)
     is_joint = len(microphones) > 1
-    chosen: Iterable[str] = tracks or [*(() if is_joint else (MAIN,)), *(one.track for one in microphones.values())]
+    persons = [one.track for one in microphones.values()]
+    chosen: Iterable[str] = tracks or [*(() if is_joint else (MAIN,)), *persons, *shared.values()]
     if is_joint and MAIN in tracks:
-        chosen = [*(track for track in tracks if track != MAIN), *(one.track for one in microphones.values())]
+        chosen = [*(track for track in tracks if track != MAIN), *persons]
     handed_in = tuple(
         track
         for track, files in of_session.items()
@@ -153,7 +158,7 @@ def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
         microphones=tuple(one for one in microphones.values() if one.track not in handed_in) if is_joint else (),
         joins=is_joint and MAIN not in handed_in and not cannot_join,
         handed_in=handed_in,
-        own=everything.get(MAIN),
+        own=own,
         cannot_join=() if MAIN in handed_in else cannot_join,
     )
 
@@ -171,8 +176,24 @@ def _recording(study: Study, session_id: str, track: str) -> Recording | None:
     relative = files.audio or (files.video if files.of is None else None)  # a region has its video's sound, not its own
     if relative is None:
         return None
-    speaker = speaker_of(study, session_id, files.person_id)
-    return Recording(session_id, track, relative, files.audio is None, files.video, files.person_id, speaker)
+    person_id = person_of_sound(study, session_id, track)
+    speaker = speaker_of(study, session_id, person_id)
+    return Recording(session_id, track, relative, files.audio is None, files.video, person_id, speaker)
+
+
+def person_of_track(study: Study, session_id: str, track: str) -> str | None:
+    """The person whom a track records; the session's own is its participant's."""
+    if track != MAIN:
+        return study.tracks[session_id][track].person_id
+    own = (session_id, study.sessions[session_id].participant_id)
+    return next((one.person_id for one in study.persons if (one.session_id, one.participant_id) == own), None)
+
+
+def person_of_sound(study: Study, session_id: str, track: str) -> str | None:
+    """Whose microphone a track's is; None of the session's own, and of a file that is several persons' sound."""
+    sounds = {name: files.audio or files.video for name, files in study.tracks[session_id].items()}
+    owners = {person_of_track(study, session_id, name) for name, path in sounds.items() if path == sounds[track]}
+    return study.tracks[session_id][track].person_id if len(owners - {None}) == 1 else None
 
 
 def speaker_of(study: Study, session_id: str, person_id: str | None) -> str | None:

@@ -34,6 +34,7 @@ class TranscribeSettings(StrictSettings):
         pause_s: a pause of so many seconds ends an utterance.
         crosstalk_s: the same word begins at most so many seconds apart on two microphones that both heard it.
         crosstalk_db: by so much it has to be softer on the neighbour's microphone.
+        speaker_probability: from which on a word on a microphone of several people is a person's.
         cpus: threads of a processor; 0 takes all that this process may use.
     """
 
@@ -46,6 +47,7 @@ class TranscribeSettings(StrictSettings):
     pause_s: float = Field(default=1.0, gt=0, le=30)
     crosstalk_s: float = Field(default=0.1, ge=0, le=1)
     crosstalk_db: float = Field(default=3.0, ge=0.1, le=40)  # with 0, words as loud on both would lose both
+    speaker_probability: float = Field(default=0.8, ge=0.5, lt=1)
     cpus: int = Field(default=0, ge=0)
 
     def value_settings(self) -> dict[str, object]:

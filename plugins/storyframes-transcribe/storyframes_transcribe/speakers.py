@@ -14,31 +14,29 @@ from storyframes.speaking import SPEAKING, attribute, read_speech
 from storyframes.spec import MAIN, of_track
 from storyframes.store import FeatureStore, StorageError, StoreError
 from storyframes.store.records import Caveat
-from storyframes_transcribe.recordings import speaker_of
+from storyframes_transcribe.recordings import person_of_sound, person_of_track, speaker_of
 from storyframes_transcribe.session import Outcome, Status
+from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.transcript_file import Attribution, KeptError, TranscriptFile, read_made, utterances, write
 from tasks.study import Study
 
 
-def name_speakers(study: Study, store: FeatureStore, pause_s: float, outcome: Outcome) -> Outcome:
+def name_speakers(study: Study, store: FeatureStore, settings: TranscribeSettings, outcome: Outcome) -> Outcome:
     """Attribute the words of a transcript that is there, and write it where that gives another file.
 
     That of one person's microphone, and one that was joined from these, are left as they are.
-
-    Args:
-        pause_s: a pause of so many seconds ends an utterance.
 
     Returns:
         The outcome, with how many words have a speaker.
     """
     session_id, path = outcome.session_id, study.root / outcome.path
-    if study.tracks[session_id][outcome.track].person_id or outcome.joined or not outcome.is_there:
+    if not outcome.is_there or outcome.joined or person_of_sound(study, session_id, outcome.track):
         return outcome
     try:
         made = read_made(path)
         persons = persons_of_tracks(study, store, session_id)
         if made and persons:
-            named = _with_speakers(study, store, outcome, made, persons, pause_s)
+            named = _with_speakers(study, store, settings, outcome, made, persons)
             made = made if named == made else write(path, named)
     except KeptError as error:
         return replace(outcome, status=Status.KEPT, reason=str(error))
@@ -55,13 +53,10 @@ def persons_of_tracks(study: Study, store: FeatureStore, session_id: str) -> dic
     What says nothing about one person is left out: the speech of anybody whom a microphone hears, and a picture of
     several people, whose regions are tracks.
     """
-    participant = study.sessions[session_id].participant_id
-    of_session = [person for person in study.persons if person.session_id == session_id]
-    own = next((person.person_id for person in of_session if person.participant_id == participant), None)
     of_several = {files.of for files in study.tracks[session_id].values()}
     persons: dict[str, str] = {}
-    for track, files in sorted(study.tracks[session_id].items(), key=lambda pair: pair[0] == MAIN):
-        person_id = own if track == MAIN else files.person_id
+    for track in sorted(study.tracks[session_id], key=lambda track: track == MAIN):
+        person_id = person_of_track(study, session_id, track)
         feature = of_track(SPEAKING, track)
         if not person_id or person_id in persons.values() or track in of_several or not store.has(session_id, feature):
             continue
@@ -71,23 +66,30 @@ def persons_of_tracks(study: Study, store: FeatureStore, session_id: str) -> dic
 
 
 def _with_speakers(
-    study: Study, store: FeatureStore, of: Outcome, made: TranscriptFile, persons: Mapping[str, str], pause_s: float
+    study: Study,
+    store: FeatureStore,
+    settings: TranscribeSettings,
+    of: Outcome,
+    made: TranscriptFile,
+    persons: Mapping[str, str],
 ) -> TranscriptFile:
     """The same words in utterances of one speaker each."""
     words = made.model_copy(update={"crosstalk": ()}).words
     clock = study.clock(of.session_id, of.track)
     on_session = [word.on_session(clock) for word in words]  # as read_speech's times are
     speech = read_speech(store, of.session_id, list(persons))
-    said = attribute([word.start_s for word in on_session], [word.end_s for word in on_session], speech)
+    starts, ends = [word.start_s for word in on_session], [word.end_s for word in on_session]
+    said = attribute(starts, ends, speech, least=settings.speaker_probability)
     owners = [persons[each.track] if each.track else None for each in said]
     spoken = [
         utterance
         for owner, pairs in groupby(zip(owners, words, strict=True), key=itemgetter(0))
         for utterance in utterances(
-            [word for _, word in pairs], pause_s, speaker_of(study, of.session_id, owner), owner
+            [word for _, word in pairs], settings.pause_s, speaker_of(study, of.session_id, owner), owner
         )
     ]
     versions = {track: store.version(of.session_id, of_track(SPEAKING, track)) or "" for track in persons}
     share = sum(owner is not None for owner in owners) / max(len(owners), 1)
-    told = made.provenance.model_copy(update={"speakers": Attribution(speaking=versions, attributed=round(share, 4))})
-    return made.model_copy(update={"utterances": tuple(spoken), "provenance": told})
+    told = Attribution(speaking=versions, least=settings.speaker_probability, attributed=round(share, 4))
+    provenance = made.provenance.model_copy(update={"speakers": told})
+    return made.model_copy(update={"utterances": tuple(spoken), "provenance": provenance})

@@ -70,10 +70,12 @@ class Attribution(_Model):
 
     Attributes:
         speaking: by track, the version of the feature in its store.
+        least: the probability from which on a word has a speaker.
         attributed: the share of the words that have a speaker.
     """
 
     speaking: Mapping[str, str]
+    least: float
     attributed: float
 
 

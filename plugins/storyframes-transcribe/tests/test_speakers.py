@@ -76,7 +76,7 @@ def attributed(root: Path, ears: Ears) -> Outcome:
     (plan,) = plan_sessions(study, tracks=["room"])
     (outcome,) = transcriber.transcribe(plan)
     store = FeatureStore(root.parent / "store")
-    return name_speakers(study, store, SETTINGS.pause_s, outcome)
+    return name_speakers(study, store, SETTINGS, outcome)
 
 
 def all_ears() -> Ears:
@@ -101,6 +101,7 @@ def test_each_word_is_its_speaker_s_on_the_session_s_clock_and_nobody_s_where_tw
     store = FeatureStore(room.parent / "store")
     assert content["provenance"]["speakers"] == {
         "speaking": {"k": store.version("s", "speaking@k"), "l": store.version("s", "speaking@l")},
+        "least": 0.8,
         "attributed": 0.75,
     }
     assert path.stat().st_mode & 0o777 == 0o600
@@ -152,6 +153,21 @@ def test_the_session_s_own_track_is_its_participant_s_unless_its_picture_has_sev
     assert persons_of_tracks(load_study(room), FeatureStore(store), "s") == {"k": "kim", "main": "lee"}
     (room / "tracks.csv").write_text('session_id,track,person_id,of,region\ns,k,kim,main,"0,0,.5,1"\n')
     assert persons_of_tracks(load_study(room), FeatureStore(store), "s") == {"k": "kim"}
+
+
+def test_a_file_that_is_the_sound_of_several_persons_is_transcribed_once_and_nobody_s_microphone(room: Path) -> None:
+    (room / "clocks.csv").unlink()
+    (room / "sessions.csv").write_text("session_id,participant_id,video,audio\ns,p,v.mkv,a.wav\n")
+    (room / "persons.csv").write_text("session_id,person_id,participant_id\ns,kim,p\ns,lee,\n")
+    header = "session_id,track,video,audio,person_id\n"
+    (room / "tracks.csv").write_text(f"{header}s,l,l.mkv,a.wav,lee\n")
+    (plan,) = plan_sessions(load_study(room))
+    assert ([(one.track, one.person_id) for one in plan.recordings], plan.joins) == ([("main", None)], False)
+    (room / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,own.wav\n")
+    (room / "tracks.csv").write_text(f"{header}s,k,,a.wav,kim\ns,l,l.mkv,a.wav,lee\n")
+    (plan,) = plan_sessions(load_study(room))
+    assert [(one.track, one.person_id) for one in plan.recordings] == [("main", None), ("k", None)]
+    assert (plan.microphones, plan.joins) == ((), False)
 
 
 def test_the_command_attributes_transcripts_that_are_there_and_prints_counts_alone(room: Path, whisper: Path) -> None:
