@@ -79,6 +79,15 @@ def test_repair_writes_the_inner_groups_too_and_nothing_else(store: Path) -> Non
     assert before == after
 
 
+def test_what_was_killed_before_its_first_record_is_no_damage(store: Path) -> None:
+    """Its groups may not be there yet: the next writer makes them, and ``--repair`` would not."""
+    (store / "c" / "glove").mkdir(parents=True)
+    (store / "c" / "glove" / ".zarr.json.0a1b.tmp").write_bytes(b"{")
+    assert list(maintenance.verify(local(store))) == []
+    (store / "a" / "openface" / "zarr.json").unlink()
+    assert [(found.session_id, found.feature) for found in maintenance.verify(local(store))] == [("a", "openface")]
+
+
 def test_the_command_repairs(store: Path) -> None:
     (store / "zarr.json").write_bytes(b"\0")
 
