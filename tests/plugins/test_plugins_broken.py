@@ -124,7 +124,7 @@ def test_two_of_one_name_are_not_both_believed(told: dict) -> None:
 
 
 def test_the_others_work_as_ever(told: dict) -> None:
-    built_in = ["frames", "openface", "resnet50", "dope", "opensmile", "glove", "sbert"]
+    built_in = ["frames", "openface", "resnet50", "dope", "opensmile", "glove", "sbert", "speaking"]
     assert told["there"] == [*built_in, "aaa", "mmm", "twin", "zzz"]
 
 
