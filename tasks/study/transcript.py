@@ -260,7 +260,7 @@ class _Own(BaseModel):
     def drafts(self) -> Iterable[_Draft]:
         is_made = isinstance(self.provenance, dict) and str(self.provenance.get("made_by")).startswith(_MADE_BY)
         for utterance in self.utterances if not is_made else ():
-            utterance.person_id = None  # whoever wrote the file may call the speaker by name
+            utterance.person_id = None  # anybody who wrote the file may call the speaker by name
         return self.utterances
 
 
