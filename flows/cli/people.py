@@ -155,7 +155,7 @@ def _show(proposals: list[Proposal]) -> None:
         ("doubtful", "right"),
         ("when", "left"),
     ):
-        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]  # a literal
     for proposal in proposals:
         for track, boxes in proposal.regions.items():
             share = proposal.seen_s(track) / proposal.length_s

@@ -74,12 +74,12 @@ class Speaking(Extractor[SpeakingSettings]):
     libraries = ("av",)
 
     @property
-    def after(self) -> tuple[str, ...]:  # type: ignore[override]
+    def after(self) -> tuple[str, ...]:  # type: ignore[override]  # by the settings
         """The clock, and the feature that has the landmarks of the mouth."""
         return ("frames", *self.reads)
 
     @property
-    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]  # by the settings
         """The feature that has the landmarks of the mouth."""
         return (self.settings.mouth,) if self.settings.mouth else ()
 

@@ -98,7 +98,7 @@ class Whisper:
 
 
 def _words(segments: object, piece: Piece) -> Iterator[HeardWord]:
-    for segment in segments:  # type: ignore[attr-defined]
+    for segment in segments:  # type: ignore[attr-defined]  # an iterator, untyped
         for word in segment.words or ():
             start_s, end_s = piece.start_s + float(word.start), piece.start_s + max(float(word.end), float(word.start))
             if text := word.word.strip():
