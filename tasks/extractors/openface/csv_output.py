@@ -96,59 +96,40 @@ def _open(path: Path) -> pa.NativeFile:
 
 
 def _batches(stream: pa.NativeFile, path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows after the header. Arrow's threads get no object of Python's: one that is let go of while the
+    interpreter ends would abort the process (docs/facts.md)."""
     header = _read_line(stream)
     names = [name.strip() for name in header.split(",")]
     _check_columns(names, path)
-    faulty: list[pc.InvalidRow] = []
-
-    def reject(row: pc.InvalidRow) -> str:
-        faulty.append(row)
-        return "skip"
-
-    guarded = _WholeLines(stream)
     try:
-        reader = pc.open_csv(
-            pa.PythonFile(guarded, mode="r"),
+        yield from pc.open_csv(
+            stream,
             read_options=pc.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, column_names=names),
-            parse_options=pc.ParseOptions(invalid_row_handler=reject),
             convert_options=pc.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.float32()), null_values=_NOT_NUMBERS
             ),
         )
-        for batch in reader:
-            if faulty:
-                break
-            yield batch
     except pa.ArrowInvalid as error:
+        if found := re.search(r"(?:Row #(\d+): )?Expected \d+ columns, got (\d+)", str(error)):
+            line = f"line {int(found[1]) + 1}" if found[1] else "a line"
+            raise OpenFaceOutputError(
+                f"{path.name}: {line} has {found[2]} fields, not {len(names)}: the file is cut or damaged "
+                "(was the disk full?)"
+            ) from None
         if "Empty CSV file" not in str(error):
             raise OpenFaceOutputError(f"{path.name}: {error}") from None
-    if faulty:
-        line = f"line {faulty[0].number + 1}" if faulty[0].number else "a line"
-        raise OpenFaceOutputError(
-            f"{path.name}: {line} has {faulty[0].actual_columns} fields, not {len(names)}: the file is cut or damaged "
-            "(was the disk full?)"
-        )
-    if not guarded.ends_with_newline:
+    if not _ends_with_newline(path):
         raise OpenFaceOutputError(f"{path.name}: the last line has no end: the file is cut (was the disk full?)")
 
 
-class _WholeLines:
-    """A stream that records whether the bytes read so far end with a newline."""
-
-    closed = False
-
-    def __init__(self, stream: pa.NativeFile) -> None:
-        self._stream = stream
-        self.ends_with_newline = True
-
-    def read(self, size: int = -1) -> bytes:
-        content = self._stream.read(size if size >= 0 else None)
-        if content:
-            self.ends_with_newline = content.endswith(b"\n")
-        return content
-
-    def close(self) -> None:
-        self.closed = True
+def _ends_with_newline(path: Path) -> bool:
+    last = b""
+    with _open(path) as stream:
+        if path.suffix != ".gz":
+            stream.seek(max(0, stream.size() - 1))
+        while content := stream.read(_BLOCK_BYTES):
+            last = content
+    return last.endswith(b"\n")
 
 
 def _read_line(stream: pa.NativeFile) -> str:

@@ -105,7 +105,7 @@ def read_predictions(folder: Path, run: Run) -> Predictions:
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
     try:
-        content = pq.read_table(io.BytesIO(stored))
+        content = pq.read_table(pa.BufferReader(stored))
     except (OSError, pa.ArrowException):  # Arrow has no error of its own for a footer that is none
         raise RunError(f"{path}: is not a whole Parquet file") from None
     written_by = (content.schema.metadata or {}).get(_RUN, b"").decode(errors="replace")
