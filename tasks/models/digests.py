@@ -38,16 +38,21 @@ class DigestCache:
         self.cache = cache
         self.root = root
         try:
-            content = unseal(storage.read(cache), cache)
-        except (RecordError, OSError):
-            content = None  # only a cache: read the files again
-        files = (content or {}).get("files", {})
-        self._known: dict[str, dict[str, Any]] = {
+            self._known = self._parsed(storage.read(cache))
+        except OSError:
+            self._known = {}  # only a cache: read the files again
+        self._learned: dict[str, dict[str, Any]] = {}
+
+    def _parsed(self, content: bytes | None) -> dict[str, dict[str, Any]]:
+        try:
+            files = (unseal(content, self.cache) or {}).get("files", {})
+        except RecordError:
+            files = {}
+        return {
             name: known
             for name, known in (files.items() if isinstance(files, dict) else ())
             if isinstance(known, dict) and isinstance(known.get("sha256"), str)
         }
-        self._changed = False
 
     def sha256(self, path: Path) -> str:
         """SHA-256 of the file at ``path``.
@@ -65,8 +70,7 @@ class DigestCache:
             return known["sha256"]
         digest = sha256_file(path)
         if time.time_ns() - max(status.st_mtime_ns, state.get("ctime_ns", 0)) > _SETTLED_NS:
-            self._known[key] = {**state, "sha256": digest}
-            self._changed = True
+            self._known[key] = self._learned[key] = {**state, "sha256": digest}
         return digest
 
     def remembered(self, path: Path) -> tuple[int, str] | None:
@@ -78,14 +82,17 @@ class DigestCache:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def save(self) -> None:
-        """Keep what was learned; does nothing where nothing was, or where it cannot be kept (a full disk)."""
-        if not self._changed:
+        """Keep what was learned, beside what other processes have learned meanwhile.
+
+        Does nothing where nothing was, or where it cannot be kept (a full disk).
+        """
+        if not self._learned:
             return
+        learned, self._learned = self._learned, {}  # a thread beside may learn more
         try:
-            self.storage.replace(self.cache, seal({"files": dict(self._known)}))  # a thread beside may learn more
+            self.storage.update(self.cache, lambda kept: seal({"files": self._parsed(kept) | learned}))
         except (OSError, StorageError) as error:  # only a cache: the next run reads the files again
             _LOG.warning("the checksums of the inputs cannot be kept: %s", error)
-        self._changed = False
 
 
 def user_cache() -> Path:

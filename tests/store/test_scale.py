@@ -73,6 +73,26 @@ def test_what_another_process_learns_of_a_model_is_known_here(tmp_path: Path, mo
     assert digests.model_digests([model, other]) == {model: true, other: "as the other process has it"}
 
 
+def test_processes_that_save_after_each_other_lose_nothing_of_each_other(tmp_path: Path, monkeypatch) -> None:
+    """As the parts of an array do: each has read the file before the others have written theirs."""
+    monkeypatch.setattr(digests, "_SETTLED_NS", -(10**18))
+    storage = create_store(tmp_path / "features")
+    caches = [digests.DigestCache(storage, "inputs.json", tmp_path) for _ in range(3)]
+    for number, cache in enumerate(caches):
+        (tmp_path / f"{number}.avi").write_bytes(b"%d" % number)
+        cache.sha256(tmp_path / f"{number}.avi")
+    (tmp_path / "0.avi").write_bytes(b"replaced meanwhile")
+    newer = digests.DigestCache(storage, "inputs.json", tmp_path)
+    newest = newer.sha256(tmp_path / "0.avi")
+    for cache in (caches[0], newer, *caches[1:]):
+        cache.save()
+    monkeypatch.setattr(digests, "sha256_file", lambda path: pytest.fail(f"{path} was read again"))
+    kept = digests.DigestCache(storage, "inputs.json", tmp_path)
+    assert kept.sha256(tmp_path / "0.avi") == newest
+    for number in (1, 2):
+        assert kept.sha256(tmp_path / f"{number}.avi") == hashlib.sha256(b"%d" % number).hexdigest()
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     return unchanged_study(tmp_path_factory.mktemp("scale"), SESSIONS)
