@@ -1,11 +1,17 @@
 """Is a session's synchrony more than chance? The null of circular shifts.
 
-The second signal is rotated against the first by up to 999 numbers of points that bring it out of reach, and the
-statistic is computed again. Rotation keeps each signal as it is, with its autocorrelation and its gaps; only their
-relation in time is lost. So two slow signals, which are always somewhat correlated, are compared with slow signals.
-The estimate is ranked among these values: p = (1 + how many are at least as large) / (1 + how many there are). But
-neighbouring shifts have nearly the same value: a minute has hundreds of shifts, and few that differ. So p is at least
-1 / (1 + runs), where a run is a stretch of shifts on one side of the null's median (:func:`rank_shifts`).
+The second signal is rotated against the first, and the statistic is computed again. Rotation keeps each signal as it
+is, with its autocorrelation and its gaps; only their relation in time is lost. So two slow signals, which are always
+somewhat correlated, are compared with slow signals.
+
+The shifts lie evenly around the circle, and 0, the estimate, is one of them. If the signals have nothing in common and
+do not change their nature over the session, every shift is equally likely to have the highest value, however similar
+neighbours are: p is the share of all shifts whose value is at least the estimate's (Hemerik, J. and Goeman, J., 2018,
+"Exact testing with random permutations", TEST 27, 811-825: the rank in a group of transformations).
+Shifts near 0 belong to this rank: without them, a slow statistic that is high at 0 would be compared only with places
+where it has sunk again, and p would be too small (of 2,000 unrelated pairs of two minutes 7.2 % instead of 5 %). They
+set a limit: signals that move together do so at all shifts that the largest lag bridges, so p is seldom below
+2 * max_lag / points. The null's quantiles are of the shifts out of reach alone.
 
 All shifts at once are affordable because the correlations of all windows with all positions of the second signal are
 products of matrices.
@@ -22,7 +28,7 @@ from scipy.ndimage import maximum_filter1d
 from storyframes_dyads.lagged_correlation import ALMOST_CONSTANT, Windows, fisher_z
 
 MOST_SHIFTS = 999
-"""More shifts than these are spaced evenly: neighbours differ little."""
+"""The most shifts, with that by 0; of more points, they are spaced evenly: neighbours differ little."""
 
 _BLOCK = 64  # windows at once: a table of 64 by an hour at 30 points a second is 55 MB
 
@@ -34,7 +40,7 @@ class RankedEstimate:
     Attributes:
         estimate: the statistic of the signals as they are.
         null_median, null_95: quantiles of the statistic under the null, 0.5 and 0.95.
-        p: of the rank, one-sided: the share of values at least as large; of shifts see :func:`rank_shifts`.
+        p: of the rank, one-sided: the share of values, with the estimate, that are at least as large.
         count: how many values the null has; 0 where the session is too short for any, and then p is NaN.
     """
 
@@ -55,17 +61,27 @@ def rank(estimate: float, null: np.ndarray) -> RankedEstimate:
     return RankedEstimate(estimate, float(median), float(high), p, len(values))
 
 
-def rank_shifts(estimate: float, null: np.ndarray) -> RankedEstimate:
-    """The rank of an estimate among shifts in their order, with p no smaller than their runs allow.
+def even_shifts(points: int, most: int) -> np.ndarray:
+    """(k,) int64: shifts that lie evenly around a circle of so many points, 0 first; at most ``most``."""
+    return np.linspace(0, points, min(most, points), endpoint=False).round().astype(np.int64)
+
+
+def rank_shifts(statistic: np.ndarray, shifts: np.ndarray, points: int, reach: int) -> RankedEstimate:
+    """The rank of the first of some values among all; the null's quantiles are of the shifts out of reach.
+
+    Args:
+        statistic: (k,) at each of the shifts; NaN where it is missing.
+        shifts: (k,) of :func:`even_shifts`.
 
     Example:
-        >>> rank_shifts(9.0, np.repeat([1.0, 3.0, 2.0, 4.0], 100)).p  # 400 shifts, of which 4 differ
+        >>> shifts = even_shifts(100, 10)
+        >>> rank_shifts(np.array([4.0, 5, 1, 2, 3, 1, 2, 3, 1, 2]), shifts, 100, 20).p  # 5 and the estimate itself
         0.2
     """
-    ranked = rank(estimate, null)
-    values = null[np.isfinite(null)]
-    runs = 1 + int(np.count_nonzero(np.diff(values > ranked.null_median)))
-    return replace(ranked, p=max(ranked.p, 1 / (1 + runs)))
+    is_out = (shifts >= reach) & (shifts <= points - reach)
+    ranked = rank(float(statistic[0]), statistic[is_out])
+    values = statistic[np.isfinite(statistic)]
+    return replace(ranked, p=float(np.mean(values >= statistic[0]))) if np.isfinite(ranked.p) else ranked
 
 
 def peak_synchrony(correlations: np.ndarray) -> float:
@@ -81,8 +97,9 @@ def peak_synchrony(correlations: np.ndarray) -> float:
 def circular_null(first: np.ndarray, second: np.ndarray, windows: Windows) -> RankedEstimate:
     """:func:`peak_synchrony` of two signals among its values at all circular shifts out of reach.
 
-    Shifts by less than a window and twice the largest lag are left out: they share points with the estimate. The
-    estimate itself is computed on the circle as the others are, so that all are exchangeable.
+    Only windows count whose lags all lie within the second signal, at every shift: where its end meets its beginning
+    it jumps, which the estimate would never see. A session of at most two windows and four largest lags has no shift
+    out of reach, and no rank.
 
     Args:
         first, second: (n,) on one grid, NaN where nothing was measured.
@@ -92,30 +109,33 @@ def circular_null(first: np.ndarray, second: np.ndarray, windows: Windows) -> Ra
     reach = windows.reach
     if points <= 2 * reach:
         return rank(np.nan, np.empty(0))
-    number = min(MOST_SHIFTS, points - 2 * reach)
-    shifts = np.append(0, np.linspace(reach, points - reach, number).round().astype(np.int64))
+    shifts = even_shifts(points, MOST_SHIFTS)
     total, count = np.zeros(len(shifts)), np.zeros(len(shifts), np.int64)
     x, x_valid = _standardised(first)
     y, y_valid = _standardised(second)
     complete = bool(x_valid.all() and y_valid.all())
-    around = _windows_on_circle(np.stack([y, y * y, y_valid.astype(np.float32)]), windows.length)
+    rows = np.stack([y, y * y, y_valid.astype(np.float32)])
+    others = np.ascontiguousarray(sliding_window_view(rows, windows.length, axis=1))
     for begin in range(0, len(starts), _BLOCK):
         block = starts[begin : begin + _BLOCK]
-        highest = _highest(x, x_valid, around, block, windows, complete=complete)
+        highest = _highest(x, x_valid, others, block, windows, complete=complete)
         highest = np.take_along_axis(highest, (block[:, None] + shifts[None]) % points, axis=1)
         has_any = np.isfinite(highest)
         total += fisher_z(np.where(has_any, highest, 0)).sum(axis=0)
         count += has_any.sum(axis=0)
     with np.errstate(invalid="ignore"):
         statistic = np.where(count > 0, total / count, np.nan)
-    return rank_shifts(float(statistic[0]), statistic[1:])
+    return rank_shifts(statistic, shifts, points, reach)
 
 
 def _highest(
-    x: np.ndarray, x_valid: np.ndarray, around: np.ndarray, block: np.ndarray, windows: Windows, *, complete: bool
+    x: np.ndarray, x_valid: np.ndarray, others: np.ndarray, block: np.ndarray, windows: Windows, *, complete: bool
 ) -> np.ndarray:
-    """(windows, n) of each window the highest correlation over the lags around each position; -inf where missing."""
-    y, y_squared, y_valid = around
+    """(windows, n) of each window the highest correlation over the lags around each position.
+
+    -inf where it is missing, and where one of the lags is beyond the second signal's beginning or end.
+    """
+    y, y_squared, y_valid = others
     first = sliding_window_view(x, windows.length)[block]
     if complete:
         count = np.float32(windows.length)
@@ -135,7 +155,10 @@ def _highest(
     correlation /= np.sqrt(np.maximum(variance_x * variance_y, np.float32(ALMOST_CONSTANT)))
     np.clip(correlation, -1, 1, out=correlation)
     correlation[~np.broadcast_to(is_enough, correlation.shape)] = -np.inf
-    return np.asarray(maximum_filter1d(correlation, 2 * windows.max_lag + 1, axis=1, mode="wrap"))
+    highest = np.full((len(block), len(x)), -np.inf, np.float32)
+    inside = slice(windows.max_lag, correlation.shape[1] - windows.max_lag)
+    highest[:, inside] = maximum_filter1d(correlation, 2 * windows.max_lag + 1, axis=1)[:, inside]
+    return highest
 
 
 def _standardised(signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -144,9 +167,3 @@ def _standardised(signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(signal), np.float32), valid
     mean, deviation = signal[valid].mean(), signal[valid].std()
     return np.where(valid, (signal - mean) / (deviation or 1), 0).astype(np.float32), valid
-
-
-def _windows_on_circle(rows: np.ndarray, length: int) -> np.ndarray:
-    """(rows, n, length): the window of each row that begins at each point; the end is followed by the beginning."""
-    around = np.concatenate([rows, rows[:, : length - 1]], axis=1)
-    return np.ascontiguousarray(sliding_window_view(around, length, axis=1))

@@ -113,7 +113,7 @@ def synchrony(
     seed: Annotated[int, typer.Option(help="Of the dealing.")] = 0,
     also: Annotated[
         list[str] | None,
-        typer.Option(metavar="MEASURE", help="Also coherence, recurrence, information: a comma list, or repeat."),
+        typer.Option(metavar="MEASURE", help="Also average, coherence, recurrence, information: a list, or repeat."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A new folder for sessions.csv, windows.csv and study.csv (mode 0600).")

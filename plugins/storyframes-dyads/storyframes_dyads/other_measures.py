@@ -1,4 +1,4 @@
-"""Other measures of how two signals move together: coherence, cross-recurrence and mutual information.
+"""Other measures of how two signals move together: average correlation, coherence, recurrence, mutual information.
 
 Each is a number of two signals on one grid, with missing values left out; each stands beside its null of circular
 shifts (``shifted_null``), as the windowed correlation does.
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy import signal as scipy_signal
 
-from storyframes_dyads.circular_null import RankedEstimate, rank_shifts
-from storyframes_dyads.lagged_correlation import Windows
+from storyframes_dyads.circular_null import RankedEstimate, even_shifts, rank, rank_shifts
+from storyframes_dyads.lagged_correlation import PairedSignals, Windows, fisher_z
 
 Measure = Callable[[np.ndarray, np.ndarray], float]
 RADIUS = 0.2  # standard deviations within which two values are nearly the same
@@ -93,15 +93,31 @@ def mutual_information(first: np.ndarray, second: np.ndarray, bins: int = 8) -> 
     return float((corrected[0] + corrected[1] - corrected[2]) / np.log(2))
 
 
+def average_correlation(first: np.ndarray, second: np.ndarray, windows: Windows) -> float:
+    """The mean absolute Fisher's z over all windows and lags: the "grand average" of the R package rMEA.
+
+    Kleinbub, J. R. and Ramseyer, F. T. (2021), "rMEA: An R package to assess nonverbal synchronization in motion energy
+    analysis time-series", Psychotherapy Research 31(6), 817-830. As there, at a negative lag the second signal's window
+    stays and the first one's is later, and a window counts that has room for the largest lag.
+    """
+    if len(first) < windows.length + windows.max_lag:
+        return np.nan
+    room = windows.starts(len(first)) <= len(first) - windows.length - windows.max_lag
+    onwards = PairedSignals(first, second, windows).correlations()[room, windows.max_lag :]
+    backwards = PairedSignals(second, first, windows).correlations()[room, windows.max_lag + 1 :]
+    z = np.abs(fisher_z(np.concatenate([onwards, backwards], axis=1)))
+    return float(np.nanmean(z)) if np.isfinite(z).any() else np.nan
+
+
 def shifted_null(
     measure: Measure, first: np.ndarray, second: np.ndarray, reach: int, count: int = 199
 ) -> RankedEstimate:
-    """A measure beside its values at ``count`` evenly spaced circular shifts of at least ``reach`` points."""
+    """A measure beside its values at ``count`` circular shifts; see :func:`storyframes_dyads.circular_null.rank_shifts`."""
     points = len(first)
     if points <= 2 * reach:
-        return rank_shifts(np.nan, np.empty(0))
-    shifts = np.unique(np.linspace(reach, points - reach, count).round().astype(int))
-    return rank_shifts(measure(first, second), np.array([measure(first, np.roll(second, shift)) for shift in shifts]))
+        return rank(np.nan, np.empty(0))
+    shifts = even_shifts(points, 1 + count)
+    return rank_shifts(np.array([measure(first, np.roll(second, s)) for s in shifts]), shifts, points, reach)
 
 
 def _z_scores(signal: np.ndarray) -> np.ndarray:
@@ -121,6 +137,10 @@ def _entropy(shares: np.ndarray) -> float:
     return float(-(positive * np.log(positive)).sum())
 
 
+def _average(windows: Windows, rate: float) -> Measure:
+    return lambda first, second: average_correlation(first, second, windows)
+
+
 def _coherence(windows: Windows, rate: float) -> Measure:
     band = 2 * rate / windows.length, rate / 2
     return lambda first, second: coherence(first, second, rate, band, windows.length / rate)
@@ -135,6 +155,7 @@ def _information(windows: Windows, rate: float) -> Measure:
 
 
 MEASURES: Mapping[str, Callable[[Windows, float], Measure]] = {
+    "average": _average,
     "coherence": _coherence,
     "recurrence": _recurrence,
     "information": _information,

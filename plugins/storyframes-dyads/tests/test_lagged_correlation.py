@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 from scipy import signal as scipy_signal
 from scipy import stats
 
-from storyframes_dyads.circular_null import circular_null
+from storyframes_dyads.circular_null import circular_null, even_shifts, rank_shifts
 from storyframes_dyads.lagged_correlation import PairedSignals, Windows, lag_profile, peaks
-from storyframes_dyads.other_measures import coherence, cross_recurrence, mutual_information, recurrence_profile
+from storyframes_dyads.other_measures import (
+    average_correlation,
+    coherence,
+    cross_recurrence,
+    mutual_information,
+    recurrence_profile,
+)
 
 
 def slow(generator: np.random.Generator, n: int) -> np.ndarray:
@@ -38,6 +44,26 @@ def test_each_correlation_is_scipys_on_the_shared_points(seed: int, lag: int, mi
             assert np.isnan(value)
         else:
             assert value == pytest.approx(stats.pearsonr(x[shared], y[shared]).statistic, abs=1e-9)
+
+
+def test_the_average_is_rmeas_by_its_definition() -> None:
+    """The loop below is the definition alone: a window, a lag, Pearson's r, Fisher's z, absolute values, their mean."""
+    generator = np.random.default_rng(9)
+    first, second = slow(generator, 230), slow(generator, 230)
+    window, step, most = 40, 15, 12
+    values = []
+    start = 0
+    while start + window + most <= 230:
+        for lag in range(-most, most + 1):
+            x = first[start + max(0, -lag) :][:window]
+            y = second[start + max(0, lag) :][:window]
+            r = np.mean((x - x.mean()) * (y - y.mean())) / (x.std() * y.std())
+            values.append(abs(0.5 * np.log((1 + r) / (1 - r))))
+        start += step
+    windows = Windows(window, step, most)
+    assert len(values) == 12 * 25
+    assert average_correlation(first, second, windows) == pytest.approx(np.mean(values), rel=1e-9)
+    assert np.isnan(average_correlation(first[:51], second[:51], windows))
 
 
 @pytest.mark.parametrize("lag", [-12, -3, 0, 5, 12])
@@ -67,28 +93,34 @@ def test_a_constant_or_unmeasured_stretch_has_no_correlation() -> None:
     assert np.array_equal(np.isnan(result), [True, False, False, True, True])
 
 
-@pytest.mark.parametrize("masked", [0.0, 0.2])
-def test_unrelated_slow_signals_are_in_synchrony_as_often_as_chance_says(masked: float) -> None:
+@pytest.mark.parametrize(
+    ("points", "windows", "masked"),
+    [(600, Windows(40, 10, 10), 0.0), (600, Windows(40, 10, 10), 0.2), (900, Windows(150, 15, 45), 0.0)],
+)
+def test_unrelated_slow_signals_are_in_synchrony_as_often_as_chance_says(
+    points: int, windows: Windows, masked: float
+) -> None:
+    """The last is a minute at 15 points a second, in which few shifts differ."""
     generator = np.random.default_rng(7)
     p = []
-    for _ in range(150):
-        first, second = slow(generator, 600), slow(generator, 600)
+    for _ in range(200):
+        first, second = slow(generator, points), slow(generator, points)
         for signal in (first, second):
-            for begin in generator.integers(0, 600, int(masked * 20)):
+            for begin in generator.integers(0, points, int(masked * points / 30)):
                 signal[begin : begin + 25] = np.nan
-        p.append(circular_null(first, second, Windows(40, 10, 10)).p)
+        p.append(circular_null(first, second, windows).p)
     rejected = int((np.array(p) <= 0.05).sum())
-    assert 1 <= rejected <= 16  # of a binomial of 150 and 0.05, less often than once in 2,000
+    assert 2 <= rejected <= 21  # of a binomial of 200 and 0.05, less often than once in 1,000
     assert stats.kstest(p, "uniform").pvalue > 0.001
 
 
-def test_a_short_session_has_no_small_p_by_chance() -> None:
-    """A minute at 15 points a second has 420 shifts, of which few differ."""
-    generator = np.random.default_rng(2)
-    windows = Windows(150, 15, 45)
-    p = [circular_null(slow(generator, 900), slow(generator, 900), windows).p for _ in range(100)]
-    assert min(p) > 0.04
-    assert sum(value <= 0.1 for value in p) <= 22  # of a binomial of 100 and 0.1, less often than once in 2,000
+def test_the_rank_is_among_all_shifts_and_the_quantiles_of_those_out_of_reach() -> None:
+    shifts = even_shifts(1000, 10)
+    assert shifts.tolist() == list(range(0, 1000, 100))
+    ranked = rank_shifts(np.array([3.0, 9, 1, 2, 1, 2, 1, 2, 1, np.nan]), shifts, 1000, 200)
+    assert ranked.p == pytest.approx(2 / 9)  # the estimate and its neighbour, of the nine that there are
+    assert (ranked.count, ranked.null_median) == (7, 1)
+    assert np.isnan(rank_shifts(np.array([np.nan, 1, 1, 1]), even_shifts(4, 9), 4, 1).p)
 
 
 def test_signals_that_share_a_movement_are_found() -> None:
