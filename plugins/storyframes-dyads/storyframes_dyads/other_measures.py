@@ -112,7 +112,7 @@ def average_correlation(first: np.ndarray, second: np.ndarray, windows: Windows)
 def shifted_null(
     measure: Measure, first: np.ndarray, second: np.ndarray, reach: int, count: int = 199
 ) -> RankedEstimate:
-    """A measure beside its values at ``count`` circular shifts; see :func:`storyframes_dyads.circular_null.rank_shifts`."""
+    """A measure beside its values at ``count`` circular shifts, by :func:`rank_shifts`."""
     points = len(first)
     if points <= 2 * reach:
         return rank(np.nan, np.empty(0))
