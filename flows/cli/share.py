@@ -87,7 +87,7 @@ release_app = typer.Typer(
     cls=_MakeUnlessNamed,
     no_args_is_help=True,
     help="Make a de-identified subset of a store, for sharing: 'release STORE --out DIR --config release.toml'; check "
-    "one: 'release verify DIR'.",
+    "one: 'release verify DIR'; print how its features were extracted: 'release configuration DIR'.",
 )
 
 
@@ -142,3 +142,17 @@ def verify(
     if problems:
         raise typer.Exit(1)
     console().print("[green]sound[/] every file is as it was released, and there are no others")
+
+
+@release_app.command()
+def configuration(
+    release: Annotated[Path, typer.Argument(help="The folder of the release.")],
+    session: Annotated[str, typer.Option(help="Only this session, where the sessions' settings differ.")] = "",
+) -> None:
+    """Print the configuration that extracts the features again; versions and digests are comments in it."""
+    from storyframes.release.manifest import STORE
+    from storyframes.release.provenance import configuration as configuration_of
+    from storyframes.store.feature_store import FeatureStore
+
+    with usage_errors():
+        print(configuration_of(FeatureStore(release / STORE), session), end="")  # noqa: T201

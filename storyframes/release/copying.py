@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from storyframes.features import STORIES
 from storyframes.label_curves import NEAREST, CurveRule
 from storyframes.release.ids import Key
+from storyframes.release.provenance import FEATURE_SETS, released_provenance
 from storyframes.release.released_features import ReleasedArray, ReleasedFeature
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import current_path
@@ -29,7 +29,6 @@ _VERSION = "20000101T000000Z"
 HIDDEN_CAVEAT = "a caveat whose words are not public: ask the authors"
 _ROWS = 6_000  # copied at a time: memory does not grow with a session's length
 _ROLES = frozenset("participant robot agent interviewer experimenter therapist patient child parent teacher".split())
-_FEATURE_SETS = re.compile("ComParE_2016|GeMAPSv01[ab]|eGeMAPSv0[12][ab]?|emobase")
 
 
 def copy_feature(
@@ -62,7 +61,8 @@ def copy_feature(
                 values = store.view(session_id, feature, start, min(start + _ROWS, rows), array=array.source)
                 writer.append(_columns(values, array))
         was = store.catalogue.set_index(["session_id", "feature"])["fingerprint"][session_id, feature]
-        current = out.publish(key.digest("fingerprint", str(was), repr(released.spec)), {})
+        provenance = released_provenance(attributes.get("provenance", {}))
+        current = out.publish(key.digest("fingerprint", str(was), repr(released.spec)), provenance)
     return _timeless(current, root, key)
 
 
@@ -92,7 +92,7 @@ def _attributes(attributes: Mapping[str, Any], key: Key) -> dict[str, Any]:
         kept["speakers"] = [name if name in _ROLES else f"speaker_{number}" for number, name in numbered]
     if isinstance(attributes.get("story_ids"), list):
         kept["story_ids"] = [key.names["stories"][story] for story in attributes["story_ids"]]
-    if _FEATURE_SETS.fullmatch(str(attributes.get("feature_set", ""))):
+    if FEATURE_SETS.fullmatch(str(attributes.get("feature_set", ""))):
         kept["feature_set"] = attributes["feature_set"]
     rule = CurveRule.of({key: attributes[key] for key in ("between", "longest_gap_s") if key in attributes}, "a curve")
     if rule != NEAREST:

@@ -25,6 +25,7 @@ from typing import Any
 import pandas as pd
 
 from storyframes.features import STORIES
+from storyframes.release.provenance import SOURCE
 from storyframes.release.released_features import ReleasedFeature
 from storyframes.release.settings import ReleaseError, ReleaseSettings
 from storyframes.spec import LABEL_PREFIX, is_label_curve
@@ -121,6 +122,13 @@ def check_names(
 
     texts = [settings.title, settings.description, settings.version, settings.url, settings.license]
     check("the title, the description or the phases name", [*texts, *settings.phases], "say it without the id")
+    sources = {
+        feature: str(store.attributes(session, feature).get("provenance", {}).get("settings", {}).get("source", ""))
+        for session, feature in planned
+    }
+    for feature, source in sources.items():
+        if SOURCE.fullmatch(source):
+            check(f"the model of the feature {feature!r}, {source!r}, names", [source], "leave the feature out")
     columns: dict[str, set[str]] = {}
     for (session, feature), released in planned.items():
         if not released.is_known or is_label_curve(feature):

@@ -17,6 +17,7 @@ from typing import Any
 from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable
 from storyframes.features import FEATURES, STORIES, STORY_FEATURES
 from storyframes.label_curves import curve_spec
+from storyframes.release.provenance import READ
 from storyframes.release.settings import ReleaseError
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, is_label_curve
 
@@ -171,7 +172,6 @@ _OPENFACE = FEATURES["openface"]
 HARMLESS_COLUMNS = frozenset(name for group in _MOVEMENTS for name in _OPENFACE.columns[_OPENFACE.groups[group]])
 """The columns of OpenFace by which nobody can be recognised."""
 _TEXTS = {"transcript", "stories"}
-_READ = "feature "  # begins the names of tools that are other features (tasks/extractors/base.py)
 _WITHOUT_TEXT = {"frames", "openface", "resnet50", "dope", "opensmile"}
 
 
@@ -221,5 +221,5 @@ def _is_without_text(provenance: Mapping[str, Any]) -> bool:
     inputs, tools = provenance.get("inputs"), provenance.get("tools", {})
     if provenance.get("private") is not False or not isinstance(inputs, dict) or not inputs or _TEXTS & set(inputs):
         return False
-    read = {str(name).removeprefix(_READ) for name in tools if str(name).startswith(_READ)}
+    read = {str(name).removeprefix(READ) for name in tools if str(name).startswith(READ)}
     return read <= _WITHOUT_TEXT

@@ -59,6 +59,24 @@ PLUG_IN = FeatureSpec(
     groups={"annas_moves": slice(0, 2)},
     mask="hugo_was_there",
 )  # fmt: skip
+PROVENANCE = {
+    "extractor": 3,
+    "code": "storyframes 0.30.0",
+    "inputs": {"video": {"path": "anna.avi", "sha256": "f00df00d"}},
+    "settings": {
+        "engine": "torch", "every_n_frames": 2, "layer": [-1, 3], "allow_truncated": True, "prompt": "query: ",
+        "binary": "/home/hugo/FeatureExtraction", "landmarks": "hugos_face", "source": "path:anna-muster",
+        "speakers": "f00df00d" * 8, "region": [1710666000], "minimum": 1710666000, "max_size": ["Muster"],
+        "annas_taste": 1, "mouth": 1710666000, "pool": {"cls": "Anna"}, "margin": "0.2 by Hugo",
+    },
+    "models": {"config.json": "ab" * 32, "anna.safetensors": "cd" * 32, "vectors": "at lab-machine-7"},
+    "tools": {
+        "opensmile": "2.5.0", "python": "3.11.4+hugo", "plug-in": "annas-gestures 1.0", "anna": "1.0",
+        "feature openface": "f00df00d" * 8, "feature hugos_face": "f00df00d" * 8,
+    },
+    "libraries": {"numpy": "2.1.0", "torch": "2.4.0+lab-machine-7", "muster": "1.0"},
+    "host": "lab-machine-7",
+}  # fmt: skip
 BEFORE = -7777.25  # what stands in columns that are not released
 SETTINGS = """
 title = "Stories and faces"
@@ -148,7 +166,6 @@ def _write_session(root: Path, session: str, number: int) -> None:
     face = features["openface"]["values"]
     for group in ("landmarks_2d", "landmarks_3d", "shape", "eye_landmarks"):
         face[:, FEATURES["openface"].groups[group]] = BEFORE
-    provenance = {"inputs": {"video": {"path": "anna.avi", "sha256": "f00df00d"}}, "code": "lab-machine-7"}
     for feature, values in features.items():
         with FeatureWriter(local(root), session, FEATURES[feature]) as out:
             for name, rows in values.items():
@@ -157,14 +174,16 @@ def _write_session(root: Path, session: str, number: int) -> None:
             out.attributes |= {"feature_set": "set of Hugo", "started_at": "2024-03-17T10:00:00", "about": "Anna"}
             out.quality = {"hugos_opinion": 1.0}
             out.caveats |= {"interlaced video", "ask Hugo about Anna", "greta"}
-            out.publish(f"f00df00d{feature}", provenance)
+            out.publish(
+                f"f00df00d{feature}", PROVENANCE if feature != "frames" else PROVENANCE | {"code": "lab-machine-7"}
+            )
     with FeatureWriter(local(root), session, PLUG_IN) as out:
         readings = np.random.default_rng(number).normal(size=(60, 3)).astype(np.float32)
         readings[:, 2] = BEFORE
         out.write("values", readings)
         out.write("hugo_was_there", np.arange(60, dtype=np.uint8) % 2)
         out.write("diary", np.tile(np.frombuffer(b"SECRET!!", np.uint8), (60, 1)))
-        out.publish("f00df00d", {"inputs": {"video": {}}, "private": False})
+        out.publish("f00df00d", PROVENANCE | {"inputs": {"video": {}}, "private": False})
     for scheme in ("valence", "rater-hugo"):
         with FeatureWriter(local(root), session, curve_spec(f"label.{scheme}")) as out:
             out.write("values", np.arange(5, dtype=np.float32))

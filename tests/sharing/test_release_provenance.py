@@ -1,0 +1,161 @@
+"""What a release says of how its features were made: enough to make them again, and nothing of anybody."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.media.recordings import write_wave
+from support.models.tiny_image_models import transformers_model
+from support.planted_store import SETTINGS, planted_store, settings_of
+from support.studies import extract_session, make_study
+from support.tools.outside_programs import write_colours
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.settings import load_settings
+from storyframes import FeatureStore
+from storyframes.release import provenance
+from storyframes.release.provenance import configuration, released_provenance
+from storyframes.release.run import make_release
+from storyframes.release.settings import ReleaseError, read_settings
+from tasks.extractors.audio.extractor import AudioSettings
+from tasks.extractors.embed.extractor import _DECIDES_NO_VALUE
+from tasks.extractors.image.settings import ImageSettings
+from tasks.extractors.outside.settings import DECIDE_NO_VALUE
+from tasks.extractors.registry import registered
+from tasks.extractors.settings import RecordingSettings, TranscriptSettings
+from tasks.extractors.text.model import TextSettings
+
+RELEASED = {
+    "code": "storyframes 0.30.0",
+    "extractor": 3,
+    "settings": {
+        "engine": "torch",
+        "every_n_frames": 2,
+        "layer": [-1, 3],
+        "allow_truncated": True,
+        "prompt": "query: ",
+    },
+    "models": {"config.json": "ab" * 32, "file_1": "cd" * 32},
+    "tools": {"opensmile": "2.5.0"},
+    "libraries": {"numpy": "2.1.0"},
+    "reads": ["openface"],
+    "settings_left_out": 9,
+}
+
+
+def test_provenance_has_what_is_on_the_list_and_nothing_else(tmp_path: Path) -> None:
+    original = planted_store(tmp_path / "features")
+    make_release(original, tmp_path / "out", settings_of(tmp_path))
+    store = FeatureStore(tmp_path / "out/features")
+    assert store.attributes("s0001", "openface")["provenance"] == RELEASED
+    assert store.attributes("s0001", "gesture")["provenance"] == RELEASED
+    without_code = {name: value for name, value in RELEASED.items() if name != "code"}
+    assert store.attributes("s0001", "frames")["provenance"] == without_code
+    (record,) = (tmp_path / "out/features/s0001/openface").glob("current.json")
+    assert json.loads(record.read_bytes())["provenance"] == RELEASED
+
+
+@pytest.mark.parametrize("value", [None, "text", [1], {"models": "x", "settings": ["y"], "tools": 3}, {1: 2}])
+def test_provenance_of_any_form_is_no_error(value: Any) -> None:
+    assert released_provenance(value if isinstance(value, dict) else {"settings": value, "models": value}) == {}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = make_study(tmp_path_factory.mktemp("study") / "study", video="s.avi", audio="s.wav")
+    write_colours(folder / "s.avi", 30)
+    rate = 16_000
+    hum = np.sin(2 * np.pi * 220 * np.arange(2 * rate) / rate) * np.linspace(0.1, 0.6, 2 * rate)
+    write_wave(folder / "s.wav", (hum * 20_000).astype(np.int16), rate)
+    return folder
+
+
+RELEASE = """
+title = "Colours"
+description = "A film of colours with a hum."
+license = "CC0-1.0"
+version = "1"
+authors = ["A"]
+allow_biometric = true
+allow_text_vectors = true
+
+[features]
+frames = "all"
+opensmile = ["values"]
+tiny = ["values"]
+"""
+
+
+def test_a_release_says_enough_to_make_its_features_again(
+    study: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    model = transformers_model(tmp_path_factory.mktemp("models") / "of-the-lab", "vit")
+    settings: dict[str, Any] = {
+        "recording": {"allow_truncated": True},
+        "opensmile": {"feature_set": "eGeMAPSv02"},
+        "embed": [
+            {"name": "tiny", "kind": "image", "source": f"path:{model}", "layer": [1, -1], "pool": "mean",
+             "every_n_frames": 3, "engine": "torch", "dtype": "float32"}
+        ],
+    }  # fmt: skip
+    features = ("frames", "opensmile", "tiny")
+    original, outcomes = extract_session(study, tmp_path / "store", *features, **settings)
+    assert not [outcome for outcome in outcomes.values() if outcome.failed], outcomes
+    (tmp_path / "release.toml").write_text(RELEASE)
+    make_release(original, tmp_path / "given", read_settings(tmp_path / "release.toml"))
+    printed = CliRunner().invoke(app, ["release", "configuration", str(tmp_path / "given")])
+    assert printed.exit_code == 0, printed.output
+    assert "of-the-lab" not in printed.stdout
+    digest = original.attributes("s", "tiny")["provenance"]["models"]["model.safetensors"]
+    assert f"# tiny: model.safetensors: sha256 {digest}" in printed.stdout
+    versions = original.attributes("s", "opensmile")["provenance"]
+    assert re.search(rf"# opensmile: .*, opensmile {versions['tools']['opensmile']}, numpy ", printed.stdout)
+
+    again = tmp_path / "again.toml"
+    again.write_text(printed.stdout.replace("path:FOLDER", f"path:{model}"))
+    made = load_settings(again)
+    assert made.features == ("frames", "opensmile")
+    assert made.recording.allow_truncated
+    sections = {name: getattr(made, name) for name in ("features", "recording", "transcript", "embed", "opensmile")}
+    store, _ = extract_session(study, tmp_path / "again", *features, **sections)
+    released = FeatureStore(tmp_path / "given/features")
+    for feature in features:
+        array = next(iter(released.spec("s0001", feature).arrays))
+        given = released.read("s0001", feature, array=array)
+        np.testing.assert_array_equal(store.read("s", feature, array=array), given)
+        before = original.catalogue.set_index("feature")["fingerprint"][feature]
+        assert store.catalogue.set_index("feature")["fingerprint"][feature] == before
+    by_default, _ = extract_session(study, tmp_path / "default", "frames", "opensmile")
+    assert by_default.read("s", "opensmile").shape != store.read("s", "opensmile").shape
+
+
+def test_settings_that_differ_are_refused_and_made_of_one_session(tmp_path: Path) -> None:
+    original = planted_store(tmp_path / "features")
+    text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\n'
+    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    (path,) = (tmp_path / "out/features/s0002/openface").glob("*/zarr.json")
+    path.write_text(path.read_text().replace('"every_n_frames": 2', '"every_n_frames": 4'))
+    store = FeatureStore(tmp_path / "out/features")
+    with pytest.raises(ReleaseError, match="s0001/openface and s0002/openface were extracted with different settings"):
+        configuration(store)
+    assert "every_n_frames = 4" in configuration(store, "s0002")
+    assert "9 settings are not public" in configuration(store, "s0002")
+
+
+_WITH_MODELS = {"allow_untrained", "image", "loads", "model", "path", "vectors"}  # known by digests
+_HOW_FAST = {"boxes_per_pass", "cpus", "device", "frames_per_pass", "name"}
+
+
+def test_every_setting_that_decides_values_is_on_a_list() -> None:
+    """A new setting goes on the list in release/provenance.py, or here with the reason why it is not released."""
+    sections = [cls.Settings for cls in registered().values() if not cls.distribution]
+    sections += [RecordingSettings, TranscriptSettings, AudioSettings, ImageSettings, TextSettings]
+    decided = {name for section in sections for name in section.model_fields}
+    decided -= _WITH_MODELS | _HOW_FAST | _DECIDES_NO_VALUE | {*DECIDE_NO_VALUE}
+    assert decided <= {*provenance._WORDS, *provenance._NUMBERS}
