@@ -122,11 +122,9 @@ def check_names(
 
     texts = [settings.title, settings.description, settings.version, settings.url, settings.license]
     check("the title, the description or the phases name", [*texts, *settings.phases], "say it without the id")
-    sources = {
-        feature: str(store.attributes(session, feature).get("provenance", {}).get("settings", {}).get("source", ""))
-        for session, feature in planned
-    }
-    for feature, source in sources.items():
+    for session, feature in planned:
+        provenance = store.attributes(session, feature).get("provenance", {})
+        source = str(dict(provenance.get("settings") or {}).get("source", ""))
         if SOURCE.fullmatch(source):
             check(f"the model of the feature {feature!r}, {source!r}, names", [source], "leave the feature out")
     columns: dict[str, set[str]] = {}

@@ -148,6 +148,14 @@ def test_settings_that_differ_are_refused_and_made_of_one_session(tmp_path: Path
     assert "9 settings are not public" in configuration(store, "s0002")
 
 
+def test_a_model_that_names_somebody_is_refused(tmp_path: Path) -> None:
+    original = planted_store(tmp_path / "features")
+    (path,) = (tmp_path / "features/bertil-2024-03-18/gesture").glob("*/zarr.json")
+    path.write_text(path.read_text().replace("path:anna-muster", "hf:lab/vit-of-bertil-1"))
+    with pytest.raises(ReleaseError, match="'gesture', 'hf:lab/vit-of-bertil-1', names 'bertil-1'"):
+        make_release(original, tmp_path / "out", settings_of(tmp_path))
+
+
 _WITH_MODELS = {"allow_untrained", "image", "loads", "model", "path", "vectors"}  # known by digests
 _HOW_FAST = {"boxes_per_pass", "cpus", "device", "frames_per_pass", "name"}
 
