@@ -7,6 +7,7 @@ specification of each of its features, built in or not (:mod:`storyframes.store.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -27,6 +28,7 @@ __all__ = [
     "ArraySpec",
     "Axis",
     "FeatureSpec",
+    "column_unit",
     "feature_spec",
     "in_order",
 ]
@@ -88,6 +90,22 @@ _OPENFACE = FeatureSpec(
     mask="valid",
     face="valid",
 )
+
+_OPENFACE_UNITS = {
+    "timestamp": "s",
+    r"gaze_angle_.|pose_R.|p_r.": "rad",
+    r"(eye_lmk_)?[xy]_\d+|p_t.": "pixels",
+    r"(eye_lmk_)?[XYZ]_\d+|pose_T.": "mm",
+    r"AU\d\d_r": "0 to 5",
+    r"AU\d\d_c": "0 or 1",
+}
+
+
+def column_unit(feature: str, column: str) -> str:
+    """The unit of a column of OpenFace, whose columns have several; "" for one without a unit, and other features."""
+    units = _OPENFACE_UNITS.items() if feature == "openface" else ()
+    return next((unit for pattern, unit in units if re.fullmatch(pattern, column)), "")
+
 
 # --- ResNet50 --------------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,13 @@
 """Tables as NumPy and HDF5 files: an array for each array of the store, with its shape.
 
 NumPy files are in a folder for each table, with the names along dimensions in ``names.json``. An HDF5 file has a
-dataset for each array, and these names in datasets below ``names``, because an attribute holds at most 64 kB; texts are
-UTF-8, as h5py and hdf5r read them.
+dataset for each array, and these names in datasets below ``names``, because an attribute holds at most 64 kB.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,7 +23,8 @@ NAMES = f"{_GROUP}.json"
 def write_npy(table: Table, path: Path) -> None:
     """Write ``<path>/<array>.npy``, and ``names.json``: the names along each array's dimensions."""
     path.mkdir()
-    texts = {key: _longest(table, key) for key, values in table.read(0, 0).keys.items() if values.dtype == object}
+    keys = [key for key, values in table.read(0, 0).keys.items() if values.dtype == object]
+    texts = {key: max([1, *map(len, _different_texts(table, key))]) for key in keys}
     with ExitStack() as files:
         opened: dict[str, BinaryIO] = {}
         for block in table.blocks():
@@ -59,9 +60,9 @@ def dimension_names(table: Table) -> dict[str, dict[str, list[str]]]:
     return named_arrays
 
 
-def _longest(table: Table, key: str) -> int:
-    """Characters of the longest text of a key."""
-    return max([1, *(len(text or "") for block in table.blocks() for text in block.keys[key])])
+def _different_texts(table: Table, key: str) -> set[str]:
+    """The different texts of a key, a missing one as ""."""
+    return {text or "" for block in table.blocks() for text in block.keys[key]}
 
 
 def write_hdf5(table: Table, path: Path) -> None:
@@ -69,6 +70,8 @@ def write_hdf5(table: Table, path: Path) -> None:
     import h5py  # of the extra storyframes[export]
 
     text = h5py.string_dtype()
+    keys = [key for key, values in table.read(0, 0).keys.items() if values.dtype == object]
+    texts = {key: _text_type(_different_texts(table, key)) for key in keys}
     about = {key.name: (key.about, key.unit) for key in table.keys}
     about |= {array_name(table, name): (spec.about, spec.units) for name, spec in table.arrays.items()}
     dims = {array_name(table, name): spec.dims for name, spec in table.arrays.items()}
@@ -82,26 +85,35 @@ def write_hdf5(table: Table, path: Path) -> None:
                 values = _storable(rows, is_key=name in block.keys)
                 if name not in file:
                     shape = (table.rows, *values.shape[1:])
-                    made = file.create_dataset(name, shape, text if values.dtype == object else values.dtype)
+                    made = file.create_dataset(name, shape, texts.get(name, values.dtype))
                     for note, value in zip(("about", "units"), about[name], strict=True):
                         if value:
                             made.attrs.create(note, value, dtype=text)
                     for place, dim in enumerate((str(table.axis), *dims.get(name, ()))):
                         made.dims[place].label = dim
-                file[name][start : start + len(values)] = values
+                file[name][start : start + len(values)] = values.astype(file[name].dtype)
             start += len(next(iter(block.keys.values())))
         for array, along in dimension_names(table).items():
             for dim, names in along.items():
-                file.create_dataset(f"names/{array}/{dim}", data=names, dtype=text)
+                encoded = [name.encode() for name in names]
+                file.create_dataset(f"names/{array}/{dim}", data=encoded, dtype=_text_type(names))
+
+
+def _text_type(texts: Collection[str]) -> np.dtype:
+    """The dtype of texts of fixed length, in ASCII where that suffices: Octave reads no others."""
+    import h5py
+
+    longest = max([1, *(len(text.encode()) for text in texts)])
+    return h5py.string_dtype("ascii" if all(map(str.isascii, texts)) else "utf-8", longest)
 
 
 def _storable(rows: np.ndarray, *, is_key: bool) -> np.ndarray:
-    """The mask as 0 and 1, row numbers in 32 bits (R reads no others without a package), a missing text as "".
+    """The mask as 0 and 1, row numbers in 32 bits (R reads no others without a package), texts as bytes.
 
-    A feature's own whole numbers stay as they are: 32 bits may be too few for them.
+    A missing text is "". A feature's own whole numbers stay as they are: 32 bits may be too few for them.
     """
     if rows.dtype == bool:
         return rows.astype(np.uint8)
     if rows.dtype == object:
-        return np.array([text or "" for text in rows], object)
+        return np.array([(text or "").encode() for text in rows], bytes)
     return rows.astype(np.int32) if is_key and rows.dtype == np.int64 else rows

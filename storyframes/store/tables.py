@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule, value_names
-from storyframes.features import STORIES
+from storyframes.features import STORIES, column_unit
 from storyframes.label_curves import mixed
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track
 from storyframes.store.feature_reader import FeatureReader
@@ -107,7 +107,8 @@ class Table:
 
         A column has its own name (``AU12_r``), unless a key or an array has the same: then it is ``values.frame``.
         """
-        names = {array: value_names(FeatureSpec(feature_and_track(self.feature)[0], "", {array: spec}), array)
+        feature, _ = feature_and_track(self.feature)
+        names = {array: value_names(FeatureSpec(feature, "", {array: spec}), array)
                  for array, spec in self.arrays.items()}  # fmt: skip
         taken = {key.name for key in self.keys} | {array for array, of_array in names.items() if of_array == [array]}
         columns: list[Column] = []
@@ -118,7 +119,8 @@ class Table:
                 while not is_free and shown in taken:
                     shown = f"{array}.{shown}"
                 taken.add(shown)
-                columns.append(Column(shown, array, place, spec.units, spec.about, spec.fill))
+                unit = spec.units or column_unit(feature, name)
+                columns.append(Column(shown, array, place, unit, spec.about, spec.fill))
         return tuple(columns)
 
     @cached_property
