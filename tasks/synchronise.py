@@ -49,7 +49,9 @@ class Proposal:
         """
         if self.match is None:
             raise ValueError(f"the clock of {self.session_id}, {self.track} was not measured")
-        return MeasuredClock(self.session_id, self.track, self.clock, self.match.device_s, self.match.session_s)
+        match = self.match
+        moments = match.device_s, match.session_s
+        return MeasuredClock(self.session_id, self.track, self.clock, *moments, error_s=match.error_ms / 1000)
 
 
 def read_unsynchronised(root: Path) -> Study:

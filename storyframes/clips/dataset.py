@@ -89,6 +89,7 @@ class ClipDataset:
         self._inputs = _distinct(inputs)
         index = self.store.clips()
         clocks, track = index.attrs.pop("clocks", {}), index.attrs.pop("track", MAIN)
+        index.attrs.pop("clock_errors", None)  # nothing here needs them
         window_s = index.attrs.pop("window_s", None)
         index = index if split is None else split.applied(index)
         chosen = filter_clips(index, where)

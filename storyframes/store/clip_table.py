@@ -27,6 +27,7 @@ from storyframes.times import StoredClocks
 FORMAT = 3
 _KEY = b"storyframes"
 _MOST_FRAMES = 2**31  # of a recording: two years at 30 a second
+_WITHOUT_TRACK = ("raters", "ranges", "clocks", "clock_errors", "window_s")  # parts of the metadata that any format has
 _FRAMES = ("start_frame", "stop_frame", "audio_start", "audio_stop")
 
 
@@ -39,11 +40,12 @@ def to_table(index: pd.DataFrame) -> pa.Table:
 
     ``schemes`` are the kinds of its label columns; ``raters`` the rater of each label or curve that has one in its
     name; ``ranges`` the lowest and highest value that a column's scheme allows, where it says both; ``clocks`` those
-    of the tracks (:data:`storyframes.times.StoredClocks`), if there are any; ``track`` the track whose frames the
+    of the tracks (:data:`storyframes.times.StoredClocks`), if there are any; ``clock_errors`` their standard errors in
+    seconds by session and track, where they are known; ``track`` the track whose frames the
     windows are cut from, if it is not the main track; ``window_s`` the seconds of a window, if windows count seconds.
     """
     about = {"format": 2, "schemes": index.attrs.get("schemes", {})}
-    about |= {name: index.attrs[name] for name in ("raters", "ranges", "clocks", "window_s") if index.attrs.get(name)}
+    about |= {name: index.attrs[name] for name in _WITHOUT_TRACK if index.attrs.get(name)}
     if track := index.attrs.get("track"):
         about |= {"format": FORMAT, "track": track}
     table = pa.Table.from_pandas(index, preserve_index=False)
@@ -69,9 +71,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         )
     index = table.replace_schema_metadata(None).to_pandas()
     index.attrs["schemes"] = dict(about.get("schemes", {}))
-    index.attrs |= {
-        name: about[name] for name in ("raters", "ranges", "clocks", "track", "window_s") if about.get(name)
-    }
+    index.attrs |= {name: about[name] for name in (*_WITHOUT_TRACK, "track") if about.get(name)}
     return index
 
 
@@ -144,6 +144,11 @@ def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
         isinstance(tracks, dict) and all(map(_is_clock, tracks.values())) for tracks in clocks.values()
     ):
         raise InvalidError(f"clocks {shown(clocks)} are to be moments by session and track")
+    errors = about.get("clock_errors", {})
+    if not isinstance(errors, dict) or not all(
+        isinstance(tracks, dict) and all(map(_is_error, tracks.values())) for tracks in errors.values()
+    ):
+        raise InvalidError(f"clock_errors {shown(errors)} are to be seconds by session and track")
     ranges = about.get("ranges", {})
     if not isinstance(ranges, dict) or not all(map(_is_range, ranges.values())):
         raise InvalidError(f"ranges {shown(ranges)} are to be the lowest and highest values of labels")
@@ -161,6 +166,10 @@ def _is_range(limits: Any) -> bool:
         and all(isinstance(limit, int | float) for limit in limits)
         and -math.inf < limits[0] < limits[1] < math.inf
     )
+
+
+def _is_error(seconds: Any) -> bool:
+    return isinstance(seconds, int | float) and 0 <= seconds < math.inf
 
 
 def _is_clock(clock: Any) -> bool:

@@ -46,6 +46,7 @@ from tasks.clip_index.shared_recordings import SharedRecording, find_shared_reco
 from tasks.clip_index.tracks import (
     apart_from_the_session,
     ends_without_frames,
+    stored_clock_errors,
     stored_clocks,
     with_coverage,
     without_frames,
@@ -143,6 +144,8 @@ def _build(
     clips = _labelled(with_reflected(clips, study), study, spec, rules)
     if clocks := stored_clocks(study):
         clips.attrs["clocks"] = clocks
+    if errors := stored_clock_errors(study):
+        clips.attrs["clock_errors"] = errors
     if spec.track != MAIN:
         clips.attrs["track"] = spec.track
     if spec.window_s is not None:

@@ -37,6 +37,17 @@ def stored_clocks(study: Study) -> dict[str, dict[str, list[list[float]]]]:
     }
 
 
+def stored_clock_errors(study: Study) -> dict[str, dict[str, float]]:
+    """The standard errors of the clocks of tracks, seconds, by session and track; without those that are not known."""
+    errors: dict[str, dict[str, float]] = {}
+    for session_id in sorted(study.clock_errors):
+        of_clocks = study.clock_errors[session_id]
+        tracks = {name: study.tracks[session_id][name].clock for name in other_tracks(study, session_id)}
+        if known := {name: of_clocks[clock] for name, clock in tracks.items() if clock in of_clocks}:
+            errors[session_id] = known
+    return errors
+
+
 def without_frames(study: Study, known: Collection[str], track: str) -> Iterator[tuple[str, str]]:
     """Sessions without the frames of another track that are to be cut into clips, and why they have none.
 

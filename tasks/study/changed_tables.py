@@ -208,16 +208,19 @@ class MeasuredClock:
     # clock_s, session_s: the same moments on this clock and on the session's, seconds
     clock_s: tuple[float, ...]
     session_s: tuple[float, ...]
+    error_s: float | None = None  # the standard error of session_s
 
     @property
     def rows(self) -> list[dict[str, str]]:
         """As rows of the table of clocks."""
+        error = {} if self.error_s is None else {"error_s": f"{self.error_s:.6f}"}
         return [
             {
                 "session_id": self.session_id,
                 "clock": self.clock,
                 "clock_s": f"{clock_s:.10g}",
                 "session_s": f"{session_s:.10g}",
+                **error,
             }
             for clock_s, session_s in zip(self.clock_s, self.session_s, strict=True)
         ]

@@ -21,7 +21,7 @@ from storyframes.times import SESSION_CLOCK, Clock
 from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme
 from tasks.study.problems import Problem, StudyError
-from tasks.study.references import LONGEST_S, check_references, clocks_of, persons_of, tracks_of
+from tasks.study.references import LONGEST_S, check_references, clock_errors_of, clocks_of, persons_of, tracks_of
 from tasks.study.rows import (
     TABLES,
     Curve,
@@ -83,6 +83,7 @@ class Study:
         raters: by id.
         tracks: by session and name, the files of each device; ``main`` has those of the table of sessions.
         clocks: by session and name, how a device's seconds become the session's.
+        clock_errors: by session and name, the standard error of those whose rows say it, seconds.
         persons: the people in the sessions.
         remarks: unusual forms of tables that can mean one thing only, and how they were read.
     """
@@ -102,6 +103,7 @@ class Study:
     raters: Mapping[str, Rater] = field(default_factory=dict)
     tracks: Mapping[str, Mapping[str, Track]] = field(default_factory=dict)
     clocks: Mapping[str, Mapping[str, Clock]] = field(default_factory=dict)
+    clock_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     persons: tuple[Person, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -213,6 +215,7 @@ def read_study(root: Path) -> Reading:
         raters=raters_of(tables),
         persons=persons_of(tables),
         clocks=clocks_of(tables),
+        clock_errors=clock_errors_of(tables),
         tracks=tracks_of(tables),
         labels=labels_of(tables, schemes),
         curves=curves_of(tables, schemes),

@@ -108,6 +108,16 @@ def clocks_of(tables: TableRows) -> dict[str, dict[str, Clock]]:
     return clocks
 
 
+def clock_errors_of(tables: TableRows) -> dict[str, dict[str, float]]:
+    """The largest ``error_s`` of each clock that has any, by session and name."""
+    errors: dict[str, dict[str, float]] = {}
+    for row in tables.of("clocks"):
+        if row.error_s is not None:
+            of_session = errors.setdefault(row.session_id, {})
+            of_session[row.clock] = max(row.error_s, of_session.get(row.clock, 0.0))
+    return errors
+
+
 def _clock(tables: TableRows, name: str, moments: list[Placed]) -> Clock | None:
     for (_, _, before), placed in pairwise(moments):
         if placed.row.clock_s == before.clock_s:

@@ -302,6 +302,7 @@ class ClockRow(Row):
     clock: Id
     clock_s: Number
     session_s: Number
+    error_s: Number | None = Field(default=None, ge=0)  # the standard error of session_s
 
 
 class LabelRow(Row):
@@ -349,5 +350,5 @@ TIMED_FILES = ("video", "audio", "transcript")
 NO_FILE = f"a session has at least one file of {', '.join(TIMED_FILES)}"
 PATH_COLUMNS = ("video", "audio", "transcript", "openface", "path", "region")
 NUMBER_COLUMNS = frozenset(
-    {"start_s", "end_s", "position", "empathy", "score", "min", "max", "clock_s", "session_s", "confidence"}
+    {"start_s", "end_s", "position", "empathy", "score", "min", "max", "clock_s", "session_s", "error_s", "confidence"}
 )

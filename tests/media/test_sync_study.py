@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,8 @@ def test_rows_that_are_there_are_replaced_on_request_only(study: Path) -> None:
     assert content["written"] == len(content["clocks"]) == 1
     assert content["clocks"][0]["session_id"] == "s1"
     header, by_hand, *rows = (study / "clocks.csv").read_text().splitlines()
-    assert (header, by_hand) == ("session_id,clock,clock_s,session_s,note", "s2,y,0,1,by hand")
+    assert (header, by_hand) == ("session_id,clock,clock_s,session_s,note,error_s", "s2,y,0,1,by hand,")
+    assert rows[0].endswith(f",{content['clocks'][0]['match']['error_ms'] / 1000:.6f}")
     assert load_study(study).clock("s1", "cam_b").to_session(0.0) == pytest.approx(3.2, abs=0.01)
     assert len(rows) == 1
     assert tables(study)["tracks.csv"] == before["tracks.csv"]
@@ -184,9 +186,11 @@ def test_tables_in_parquet_get_the_clocks_too(study: Path) -> None:
     pd.DataFrame({"session_id": ["s1"], "clock": ["k"], "clock_s": [0], "session_s": [1]}).to_parquet(
         study / "clocks.parquet"
     )
-    write_clocks(study, [LAPEL, MeasuredClock("s1", "b", "k", (0.0,), (2.0,))], replace=True)
+    lapel = replace(LAPEL, error_s=0.002)
+    write_clocks(study, [lapel, MeasuredClock("s1", "b", "k", (0.0,), (2.0,))], replace=True)
     assert load_study(study).clock("s1", "lapel").session_s == (-5.0, 45.006)
     assert load_study(study).clock("s1", "b").session_s == (2.0,)
+    assert load_study(study).clock_errors == {"s1": {"lapel": 0.002}}
     assert list(pd.read_parquet(study / "tracks.parquet")["clock"]) == ["lapel", "k"]
 
 

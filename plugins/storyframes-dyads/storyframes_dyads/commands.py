@@ -128,7 +128,7 @@ def synchrony(
     from storyframes_dyads.shown import session_lines, study_lines
     from storyframes_dyads.signals import SignalError, SignalName
     from storyframes_dyads.synchrony import SessionSynchrony, SynchronySettings, pseudo_dyad_null, synchrony_of
-    from storyframes_dyads.written import participants_of
+    from storyframes_dyads.written import clock_errors_of, participants_of
 
     if len(between) != len(and_):
         fail(f"{len(between)} --between and {len(and_)} --and: each --between needs its --and, in the same order", 2)
@@ -163,14 +163,14 @@ def synchrony(
                         opened, measured, names, settings, people,
                         lambda done, of: status.update(f"pseudo-dyads: {done} of {of} dealings"),
                     )  # fmt: skip
-    sessions = tables.session_table(results)
+    sessions = tables.session_table(results, clock_errors_of(opened))
     study = tables.study_table(sessions, ranked)
     _write(out, {"sessions": sessions, "windows": tables.window_table(results), "study": study})
     if json:
         content = {"sessions": sessions.to_dict("records"), "study": study.to_dict("records")}
         show_json({**content, "refused": refused, "settings": vars(settings)})
     else:
-        for part in [*session_lines(results, sessions), *study_lines(study)]:
+        for part in [*session_lines(sessions), *study_lines(study)]:
             console().print(part)
     _end(refused)
 

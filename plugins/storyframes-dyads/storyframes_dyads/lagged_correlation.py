@@ -156,6 +156,28 @@ def lag_profile(correlations: np.ndarray) -> np.ndarray:
         return np.asarray(np.tanh(np.where(np.isfinite(z), z, 0).sum(axis=0) / count), np.float64)
 
 
+def lag_spread(correlations: np.ndarray, draws: int = 200) -> float:
+    """How much the lag of the highest mean correlation depends on the windows: a standard error, in points.
+
+    The session is cut into ten stretches of windows, which are drawn with replacement (a bootstrap of blocks, since
+    neighbouring windows overlap); the spread is the standard deviation of the lag over the draws. NaN with fewer than
+    ten windows.
+
+    Args:
+        correlations: (W, 2 * max_lag + 1), NaN where they are missing.
+    """
+    if len(correlations) < 10 or not np.isfinite(correlations).any():
+        return np.nan
+    stretches = np.array_split(fisher_z(correlations), 10)
+    total = np.stack([np.nansum(z, axis=0) for z in stretches])
+    count = np.stack([np.isfinite(z).sum(axis=0) for z in stretches])
+    drawn = np.random.default_rng(0).multinomial(10, np.full(10, 0.1), draws).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = (drawn @ total) / (drawn @ count)
+    means[~np.isfinite(means)] = -np.inf
+    return float(means.argmax(axis=1).std())
+
+
 def _centred(signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A signal without its mean (so that sums of squares keep their digits), 0 where nothing was measured."""
     values = np.asarray(signal, np.float64)

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import pandas as pd
 from rich.table import Table
 
-from storyframes_dyads.synchrony import SessionSynchrony
-from storyframes_dyads.synchrony_tables import direction
 
-
-def session_lines(results: Sequence[SessionSynchrony], table: pd.DataFrame) -> list[Table]:
+def session_lines(table: pd.DataFrame) -> list[Table]:
     """A table of sessions and pairs."""
     shown = Table(
         "session", "signals", "shared", "synchrony", "chance (median, 95 %)", "p", "p (Holm)", "lag", box=None
     )
-    for result, row in zip(results, table.itertuples(), strict=True):
+    for row in table.itertuples():
         shown.add_row(
-            result.session_id,
-            _signals(str(result.pair.first), str(result.pair.second)),
-            f"{result.shared:.0%}",
+            str(row.session_id),
+            _signals(str(row.first), str(row.second)),
+            f"{row.shared:.0%}",
             _number(row.synchrony),
             f"{_number(row.null_median)}, {_number(row.null_95)}",
             _number(row.p, 3),
             _number(row.p_holm, 3),
-            direction(result.pair, result.lag_s, 1 / result.rate),
+            str(row.direction),
         )
     return [shown]
 

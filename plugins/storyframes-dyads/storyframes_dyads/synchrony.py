@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from storyframes import FeatureStore
 from storyframes_dyads.circular_null import RankedEstimate, circular_null, peak_synchrony, rank
-from storyframes_dyads.lagged_correlation import PairedSignals, Peaks, Windows, lag_profile, peaks
+from storyframes_dyads.lagged_correlation import PairedSignals, Peaks, Windows, lag_profile, lag_spread, peaks
 from storyframes_dyads.other_measures import MEASURES, shifted_null
 from storyframes_dyads.signals import SignalError, SignalName, SignalPair, read_pairs, usual_rate
 
@@ -75,6 +75,7 @@ class SessionSynchrony:
         shared: the share of the session's points at which both signals were measured.
         peaks: of the windows; lags in points of the grid.
         profile: (lags,) the mean correlation at each lag.
+        lag_spread_s: the standard error of :attr:`lag_s` over windows; NaN with fewer than ten.
         ranked: the mean height of peaks, as Fisher's z, beside circular shifts.
         also: by name, other measures beside theirs.
     """
@@ -87,6 +88,7 @@ class SessionSynchrony:
     shared: float
     peaks: Peaks
     profile: np.ndarray
+    lag_spread_s: float
     ranked: RankedEstimate
     also: Mapping[str, RankedEstimate]
 
@@ -133,6 +135,7 @@ def session_synchrony(
                 shared=float((np.isfinite(first) & np.isfinite(second)).mean()),
                 peaks=peaks(correlations, windows),
                 profile=lag_profile(correlations),
+                lag_spread_s=lag_spread(correlations) / rate,
                 ranked=circular_null(first, second, windows),
                 also={
                     name: shifted_null(MEASURES[name](windows, rate), first, second, windows.reach)

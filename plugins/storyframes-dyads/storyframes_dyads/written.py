@@ -14,6 +14,14 @@ from storyframes.store import StoreError, write_atomically
 from storyframes_dyads.turns import PersonSummary, Turn, TurnEvent
 
 
+def clock_errors_of(store: FeatureStore) -> Mapping[str, Mapping[str, float]]:
+    """The standard errors of tracks' clocks, seconds, by session and track, as the clip index says."""
+    try:
+        return dict(store.clips().attrs.get("clock_errors", {}))
+    except StoreError:
+        return {}
+
+
 def participants_of(store: FeatureStore, sessions: Iterable[str]) -> dict[str, frozenset[str]]:
     """By session, who took part, as the clip index says; where it says nothing, a person of the session's own."""
     try:

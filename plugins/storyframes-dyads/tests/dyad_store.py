@@ -37,6 +37,7 @@ def write_dyads(
     offset_s: float = 4.2,
     drift: float = 80e-6,
     masked: float = 0.1,
+    clock_error_s: float | None = None,
     seed: int = 0,
 ) -> FeatureStore:
     """The main track is one person's camera; track ``b``, with a clock of its own, films the other, who follows.
@@ -45,6 +46,7 @@ def write_dyads(
         lag_s: seconds by which the other person follows; None where the two have nothing in common.
         offset_s: of the session when the second camera begins.
         drift: how much faster its clock runs.
+        clock_error_s: the standard error of the second camera's clock.
         masked: the share of frames without a face, in stretches of a second.
     """
     create_store(root)
@@ -91,6 +93,7 @@ def write_dyads(
             for name in sessions
         },
         clocks={name: {"c": clock} for name in sessions},
+        clock_errors={} if clock_error_s is None else {name: {"c": clock_error_s} for name in sessions},
     )
     store = FeatureStore(root)
     spec = WindowSpec(window_s=4, stride_s=4, split_shares=(1, 0, 0))

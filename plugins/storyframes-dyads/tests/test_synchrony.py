@@ -13,9 +13,11 @@ from dyad_store import write_dyads
 from typer.testing import CliRunner
 
 from storyframes_dyads.commands import app
+from storyframes_dyads.lagged_correlation import lag_spread
 from storyframes_dyads.signals import SignalError, SignalName, read_pairs
 from storyframes_dyads.synchrony import SynchronySettings, holm, pseudo_dyad_null, session_synchrony
-from storyframes_dyads.synchrony_tables import direction
+from storyframes_dyads.synchrony_tables import direction, session_table
+from storyframes_dyads.written import clock_errors_of
 
 ASKED = SignalName.parse("openface:AU12_r"), SignalName.parse("openface@b:AU12_r")
 SETTINGS = SynchronySettings(window_s=10, stride_s=2, max_lag_s=3.5)
@@ -34,9 +36,9 @@ def test_a_planted_lag_is_found_within_a_frame_whatever_the_cameras_and_their_cl
     assert np.nanmedian(result.peaks.lag) / result.rate == pytest.approx(lag_s, abs=1.5 / min(rates))
     assert result.ranked.p <= 0.06  # what the reach of the lags allows in two minutes
     assert result.ranked.estimate > result.ranked.null_95
-    if lag_s:
-        leader = "openface" if lag_s > 0 else "openface@b"
-        assert direction(result.pair, result.lag_s, 1 / result.rate).startswith(f"{leader} leads ")
+    words = direction(result.pair, result.lag_s, 0.5 / result.rate + 2 * result.lag_spread_s, p=0.01)
+    leader = "openface" if lag_s > 0 else "openface@b"
+    assert words.startswith(f"{leader} leads " if lag_s else "neither leads for certain")
 
 
 def test_unmeasured_frames_and_those_before_the_second_camera_are_missing(tmp_path: Path) -> None:
@@ -59,6 +61,25 @@ def test_pseudo_dyads_are_strangers_and_show_what_is_shared(tmp_path: Path) -> N
     everybody = {session: frozenset({"one"}) for session in sessions}
     with pytest.raises(SignalError, match="no other session of other participants"):
         pseudo_dyad_null(store, sessions, ASKED, settings, everybody)
+
+
+@pytest.mark.parametrize(("error_s", "said"), [(None, "± 0.03 s"), (0.02, "± 0.07 s"), (0.5, "neither leads")])
+def test_the_uncertainty_of_the_clock_is_part_of_the_lags(tmp_path: Path, error_s: float | None, said: str) -> None:
+    store = write_dyads(tmp_path / "s", lag_s=0.6, rates=(15, 15), masked=0.0, clock_error_s=error_s)
+    assert store.clips().attrs.get("clock_errors", {}) == ({} if error_s is None else {"s1": {"b": error_s}})
+    [result] = session_synchrony(store, "s1", ASKED, SynchronySettings(stride_s=5, max_lag_s=1))
+    [row] = session_table([result], clock_errors_of(store)).to_dict("records")
+    assert result.lag_spread_s == 0  # the planted lag is that of all windows
+    assert row["lag_uncertainty_s"] == pytest.approx(0.5 / 15 + 2 * (error_s or 0))
+    assert row["clock_error_s"] == (pytest.approx(error_s) if error_s else pytest.approx(np.nan, nan_ok=True))
+    assert said in row["direction"]
+
+
+def test_a_lag_that_differs_between_stretches_is_uncertain() -> None:
+    correlations = np.zeros((40, 21))
+    correlations[:20, 4] = correlations[20:, 14] = 0.5  # half of the session at one lag, half at another
+    assert 4 < lag_spread(correlations) < 6  # of a fair coin between two lags ten points apart
+    assert np.isnan(lag_spread(correlations[:9]))
 
 
 def test_holm_corrects_what_is_given_and_keeps_what_is_missing() -> None:
@@ -87,7 +108,9 @@ def test_the_command_writes_tables_for_its_owner_and_says_who_leads(tmp_path: Pa
     assert {stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == {0o600}
     again = CliRunner().invoke(app, [*arguments, "--out", str(out)])
     assert again.exit_code == 2
-    text = CliRunner().invoke(app, [*arguments[:2], "--between", "openface:AU12_r", "--and", "openface@b:AU12_r"])
+    smiles = [*arguments[:2], "--between", "openface:AU12_r", "--and", "openface@b:AU12_r"]
+    assert "no more than chance" in CliRunner().invoke(app, smiles).stdout  # a minute is too short for lags of 3 s
+    text = CliRunner().invoke(app, [*smiles, "--max-lag-s", "1"])
     assert "openface leads openface@b by 0.60 s" in text.stdout
 
 
