@@ -43,7 +43,7 @@ def stored_clock_errors(study: Study) -> dict[str, dict[str, float]]:
     for session_id in sorted(study.clock_errors):
         of_clocks = study.clock_errors[session_id]
         tracks = {name: study.tracks[session_id][name].clock for name in other_tracks(study, session_id)}
-        if known := {name: of_clocks[clock] for name, clock in tracks.items() if clock in of_clocks}:
+        if known := {name: of_clocks[clock] for name, clock in tracks.items() if clock and clock in of_clocks}:
             errors[session_id] = known
     return errors
 
