@@ -43,6 +43,9 @@ def main() -> None:
         raise
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
+        if missing in ("fcntl", "resource"):
+            print("error this command needs Linux; on Windows run it in WSL (docs/install.md)", file=sys.stderr)  # noqa: T201
+            sys.exit(2)
         if missing not in _PIPELINE:
             raise
         print(f"error this command needs {missing}: {install_line('pipeline')}", file=sys.stderr)  # noqa: T201

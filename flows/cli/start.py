@@ -131,6 +131,8 @@ def doctor(
     Nothing is downloaded, started or written. It ends with 1 where what was asked for cannot work: a feature of the
     configuration, or the feature store.
     """
+    if not hasattr(os, "sched_getaffinity"):
+        fail("doctor examines what extraction needs, and that is done on Linux alone (docs/install.md)", 2)
     from flows.doctor.machine import examine
 
     with usage_errors(), error_console().status("looking"):

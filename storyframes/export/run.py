@@ -14,7 +14,7 @@ from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
 from storyframes.features import STORIES, in_order
 from storyframes.spec import MAIN, feature_and_track, of_track
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import StoreError
+from storyframes.store.layout import StoreError, why_no_session
 from storyframes.store.session_times import SessionTimes, stored_clocks
 from storyframes.store.storage import StorageError
 from storyframes.store.storage.local_folder import LocalStorage
@@ -65,6 +65,9 @@ def export(
     with whole_folder(target, replace=replace) as folder:
         clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
+            if reason := _why_no_folder(session_id, list(chosen)):
+                done.left_out += [{"session_id": session_id, "feature": name, "reason": reason} for name in names]
+                continue
             times = SessionTimes(store, session_id, clocks)
             for feature in names:
                 number += 1
@@ -106,6 +109,16 @@ def _chosen(
     return chosen
 
 
+def _why_no_folder(session_id: str, exported: Sequence[str]) -> str:
+    """Why a session has no folder of its name, on any system that the export may be copied to; empty where it has."""
+    if session_id.lower() == README.lower():
+        return f"the folder of a session of this name would be where the export's {README} is: rename the session"
+    first = next(name for name in exported if name.lower() == session_id.lower())
+    if first != session_id:
+        return f"Windows and macOS take its folder for that of {first}: export it alone, with --session {session_id}"
+    return "" if session_id == STORIES else why_no_session(session_id)
+
+
 def _features(store: FeatureStore, session_id: str) -> list[str]:
     tracks = store.tracks(session_id)
     return [of_track(name, track) for track in tracks for name in in_order(store.features(session_id, track))]
@@ -126,10 +139,6 @@ def _export(
     write: Write,
     times: SessionTimes,
 ) -> None:
-    if session_id.lower() == README.lower():  # also on file systems that ignore case
-        reason = f"the folder of a session of this name would be where the export's {README} is: rename the session"
-        done.left_out.append({"session_id": session_id, "feature": feature, "reason": reason})
-        return
     try:
         tables = tables_of(store, session_id, feature, done.rate, times)
     except (StoreError, StorageError) as error:
@@ -143,7 +152,7 @@ def _export(
         try:
             write(table, made / table.name)
             files = [path for path in sorted(made.rglob("*")) if path.is_file()]
-            written = [f"{session_id}/{path.relative_to(made)}" for path in files]
+            written = [f"{session_id}/{path.relative_to(made).as_posix()}" for path in files]
             about = _about(store, table, written)
         except (StoreError, StorageError) as error:
             done.left_out.append({"session_id": session_id, "feature": table.name, "reason": str(error)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -62,7 +63,7 @@ def refuse_to_replace(target: Path, *, replace: bool) -> None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise ExportError(f"{target} is no export (no {MANIFEST} of one), so it is not replaced") from None
     for path in sorted(target.rglob("*")):
-        name = str(path.relative_to(target))
+        name = path.relative_to(target).as_posix()
         if path.is_symlink() or (not path.is_dir() and name != MANIFEST and name not in written):
             raise ExportError(f"{path} was not written by an export, so {target} is not replaced: move it away first")
         if name in written and (path.stat().st_size, sha256_file(path)) != written[name]:
@@ -78,7 +79,9 @@ def seal(folder: Path) -> dict[str, dict[str, int | str]]:
 
 def _exchange(made: Path, target: Path, before: Path) -> None:
     """Replace ``target`` by ``made``: in one step if the system can, else in two."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    rename = None
+    with contextlib.suppress(TypeError):  # as Windows says it, which has no such library
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is not None and rename(_HERE, os.fsencode(made), _HERE, os.fsencode(target), _EXCHANGE) == 0:
         shutil.rmtree(made)
         return

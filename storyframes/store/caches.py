@@ -42,10 +42,15 @@ class CopyFolder:
         max_bytes: what all copies may take of the disk; None: as much as is free.
 
     Raises:
-        StoreError: the folder cannot be made or written.
+        StoreError: the folder cannot be made or written, or this system is Windows or macOS.
     """
 
     def __init__(self, folder: Path, max_bytes: int | None) -> None:
+        if not hasattr(os, "posix_fallocate"):
+            raise StoreError(
+                f"cache = {str(folder)!r}: copies are kept on Linux alone, because this system cannot reserve a file's "
+                "place on the disk: leave the cache out, and what is read is fetched each time"
+            )
         self.folder, self.max_bytes = folder.absolute(), max_bytes
         self._lock = threading.Lock()
         self._opened: set[Path] = set()
@@ -176,7 +181,7 @@ class LocalCopy:
             for start in range(0, len(content), size)
         ]
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._path, os.O_WRONLY)
         except OSError as error:
             if not isinstance(error, FileNotFoundError) or not self._folder.folder.is_dir():
                 self._folder.warn_once(error)
@@ -214,7 +219,7 @@ def _make(path: Path, rows_bytes: int, entries_bytes: int) -> int:
     Disk space for the entries is allocated at once, for the rows when they come: reading an entry without disk space
     would kill the process where a file system in memory is full.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if os.fstat(descriptor).st_size != rows_bytes + entries_bytes:
             os.posix_fallocate(descriptor, rows_bytes, entries_bytes)
@@ -277,4 +282,5 @@ def _after_fork() -> None:
         instance.after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -19,8 +19,10 @@ from storyframes.store.records import StoredArray
 from storyframes.store.shards import ShardLayout, map_shard
 from storyframes.store.storage import Storage
 
-_madvise = ctypes.CDLL(None).madvise
-_madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_HAS_ADVICE = hasattr(mmap, "MADV_WILLNEED")  # Windows has none
+if _HAS_ADVICE:
+    _madvise = ctypes.CDLL(None).madvise
+    _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,12 @@ class MappedRows:
         return self.array[rows]
 
     def will_need(self, start: int, stop: int) -> None:
-        """Have the kernel fetch rows [start, stop) from the disk at once, in the background.
+        """Have the kernel fetch rows [start, stop) from the disk at once, in the background, where it can.
 
         Without this it fetches them page fault by page fault, one clip after the other.
         """
+        if not _HAS_ADVICE:
+            return
         first = self._address + start * self._row_bytes & -mmap.PAGESIZE
         _madvise(first, self._address + stop * self._row_bytes - first, mmap.MADV_WILLNEED)
 

@@ -33,7 +33,9 @@ def places_without_room(least: int = _FULL_BYTES) -> list[str]:
     These are the temporary folder, the folder of the Prefect server's database, and the kernel's shared memory, where
     Python keeps the semaphores of its processes.
     """
-    problems = []
+    problems: list[str] = []
+    if not hasattr(os, "statvfs"):
+        return problems
     for name, folder, remedy, needed in _folders_of_a_run():
         existing = next((path for path in (folder, *folder.parents) if path.is_dir()), Path("/"))
         disk = os.statvfs(existing)

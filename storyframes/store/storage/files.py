@@ -10,13 +10,14 @@ out of the store.
 Locks are freed by the kernel when their process ends, also where several machines mount the file system. A lock file
 names its holder, and a temporary folder its process (:class:`ProcessIdentity`): a process id alone is reused, and means
 nothing after a restart or in another container.
+
+Windows has no such locks, so a store is only read there, and reading takes none.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
@@ -32,14 +33,24 @@ from typing import Self
 from storyframes.store.storage import StorageError
 from storyframes.store.validation import shown
 
+try:
+    import fcntl
+except ModuleNotFoundError:
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
 TEMPORARY_SUFFIX = ".tmp"
 _BLOCK = 1 << 20
 _CANNOT_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}  # errors of file systems that cannot flush
 LINK = "cannot be read: a symbolic link, or below one: a store has its files in itself"
-AS_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for its other end
+# No file behind a link, and a pipe would wait for its other end; Windows has neither flag.
+_REGULAR = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+AS_FILE = os.O_RDONLY | _REGULAR
+_FLUSHES_FOLDERS = hasattr(os, "O_DIRECTORY")
+_TO_FLUSH = os.O_RDONLY if _FLUSHES_FOLDERS else os.O_RDWR  # Windows flushes only what may be written
 WAIT_S = 120.0  # for the holder of a lock: writing a table takes seconds
 _LOOK_EVERY_S = 0.05
-_AS_LOCK = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # no lock behind a link, no wait for a pipe
+_AS_LOCK = os.O_RDWR | _REGULAR
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 _SEPARATOR = ":"
 _STOPPED = "Tt"
@@ -58,13 +69,16 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def _write(path: Path, temporary: Path, content: bytes) -> bool:
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             if not lock_new_file(descriptor):
                 return False
             file.write(content)
             file.flush()
             os.fsync(descriptor)
+            if HAS_LOCKS:
+                os.replace(temporary, path)
+        if not HAS_LOCKS:  # Windows renames no open file
             os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -74,7 +88,9 @@ def _write(path: Path, temporary: Path, content: bytes) -> bool:
 
 def flush_folder(folder: Path) -> bool:
     """Make the names in ``folder`` durable; False where the file system cannot (SMB shares, some in user space)."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not _FLUSHES_FOLDERS:
+        return False
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -90,7 +106,7 @@ def flush_tree(folder: Path) -> None:
     """Make every file below ``folder``, and every name, durable."""
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
-            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(os.path.join(parent, name), _TO_FLUSH)
             try:
                 os.fsync(descriptor)
             finally:
@@ -135,6 +151,8 @@ def open_regular(root: Path, path: str) -> int:
     """
     folder = path.rpartition("/")[0]
     check_path(path)
+    if not _REGULAR and os.path.islink(f"{root}/{path}"):
+        raise StorageError(f"{path}: {LINK}")
     try:
         descriptor = os.open(f"{root}/{path}", AS_FILE)
     except OSError as error:
@@ -178,6 +196,19 @@ def irregular(path: str) -> StorageError:
 
 
 # --- locks, and who holds them ---------------------------------------------------------------------------------------
+
+
+def check_has_locks(folder: Path) -> None:
+    """Check that this system can lock files, which everything that writes a store needs.
+
+    Raises:
+        StorageError: it cannot.
+    """
+    if not HAS_LOCKS:
+        raise StorageError(
+            f"{folder}: this system (Windows) has none of the locks that keep two writers apart, so feature stores are "
+            "only read here: write it on Linux, macOS or in WSL; status, show, clips, verify and export work here"
+        )
 
 
 @contextmanager
@@ -252,6 +283,8 @@ def lock_new_file(descriptor: int) -> bool:
     A file system without locks is no error here: stores, which need them, check that when they are opened for writing,
     and other files are written as well.
     """
+    if not HAS_LOCKS:
+        return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError as error:
@@ -261,6 +294,7 @@ def lock_new_file(descriptor: int) -> bool:
 
 
 def _opened(path: Path, create: int) -> int:
+    check_has_locks(path.parent)
     try:
         return os.open(path, create | _AS_LOCK, 0o600)
     except OSError as error:

@@ -16,6 +16,7 @@ from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update
 from storyframes.store.storage.files import (
     AS_FILE,
     LINK,
+    check_has_locks,
     check_path,
     flush_folder,
     flush_tree,
@@ -52,6 +53,7 @@ class LocalStorage:
         return flush_folder(self.root)
 
     def prepare(self) -> None:
+        check_has_locks(self.root)
         self._make_folder(self.root)
         with locked(self.root / f".store{LOCK_SUFFIX}"):
             """The file system has locks."""
@@ -231,6 +233,7 @@ class LocalStorage:
     def _target(self, path: str) -> Path:
         """The file to write for a path of the store; the folders above it are made."""
         check_path(path)
+        check_has_locks(self.root)
         self._check_folder(path.rpartition("/")[0])
         self._make_folder((self.root / path).parent)
         return self.root / path

@@ -104,7 +104,7 @@ def _folders(parent: Path, pattern: re.Pattern[str]) -> Iterator[tuple[Path, Pro
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
     try:
-        return entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+        return not hasattr(os, "geteuid") or entry.stat(follow_symlinks=False).st_uid == os.geteuid()
     except OSError:  # removed since it was listed
         return False
 
