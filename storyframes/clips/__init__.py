@@ -5,7 +5,8 @@ The index: ``window_spec`` says how clips are cut, ``windows`` cuts them, ``spli
 
 Reading: ``dataset`` (``ClipDataset``) chooses clips by ``filters`` and opens ``inputs``. An input is one of
 ``named_inputs`` or any feature of the store (``feature_input``), which says which of the ``readers`` fills a batch from
-which rows: those nearest to the points of a ``grid``, or those that ``row_finders`` find.
+which rows: those nearest to the points of a ``grid``, those that ``row_finders`` find, or means over each word
+(``pooled_rows``).
 
 Training: ``samplers`` and ``oversampling`` order clips, ``loader`` (``ClipLoader``) makes batches of torch tensors.
 """

@@ -25,6 +25,7 @@ from storyframes.array_roles import (
 )
 from storyframes.clips.grid import grid_of, grid_offsets, open_frame_grid, open_grid
 from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.pooled_rows import open_pooled, pools
 from storyframes.clips.readers import CurveRows, Field, FieldPart, FrameRows, InputReader, PaddedRows, SpokenPerFrame
 from storyframes.clips.row_finders import (
     IndexedSound,
@@ -41,6 +42,7 @@ from storyframes.clips.row_finders import (
 )
 from storyframes.features import CLOCK
 from storyframes.label_curves import CurveRule
+from storyframes.pooling import POOLED_OVER, can_be_pooled
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, is_label_curve, of_track
 
 _AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)  # what a clip can be cut from
@@ -51,6 +53,7 @@ class Way(Enum):
 
     PER_FRAME = "a row for each frame of the clip or, with a rate, for each point of a grid"
     OWN_ROWS = "the feature's own rows that belong to the clip, padded"
+    POOLED = "a row for each word or utterance of the clip, over the feature's rows during it"
     AT_RATE = "of the feature's own rows those nearest in time to the points of a grid"
 
 
@@ -128,7 +131,9 @@ def open_feature(
     axis, way = _rows_of_clip(requested, feature, spec, arrays)
     if requested.min_confidence is not None:
         _check_confidence(requested, feature, spec, axis, way)
-    speakers = find_speakers(source, requested, feature, spec, axis) if requested.speakers is not None else None
+    speakers = None
+    if requested.speakers is not None and way is not Way.POOLED:
+        speakers = find_speakers(source, requested, feature, spec, axis)
     opening = _Opening(source, requested, feature, spec, arrays, axis, speakers, sound)
     return READERS[axis, way](opening)
 
@@ -169,6 +174,10 @@ def _rows_of_clip(
                     f"{feature!r} has nothing for each {axis}, only times: give {requested.field!r} a rate= as well"
                 )
             return main, Way.PER_FRAME
+    if axis in POOLED_OVER and pools(spec):
+        if requested.rate is not None:
+            raise ValueError(f"{requested.field!r} has no rate, as its rows are pooled over {axis}s: leave out rate=")
+        return main, Way.POOLED
     axes = [possible for possible in arrays if possible is not Axis.MOMENT]
     if axis not in axes:
         axes += [Axis.FRAME] if Axis.FRAME not in arrays and _frame_array(spec, main) else []
@@ -362,6 +371,14 @@ def _padded_rows(opening: _Opening) -> InputReader:
     return PaddedRows(opening.requested.field, opening.feature, parts, longest, opening.mask(), finder)
 
 
+def _pooled_rows(opening: _Opening) -> InputReader:
+    """Frames or steps of the sound, over each word or utterance of the clip."""
+    spec = opening.spec
+    parts = opening.choose({name: name for name in opening.arrays[opening.axis] if can_be_pooled(spec.arrays[name])})
+    source, mask = opening.source, opening.mask()
+    return open_pooled(source, opening.requested, opening.feature, parts=parts, spec=spec, mask=mask)
+
+
 def _moments(opening: _Opening) -> InputReader:
     """Rows at moments of their own: those nearest to the clip's frames or points, or a curve's values there."""
     opening.check_clock()
@@ -387,6 +404,8 @@ def _refuse_rate(opening: _Opening) -> InputReader:
 
 READERS: Mapping[tuple[Axis, Way], Callable[[_Opening], InputReader]] = {
     (Axis.FRAME, Way.PER_FRAME): _frame_rows,
+    (Axis.FRAME, Way.POOLED): _pooled_rows,
+    (Axis.AUDIO_FRAME, Way.POOLED): _pooled_rows,
     (Axis.AUDIO_FRAME, Way.PER_FRAME): _means_per_frame,
     (Axis.AUDIO_FRAME, Way.OWN_ROWS): _padded_rows,
     (Axis.AUDIO_FRAME, Way.AT_RATE): _sound_at_rate,

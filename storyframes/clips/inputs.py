@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from storyframes.pooling import MEAN, POOLED_OVER, check_functionals
 from storyframes.spec import MAIN, Axis, feature_and_track, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
@@ -30,7 +31,9 @@ class ClipInput:
             these except the bookkeeping; vision has "openface" and "resnet50" as well. dope has no ``values`` but
             arrays ("body_2d", "hands_3d"). The columns of label are schemes, each a field of its own.
         axis: what a row stands for; None takes what it is in ``values``. :attr:`Axis.FRAME` gives a feature of sound,
-            words or utterances one row per frame, if the store has its rows by frame.
+            words or utterances one row per frame, if the store has its rows by frame. :attr:`Axis.WORD` or
+            :attr:`Axis.UTTERANCE` pools a feature of frames or sound: a row for each word of the clip, over the frames
+            or steps of the sound during the word's own time, also where it ends after the clip.
         speakers: takes only words and utterances of these speakers, by their names in the store (``participant``,
             ``robot``); None takes everybody's.
         rate: points a second of a grid that begins with the clip; each has the row nearest to it, whatever rate the
@@ -45,9 +48,13 @@ class ClipInput:
         min_confidence: the mask is False also where the feature's array ``confidence`` is below this, 0 to 1: words of
             which the speech recogniser was not sure, frames of openface and vision. A row without a confidence (NaN) is
             kept.
+        functionals: of pooled rows "mean", "std" or "max" or several, of each column that is asked for; names other
+            than the means' are ``<column>.<functional>``.
+        aligned_to: the feature over whose words or utterances rows are pooled (``glove@lapel``: of another track); None
+            takes glove for words, and sbert for utterances.
 
     Raises:
-        TypeError: ``columns`` or ``speakers`` is one string.
+        TypeError: ``columns``, ``speakers`` or ``functionals`` is one string.
         ValueError: the axis is unknown, the rate is not positive, ``speakers`` is empty, ``weights`` are asked of
             another input than label, ``missing`` is neither of the two, ``missing`` or ``min_confidence`` is asked of
             a label or a story, ``min_confidence`` is not from 0 to 1, or ``name`` has another track in it.
@@ -73,6 +80,8 @@ class ClipInput:
     weights: bool = False
     missing: str = ERROR
     min_confidence: float | None = None
+    functionals: Sequence[str] = MEAN
+    aligned_to: str | None = None
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", {list(self.columns)!r}"
@@ -83,7 +92,9 @@ class ClipInput:
         weights = ", weights=True" if self.weights else ""
         missing = "" if self.missing == ERROR else f", missing={self.missing!r}"
         confident = "" if self.min_confidence is None else f", min_confidence={self.min_confidence:g}"
-        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights}{missing}{confident})"
+        pooled = "" if tuple(self.functionals) == MEAN else f", functionals={list(self.functionals)!r}"
+        pooled += "" if self.aligned_to is None else f", aligned_to={self.aligned_to!r}"
+        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights}{missing}{confident}{pooled})"
 
     def __post_init__(self) -> None:
         name, track = feature_and_track(self.name)
@@ -111,6 +122,10 @@ class ClipInput:
             raise ValueError(f"{self.name!r} has no mask: leave clips without it out with drop_missing=True")
         if self.axis is not None:
             object.__setattr__(self, "axis", Axis(self.axis))  # "frame" will do
+        if tuple(self.functionals) != MEAN:
+            check_functionals(self.functionals)
+        if self.axis not in POOLED_OVER and (self.aligned_to is not None or tuple(self.functionals) != MEAN):
+            raise ValueError(f"{self.name!r} has functionals and aligned_to only with axis='word' or 'utterance'")
 
     @property
     def field(self) -> str:

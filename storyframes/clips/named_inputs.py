@@ -33,6 +33,7 @@ from storyframes.clips.clip_index import weight_column
 from storyframes.clips.feature_input import common_spec, open_feature
 from storyframes.clips.grid import grid_of
 from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.pooled_rows import pooling_needs
 from storyframes.clips.readers import (
     Field,
     FieldPart,
@@ -43,6 +44,7 @@ from storyframes.clips.readers import (
 )
 from storyframes.clips.row_finders import IndexedSound, refuse_speakers
 from storyframes.features import CLOCK, STORIES, VISION
+from storyframes.pooling import POOLED_OVER
 from storyframes.spec import MAIN, MAIN_ARRAY, Axis, FeatureSpec, is_label_curve, of_scheme, of_track
 from storyframes.store.feature_store import FeatureStore
 
@@ -90,7 +92,9 @@ def needed_features(requested: ClipInput, store: FeatureStore) -> tuple[str, ...
         lacking = next(feature for feature in needed if feature not in stored)
         raise ValueError(f"no session has {lacking!r} of the track {track!r}, which has {', '.join(stored)}")
     at_frames = (CLOCK,) if is_label_curve(name) and requested.rate is None else ()  # when the clip's frames are
-    return (*(of_track(feature, track) for feature in needed), *at_frames)
+    own = tuple(of_track(feature, track) for feature in needed)
+    pooled_over = pooling_needs(store, requested, own[0]) if own and requested.axis in POOLED_OVER else ()
+    return (*own, *pooled_over, *at_frames)
 
 
 def open_input(source: ClipSource, requested: ClipInput) -> list[InputReader]:

@@ -287,13 +287,13 @@ def test_the_documented_training_loop(demo) -> None:
 @pytest.mark.slow
 def test_the_other_examples_of_training(demo) -> None:
     _, *examples = documented("docs/training.md")
-    assert len(examples) == 4
+    assert len(examples) == 5
     # One process, which imports torch once; each has its own names, and a traceback says which one it was.
     each = (
         f"exec(compile({code!r}, 'example {n}', 'exec'), {{'__name__': '__main__'}})" for n, code in enumerate(examples)
     )
-    result = run_example("\n".join(each) + "\nprint('all four')", demo[0].parent)
-    assert (result.returncode, result.stdout.endswith("all four\n")) == (0, True), result.stderr
+    result = run_example("\n".join(each) + "\nprint('all five')", demo[0].parent)
+    assert (result.returncode, result.stdout.endswith("all five\n")) == (0, True), result.stderr
 
 
 @pytest.mark.slow

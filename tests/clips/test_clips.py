@@ -205,7 +205,7 @@ def test_columns_of_audio_and_arrays_of_dope(study) -> None:
         (ClipInput("openface", ["AU12r"]), "there is no column or group 'AU12r'; there are AU12_r"),
         (ClipInput("openface", ["gaze", "gaze_0_x"]), "column 'gaze_0_x' is chosen twice"),
         (ClipInput("openface", []), "columns is empty"),
-        (ClipInput("openface", axis=Axis.WORD), "axis of 'openface' cannot be 'word', only 'frame'"),
+        (ClipInput("openface", axis=Axis.AUDIO_FRAME), "axis of 'openface' cannot be 'audio_frame', only 'frame'"),
         (ClipInput("words", axis=Axis.UTTERANCE), "axis of 'words' cannot be 'utterance'"),
         (ClipInput("words", ["glove_300"]), "there is no column or group 'glove_300'; there are glove_230"),
         (ClipInput("story", ["sbert_000"]), "columns of 'story' cannot be chosen"),

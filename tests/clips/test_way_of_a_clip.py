@@ -37,4 +37,5 @@ def test_a_clip_comes_to_numpy_through_the_files_that_the_design_lists(tmp_path:
 def test_every_kind_of_rows_has_a_reader_for_each_way_that_a_clip_can_have_them() -> None:
     per_frame = {(axis, Way.PER_FRAME) for axis in (Axis.FRAME, *CLOCKS)}
     own_rows = {(axis, way) for axis in CLOCKS for way in (Way.OWN_ROWS, Way.AT_RATE) if axis is not Axis.MOMENT}
-    assert set(READERS) == per_frame | own_rows
+    pooled = {(axis, Way.POOLED) for axis in (Axis.FRAME, Axis.AUDIO_FRAME)}
+    assert set(READERS) == per_frame | own_rows | pooled
