@@ -18,7 +18,7 @@ from tasks.inspect.formatting import human_bytes
 from tasks.models import weights
 from tasks.models.libraries import torchvision_mismatch
 from tasks.planning.selection import selected_extractors
-from tasks.tools.containers import ContainerError, EngineName, find_engine
+from tasks.tools.engines import installed_engines, no_engine
 
 _PYTORCH_BUILDS = "https://download.pytorch.org/whl"
 _TIMEOUT_S = 20
@@ -91,14 +91,14 @@ def _torchvision() -> Iterator[Finding]:
 
 
 def _engines() -> Finding:
-    engines = [name for name in EngineName if shutil.which(name)]
+    """Those that are installed, and what each of them leaves to others."""
+    engines = [
+        engine.name + (f" (does not limit {engine.unenforced})" if engine.unenforced else "")
+        for engine in installed_engines()
+    ]
     if engines:
         return Finding("container engines", State.HERE, ", ".join(engines))
-    try:
-        find_engine()
-    except ContainerError as error:
-        return Finding("container engines", State.GAP, "none", str(error))
-    return Finding("container engines", State.HERE, "one that was installed this moment")
+    return Finding("container engines", State.GAP, "none", no_engine())
 
 
 def _gpus() -> Finding:

@@ -1,7 +1,7 @@
-"""Running one command in a container of podman, docker or apptainer: one class for each engine.
+"""Running one command in a container: what every engine promises, and podman and docker (others: ``hpc_engines``).
 
 The engines' command lines are driven with subprocess, not through a library: python-on-whales supports neither
-Apptainer nor a parent-death signal, and every flag that matters is named below, where it can be read.
+Apptainer nor a parent-death signal, and every flag that matters is named, where it can be read.
 
 A container never survives its run. It has its own name; a timeout removes it; a reaper process removes it when this
 process dies; and every run first removes the containers whose owner is dead (their label names the owner), in case the
@@ -16,18 +16,17 @@ import io
 import os
 import re
 import resource
-import shutil
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from storyframes.store.storage.files import ProcessIdentity, sha256_file
-from tasks.tools.tool_process import RunningTool, ToolResult, reaper, running_tool, thread_environment
+from storyframes.store.storage.files import ProcessIdentity
+from tasks.tools.tool_process import Reaper, RunningTool, ToolResult, reaper, running_tool, thread_environment
 
 _OWNER_LABEL = "io.storyframes.owner"
 _ENGINE_TIMEOUT_S = 60
@@ -35,7 +34,11 @@ _PROCESSES = 512  # that a container may have, threads included
 _NAME = re.compile(r"[A-Za-z0-9/]\S*")  # nothing that an engine takes for an option, and no second argument
 _PINNED = re.compile(r"(.+@)?sha256:[0-9a-f]{64}")
 _NOBODY = 65534
-_NOT_STARTED = re.compile(r"catatonit\S* failed to exec pid1: (.+)|\[FATAL tini \S+ exec \S+ failed: (.+)")
+_NOT_STARTED = re.compile(
+    r"catatonit\S* failed to exec pid1: (.+)|\[FATAL tini \S+ exec \S+ failed: (.+)|"
+    r"ch-run\S* error: can't execve\S*: \S+: ([^(\n]+)"
+)
+_UNIFIED_CGROUPS = Path("/sys/fs/cgroup/cgroup.controllers")
 ENGINE_FAILURES = range(125, 128)
 """Exit codes of the engines themselves, before anything ran."""
 
@@ -46,6 +49,8 @@ class EngineName(StrEnum):
     PODMAN = "podman"
     DOCKER = "docker"
     APPTAINER = "apptainer"
+    SINGULARITY = "singularity"
+    CHARLIECLOUD = "charliecloud"
 
 
 class ContainerError(Exception):
@@ -86,7 +91,7 @@ class Image:
     """An image that is on this machine."""
 
     reference: str  # the engine's name for it
-    digest: str  # SHA-256 of its configuration (podman, docker) or of the SIF file: the image that will run
+    digest: str  # SHA-256 of its configuration (podman, docker), of the SIF file or of the folder's files
 
 
 @dataclass
@@ -95,8 +100,15 @@ class Engine(ABC):
 
     executable: str
     name: ClassVar[EngineName]
+    program: ClassVar[str] = ""
+    """The program that is looked for; that of the engine's name where empty."""
     installation: ClassVar[str]
     """How to install it."""
+
+    @property
+    def unenforced(self) -> str:
+        """The limits of a job that nothing enforces here, and who has to; empty where all are enforced."""
+        return ""
 
     @abstractmethod
     def resolve(self, reference: str) -> Image:
@@ -123,12 +135,19 @@ class Engine(ABC):
         with self.running(image, job) as tool:
             return tool.end()
 
-    def _client(self, command: list[str], job: ContainerJob) -> contextlib.AbstractContextManager[RunningTool]:
+    def _client(
+        self,
+        command: list[str],
+        job: ContainerJob,
+        environment: Mapping[str, str] = os.environ,
+        reaper: Reaper | None = None,
+    ) -> contextlib.AbstractContextManager[RunningTool]:
         return running_tool(
             command,
             folder=Path("/"),
             timeout_s=job.limits.timeout_s,
-            environment=os.environ,
+            environment=environment,
+            reaper=reaper,
             takes_input=job.takes_input,
         )
 
@@ -139,6 +158,16 @@ class _OciEngine(Engine):
     health_check: ClassVar[str]
     """The command that fails where the engine does not work."""
     removal: ClassVar[tuple[str, ...]] = ("rm", "--force")
+
+    @property
+    def unenforced(self) -> str:
+        if self._is_rootless and not _UNIFIED_CGROUPS.exists():
+            return "memory, processors and processes: cgroups v1 cannot without root"
+        return ""
+
+    @property
+    def _is_rootless(self) -> bool:
+        return os.geteuid() != 0
 
     def resolve(self, reference: str) -> Image:
         if not is_name_of_image(reference):
@@ -213,8 +242,8 @@ class _OciEngine(Engine):
         for variable, value in {"HOME": "/tmp", **thread_environment(limits.cpus)}.items():  # noqa: S108
             command += ["--env", f"{variable}={value}"]
         for mount in job.inputs:
-            command += ["--mount", _mount(mount, "readonly")]
-        command += ["--mount", _mount(job.output)]
+            command += ["--mount", mount_option(mount, "readonly")]
+        command += ["--mount", mount_option(job.output)]
         if job.takes_input:
             command += ["--interactive"]
         return [*command, *self._own_options(), "--entrypoint", job.command[0], image.reference, *job.command[1:]]
@@ -257,56 +286,11 @@ class Docker(_OciEngine):
 
     def _user(self, job: ContainerJob) -> str:
         # In a rootless Docker, root in the container is this user on the machine.
-        return "0:0" if os.geteuid() and self._is_rootless else super()._user(job)
+        return "0:0" if self._is_rootless else super()._user(job)
 
     @cached_property
     def _is_rootless(self) -> bool:
-        return "rootless" in self._ask("info", "--format", "{{.SecurityOptions}}").stdout
-
-
-class Apptainer(Engine):
-    name = EngineName.APPTAINER
-    installation = "apptainer: https://apptainer.org/docs/admin/main/installation.html, or a cluster's module"
-
-    def resolve(self, reference: str) -> Image:
-        if reference.startswith("docker://"):
-            if not _PINNED.fullmatch(reference):
-                raise ContainerError(f"the image {reference!r} is not pinned: name it docker://NAME@sha256:…")
-            return Image(reference, reference.rsplit("sha256:", 1)[1])
-        path = Path(reference)
-        if not path.is_absolute() or not path.is_file():
-            raise ContainerError(
-                f"{reference!r} is no SIF file: give the absolute path of one "
-                "('apptainer build openface.sif docker://…')"
-            )
-        return Image(str(path), sha256_file(path))
-
-    def running(self, image: Image, job: ContainerJob) -> contextlib.AbstractContextManager[RunningTool]:
-        command = [self.executable, "exec", "--containall", "--cleanenv", "--no-home", "--no-privs", "--pwd", "/"]
-        command += ["--net", "--network", "none"]
-        for variable, value in thread_environment(job.limits.cpus).items():
-            command += ["--env", f"{variable}={value}"]
-        for mount in job.inputs:
-            command += ["--mount", _mount(mount, "ro")]
-        command += ["--mount", _mount(job.output)]
-        return self._client([*command, image.reference, *job.command], job)
-
-
-_ENGINES: dict[EngineName, type[Engine]] = {engine.name: engine for engine in (Podman, Docker, Apptainer)}
-
-
-def find_engine(configured: EngineName | None = None) -> Engine:
-    """The configured engine, else the first that is installed.
-
-    Raises:
-        ContainerError: none is; the message says how to install each.
-    """
-    names = [configured] if configured else list(EngineName)
-    for name in names:
-        if executable := shutil.which(name):
-            return _ENGINES[name](executable)
-    hints = "; ".join(_ENGINES[name].installation for name in names)
-    raise ContainerError(f"no container engine: looked for {', '.join(names)} in PATH. To install one: {hints}")
+        return os.geteuid() != 0 and "rootless" in self._ask("info", "--format", "{{.SecurityOptions}}").stdout
 
 
 def is_name_of_image(text: str) -> bool:
@@ -317,7 +301,7 @@ def is_name_of_image(text: str) -> bool:
 def why_not_started(result: ToolResult) -> str:
     """The message of a container's init that cannot run its program; empty where the program ran."""
     said = _NOT_STARTED.search(result.output) if result.exit_code else None
-    return (said[1] or said[2]).strip() if said else ""
+    return next(filter(None, said.groups())).strip() if said else ""
 
 
 def _is_dead(owner: ProcessIdentity | None) -> bool:
@@ -325,7 +309,7 @@ def _is_dead(owner: ProcessIdentity | None) -> bool:
     return owner is not None and (not owner.is_of_this_boot or owner.is_gone)
 
 
-def _mount(mount: Mount, *flags: str) -> str:
+def mount_option(mount: Mount, *flags: str) -> str:
     """A value of --mount, which engines read as one line of CSV: any file name is possible."""
     line = io.StringIO()
     fields = ["type=bind", f"source={mount.source}", f"destination={mount.target}", *flags]

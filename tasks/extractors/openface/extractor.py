@@ -44,7 +44,8 @@ from tasks.media.container import RecordingError
 from tasks.media.recording import file_for_tools
 from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
-from tasks.tools.containers import ContainerError, Engine, Image, find_engine
+from tasks.tools.containers import ContainerError, Engine, Image
+from tasks.tools.engines import find_engine
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
 _NO_CSV = (
@@ -192,6 +193,8 @@ class OpenFace(Extractor[OpenFaceSettings]):
             except OpenFaceOutputError as error:
                 raise ExtractionError(f"{error}{output.remark}") from None
         out.attributes["exit_code"] = output.exit_code
+        if self.settings.backend is Backend.CONTAINER and (limits := self._container[0].unenforced):
+            out.attributes["limits_not_enforced"] = limits
 
     def check_tool(self) -> None:
         """Find the configured binary or image; see :meth:`Extractor.check_tool`."""

@@ -31,7 +31,8 @@ from tasks.extractors.regions import region_view
 from tasks.media.container import RecordingError
 from tasks.media.recording import FrameBatch, file_for_tools
 from tasks.models.digests import model_digests
-from tasks.tools.containers import ContainerError, find_engine
+from tasks.tools.containers import ContainerError
+from tasks.tools.engines import find_engine
 
 S = TypeVar("S", bound=OutsideSettings)
 
@@ -183,6 +184,8 @@ class OutsideExtractor(Extractor[S]):
                     )
                 except RecordingError as error:
                     raise ExtractionError(str(error)) from None
+            if isinstance(self.runtime, ContainerRuntime) and (limits := self.runtime.engine.unenforced):
+                out.attributes["limits_not_enforced"] = limits
             assignment = self._assignment(source, clock, inputs)
             yield stack.enter_context(outside_session(assignment, self.runtime, out.version, frames))
 

@@ -44,8 +44,8 @@ class ContainerSettings(OutsideSettings):
     """The same where it runs in a container.
 
     Attributes:
-        image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the path of a SIF file.
-        engine: podman, docker or apptainer; without it the first that is installed.
+        image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the path of a SIF file or an image's folder.
+        engine: podman, docker, apptainer, singularity or charliecloud; without it the first that is installed.
         memory_gib: GiB of memory that the container may use.
     """
 

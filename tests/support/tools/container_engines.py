@@ -16,7 +16,8 @@ from support.processes import wait_for
 from support.tools import standin
 from support.tools.openface_tools import extract
 from tasks.extract import Outcome
-from tasks.tools.containers import ContainerJob, Engine, EngineName, Limits, Mount, find_engine
+from tasks.tools.containers import ContainerJob, Engine, EngineName, Limits, Mount
+from tasks.tools.engines import find_engine
 from tasks.tools.tool_process import ToolResult
 
 LIMITS = Limits(cpus=2, memory_gib=0.5, timeout_s=60)
@@ -100,7 +101,8 @@ WORKER = """
     from pathlib import Path
     sys.path.insert(0, {tests!r})
     from support.tools.container_engines import run
-    from tasks.tools.containers import EngineName, find_engine
+    from tasks.tools.containers import EngineName
+    from tasks.tools.engines import find_engine
     engine = find_engine(EngineName({engine!r}))
     run(engine, {image!r}, Path({video!r}), Path({out!r}), name={name!r})
 """
