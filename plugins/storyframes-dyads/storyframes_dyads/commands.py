@@ -175,6 +175,48 @@ def synchrony(
     _end(refused)
 
 
+@app.command()
+def compare(
+    table: Annotated[Path, typer.Argument(help="A table that synchrony or turns has written.", metavar="TABLE")],
+    value: Annotated[str, typer.Option(metavar="COLUMN", help="What is compared: synchrony, latency_s_median, …")],
+    groups: Annotated[Path, typer.Option(metavar="CSV", help="A table with a row for each session_id.")],
+    by: Annotated[str, typer.Option(metavar="COLUMN", help="Its column that says which group a session is of.")],
+    levels: Annotated[list[str] | None, typer.Option(help="The two groups, where it has more: a comma list.")] = None,
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Its columns of people; sessions that share one are one cluster."),
+    ] = None,
+    person: Annotated[str | None, typer.Option(help="Only this person's rows of TABLE.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the permutations.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="A new folder for comparison.csv (mode 0600).")] = None,
+    json: JsonOption = False,
+) -> None:
+    """The difference between two groups of sessions, with sessions of the same people as clusters."""
+    from storyframes_dyads import comparison
+    from storyframes_dyads.shown import comparison_lines
+
+    _check_new(out)
+    people = listed("--cluster", cluster) or ("participant_id",)
+    rows, refused = {}, {}
+    with usage_errors(), refused_if(comparison.ComparisonError):
+        values = comparison.session_values(table, value, person)
+        grouped = comparison.read_groups(groups, by, people, listed("--levels", levels))
+        for signals, of_sessions in values.items():
+            try:
+                rows[signals] = comparison.compare(of_sessions, grouped, seed)
+            except comparison.ComparisonError as error:
+                refused[signals or value] = str(error)
+    if not rows:
+        fail(f"no groups can be compared: {'; '.join(f'{name}: {reason}' for name, reason in refused.items())}", 2)
+    compared = comparison.comparison_table(rows)
+    _write(out, {"comparison": compared})
+    if json:
+        show_json({"comparison": compared.to_dict("records"), "refused": refused})
+    else:
+        console().print(comparison_lines(compared, value))
+    _end(refused)
+
+
 def _check_new(out: Path | None) -> None:
     if out is not None and out.exists():
         fail(f"{out} exists: name a folder that does not", 2)

@@ -65,6 +65,27 @@ def person_lines(table: pd.DataFrame) -> Table:
     return shown
 
 
+def comparison_lines(table: pd.DataFrame, value: str) -> Table:
+    """A table of differences between two groups."""
+    first, second = table["group_1"][0], table["group_2"][0]
+    headings = (value, str(first), str(second), "difference (95 %)", "p", "p (Holm)", "clusters", "sessions")
+    shown = Table(*headings, box=None)
+    for row in table.itertuples():
+        shown.add_row(
+            str(row.signals),
+            _number(row.mean_1),
+            _number(row.mean_2),
+            f"{_number(row.difference)} ({_number(row.low_95)} to {_number(row.high_95)})",
+            _number(row.p, 3),
+            _number(row.p_holm, 3),
+            f"{row.clusters_1} and {row.clusters_2}"
+            if row.design == "between clusters"
+            else f"{row.clusters_1} (both)",
+            f"{row.sessions}" + (f" ({row.sessions_left_out} left out)" if row.sessions_left_out else ""),
+        )
+    return shown
+
+
 def _signals(first: str, second: str) -> str:
     return f"{first} and {second}"
 
