@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
+    from storyframes.store.catalogue import compact
     from storyframes.store.feature_store import FeatureStore
     from storyframes.store.layout import CLIPS, RunMark, StoreError, create_store, leave_mark, open_storage
     from storyframes.store.publish import FeatureWriter
@@ -31,6 +32,7 @@ __all__ = [
     "RunMark",
     "StorageError",
     "StoreError",
+    "compact",
     "create_store",
     "if_free",
     "leave_mark",
@@ -44,6 +46,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
+        "catalogue": "compact",
         "feature_store": "FeatureStore",
         "layout": "CLIPS RunMark StoreError create_store leave_mark open_storage",
         "publish": "FeatureWriter",

@@ -1,8 +1,8 @@
 """Two people of a session: synchrony of their signals and turns of their speech.
 
 ``signals`` reads columns onto the session's grid; ``lagged_correlation`` and ``other_measures`` compare two of them;
-``circular_null`` says what chance gives. ``synchrony`` does so for a store's sessions, and ``synchrony_tables`` makes
-tables of it. ``speech`` reads who speaks when, and ``turns`` makes turns of it. ``written`` and ``shown`` are what
-the ``commands`` write and show. ``comparison`` compares groups of sessions. ``motion`` is a feature of pictures that
-synchrony can be measured in.
+``circular_null`` says what chance gives. ``synchrony`` does so for a store's sessions, ``synchrony_tables`` makes
+tables of it, and ``window_feature`` a feature of the store. ``speech`` reads who speaks when, and ``turns`` makes turns
+of it. ``written`` and ``shown`` are what the ``commands`` write and show. ``comparison`` compares groups of sessions.
+``motion`` is a feature of pictures that synchrony can be measured in.
 """

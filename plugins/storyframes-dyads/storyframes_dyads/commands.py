@@ -27,7 +27,21 @@ if TYPE_CHECKING:
 
     from storyframes import FeatureStore
     from storyframes_dyads.circular_null import RankedEstimate
-    from storyframes_dyads.signals import SignalPair
+    from storyframes_dyads.signals import SignalName, SignalPair
+
+Between = Annotated[
+    list[str],
+    typer.Option(metavar="SIGNAL", help="Of one person: <feature>[@<track>]:<column>, as openface@a:AU12_r; repeat."),
+]
+And = Annotated[
+    list[str], typer.Option("--and", metavar="SIGNAL", help="Of the other person, for each --between in its order.")
+]
+Sessions = Annotated[list[str] | None, typer.Option(help="Only these sessions: a comma list, or repeat.")]
+WindowS = Annotated[float, typer.Option(help="Seconds of a window.", min=0.1)]
+StrideS = Annotated[float, typer.Option(help="Seconds from a window to the next.", min=0.01)]
+MaxLagS = Annotated[float, typer.Option(help="The largest lag in each direction, seconds.", min=0)]
+MinShared = Annotated[float, typer.Option(help="Share of a window that both have to have measured.", min=0.01, max=1)]
+Rate = Annotated[float | None, typer.Option(help="Points per second; by default the slower feature's rate.", min=0.1)]
 
 app = typer.Typer(help="Two people: how they move and speak together.", no_args_is_help=True, **LOOK)
 
@@ -42,7 +56,7 @@ def turns(
             help="Words of two speakers (glove), or a feature of each person (glove@a and glove@b, vad@a and vad@b).",
         ),
     ],
-    session: Annotated[list[str] | None, typer.Option(help="Only these sessions: a comma list, or repeat.")] = None,
+    session: Sessions = None,
     column: Annotated[str | None, typer.Option(help="Of a probability of speech: its column.")] = None,
     threshold: Annotated[float, typer.Option(help="The probability from which it is speech.", min=0, max=1)] = 0.5,
     join_s: Annotated[float, typer.Option(help="Silences up to this long are no pause, seconds.", min=0)] = 0.18,
@@ -88,25 +102,14 @@ def turns(
 @app.command()
 def synchrony(
     store: StoreArgument,
-    between: Annotated[
-        list[str],
-        typer.Option(
-            metavar="SIGNAL", help="Of one person: <feature>[@<track>]:<column>, as openface@a:AU12_r; repeat."
-        ),
-    ],
-    and_: Annotated[
-        list[str], typer.Option("--and", metavar="SIGNAL", help="Of the other person, for each --between in its order.")
-    ],
-    session: Annotated[list[str] | None, typer.Option(help="Only these sessions: a comma list, or repeat.")] = None,
-    window_s: Annotated[float, typer.Option(help="Seconds of a window.", min=0.1)] = 10.0,
-    stride_s: Annotated[float, typer.Option(help="Seconds from a window to the next.", min=0.01)] = 1.0,
-    max_lag_s: Annotated[float, typer.Option(help="The largest lag in each direction, seconds.", min=0)] = 3.0,
-    min_shared: Annotated[
-        float, typer.Option(help="Share of a window that both have to have measured.", min=0.01, max=1)
-    ] = 0.5,
-    rate: Annotated[
-        float | None, typer.Option(help="Points per second; by default the slower feature's rate.", min=0.1)
-    ] = None,
+    between: Between,
+    and_: And,
+    session: Sessions = None,
+    window_s: WindowS = 10.0,
+    stride_s: StrideS = 1.0,
+    max_lag_s: MaxLagS = 3.0,
+    min_shared: MinShared = 0.5,
+    rate: Rate = None,
     pseudo_dyads: Annotated[
         int, typer.Option(help="How often second persons are dealt anew over the study; 0 leaves it out.", min=0)
     ] = 20,
@@ -126,12 +129,10 @@ def synchrony(
     from storyframes_dyads import synchrony_tables as tables
     from storyframes_dyads.other_measures import MEASURES
     from storyframes_dyads.shown import session_lines, study_lines
-    from storyframes_dyads.signals import SignalError, SignalName
+    from storyframes_dyads.signals import SignalError
     from storyframes_dyads.synchrony import SessionSynchrony, SynchronySettings, pseudo_dyad_null, synchrony_of
     from storyframes_dyads.written import clock_errors_of, participants_of
 
-    if len(between) != len(and_):
-        fail(f"{len(between)} --between and {len(and_)} --and: each --between needs its --and, in the same order", 2)
     _check_new(out)
     measures = listed("--also", also)
     if unknown := [name for name in measures if name not in MEASURES]:
@@ -139,9 +140,7 @@ def synchrony(
     settings = SynchronySettings(window_s, stride_s, max_lag_s, min_shared, rate, pseudo_dyads, seed, measures)
     with usage_errors(), refused_if(SignalError):
         opened = FeatureStore(store)
-        asked = [(SignalName.parse(one), SignalName.parse(other)) for one, other in zip(between, and_, strict=True)]
-        features = [name.feature for names in asked for name in names]
-        chosen = _sessions(opened, features, listed("--session", session), store)
+        asked, chosen = _asked(opened, between, and_, listed("--session", session), store)
         results: list[SessionSynchrony] = []
         refused: dict[str, str] = {}
         ranked: dict[SignalPair, RankedEstimate] = {}
@@ -215,6 +214,62 @@ def compare(
     else:
         console().print(comparison_lines(compared, value))
     _end(refused)
+
+
+@app.command("store")
+def store_(
+    store: StoreArgument,
+    name: Annotated[str, typer.Option(help="The feature is called synchrony_<name>.")],
+    between: Between,
+    and_: And,
+    session: Sessions = None,
+    window_s: WindowS = 10.0,
+    stride_s: StrideS = 1.0,
+    max_lag_s: MaxLagS = 3.0,
+    min_shared: MinShared = 0.5,
+    rate: Rate = None,
+) -> None:
+    """Synchrony as a feature of the store: a row per window. What is up to date is not touched."""
+    from storyframes import FeatureStore
+    from storyframes.store import compact
+    from storyframes_dyads.signals import SignalError
+    from storyframes_dyads.synchrony import SynchronySettings
+    from storyframes_dyads.window_feature import derivation, publish_windows
+
+    settings = SynchronySettings(window_s, stride_s, max_lag_s, min_shared, rate)
+    refused: dict[str, str] = {}
+    published = []
+    with usage_errors(), refused_if(SignalError):
+        opened = FeatureStore(store)
+        asked, chosen = _asked(opened, between, and_, listed("--session", session), store)
+        made = derivation(name, asked, settings)
+        with error_console().status("") as status:
+            for done, session_id in enumerate(chosen):
+                status.update(f"{done} of {len(chosen)} sessions")
+                if made.is_current(opened, session_id):
+                    continue
+                try:
+                    publish_windows(opened, session_id, name, asked, settings)
+                    published.append((session_id, made.spec.name))
+                except SignalError as error:
+                    refused[session_id] = str(error)
+                opened.let_go(session_id)
+        compact(opened.storage, published)
+    current = len(chosen) - len(published) - len(refused)
+    console().print(f"{made.spec.name}: {len(published)} published, {current} up to date", markup=False)
+    _end(refused)
+
+
+def _asked(
+    store: FeatureStore, between: Sequence[str], and_: Sequence[str], sessions: Sequence[str], location: str
+) -> tuple[list[tuple[SignalName, SignalName]], Sequence[str]]:
+    """The pairs of names, and the sessions that were asked for or that have their features."""
+    from storyframes_dyads.signals import SignalName
+
+    if len(between) != len(and_):
+        fail(f"{len(between)} --between and {len(and_)} --and: each --between needs its --and, in the same order", 2)
+    asked = [(SignalName.parse(one), SignalName.parse(other)) for one, other in zip(between, and_, strict=True)]
+    return asked, _sessions(store, [name.feature for names in asked for name in names], sessions, location)
 
 
 def _check_new(out: Path | None) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
 import numpy as np
@@ -104,6 +104,25 @@ class SessionSynchrony:
         return float(self.windows.lags[column] / self.rate) if 0 < column < len(self.profile) - 1 else np.nan
 
 
+def paired_signals(
+    store: FeatureStore, session_id: str, asked: tuple[SignalName, SignalName], settings: SynchronySettings
+) -> dict[SignalPair, tuple[np.ndarray, np.ndarray]]:
+    """The signals of the pairs that two names mean, at ``settings.rate``, at least as long as a window.
+
+    Raises:
+        SignalError: a signal cannot be read, or the session is shorter than a window.
+    """
+    rate = settings.rate or min(usual_rate(store, session_id, name) for name in asked)
+    signals = read_pairs(store, session_id, asked, rate)
+    points = min(len(first) for first, _ in signals.values())
+    if points < settings.windows(rate).length:
+        raise SignalError(
+            f"{session_id} has {points / rate:.1f} s, less than a window of {settings.window_s:g} s: "
+            "give a shorter --window-s"
+        )
+    return signals
+
+
 def session_synchrony(
     store: FeatureStore, session_id: str, asked: tuple[SignalName, SignalName], settings: SynchronySettings
 ) -> list[SessionSynchrony]:
@@ -118,12 +137,7 @@ def session_synchrony(
     rate = settings.rate or min(usual_rate(store, session_id, name) for name in asked)
     windows = settings.windows(rate)
     result = []
-    for pair, (first, second) in read_pairs(store, session_id, asked, rate).items():
-        if len(first) < windows.length:
-            raise SignalError(
-                f"{session_id} has {len(first) / rate:.1f} s, less than a window of {settings.window_s:g} s: "
-                "give a shorter --window-s"
-            )
+    for pair, (first, second) in paired_signals(store, session_id, asked, replace(settings, rate=rate)).items():
         correlations = PairedSignals(first, second, windows).correlations()
         result.append(
             SessionSynchrony(

@@ -1,0 +1,81 @@
+"""Synchrony as a feature of the store, ``synchrony_<name>``: a row per window, so that clips can have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from storyframes import FeatureStore
+from storyframes.derivation import Derivation
+from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes_dyads.lagged_correlation import PairedSignals, fisher_z, peaks
+from storyframes_dyads.signals import SignalError, SignalName, SignalPair, usual_rate
+from storyframes_dyads.synchrony import SynchronySettings, paired_signals
+
+CODE = "storyframes-dyads: window_feature 1"
+"""Raised when the same signals would give other values."""
+
+OF_A_PAIR = ("peak_z", "lag_s", "shared")
+Asked = Sequence[tuple[SignalName, SignalName]]
+
+
+def derivation(name: str, asked: Asked, settings: SynchronySettings, pairs: Sequence[SignalPair] = ()) -> Derivation:
+    """How the feature is made; its columns are known when the pairs of columns are.
+
+    Raises:
+        SignalError: no feature can have this name, or two pairs have one first column, which names the feature's.
+    """
+    firsts = [pair.first.column for pair in pairs]
+    if twice := [column for column in firsts if firsts.count(column) > 1]:
+        raise SignalError(
+            f"two pairs begin with a column {twice[0]!r}, after which columns are named: store them apart"
+        )
+    columns = tuple(f"{column}_{part}" for column in firsts for part in OF_A_PAIR) or OF_A_PAIR
+    about = (
+        "of each pair of signals: peak_z, the height of the window's peak of lagged correlation, as Fisher's z; lag_s, "
+        "its lag in seconds, positive where the first person leads; shared, the share of the window that both measured"
+    )
+    arrays = {
+        "values": ArraySpec(Axis.MOMENT, "float32", about, (len(columns),), ("column",), columns=columns),
+        "time": ArraySpec(Axis.MOMENT, "float64", "the middle of the window, in the session", units="s"),
+        "valid": ArraySpec(Axis.MOMENT, "uint8", "1 where a pair has a peak", fill=0),
+    }
+    try:
+        spec = FeatureSpec(f"synchrony_{name}", "how two people move together, by window", arrays, mask="valid")
+    except ValueError as error:
+        raise SignalError(str(error)) from None
+    features = tuple(sorted({name.feature for names in asked for name in names}))
+    chosen = {key: getattr(settings, key) for key in ("window_s", "stride_s", "max_lag_s", "min_shared", "rate")}
+    return Derivation(spec, features, chosen | {"pairs": [[str(one), str(other)] for one, other in asked]}, CODE)
+
+
+def publish_windows(store: FeatureStore, session_id: str, name: str, asked: Asked, settings: SynchronySettings) -> None:
+    """Make the feature of one session from the signals that the store has now.
+
+    Raises:
+        SignalError: a signal cannot be read, or the session is shorter than a window.
+        StoreError, PublishError, OSError: as of :meth:`storyframes.derivation.Derivation.publish`.
+    """
+    rate = settings.rate or min(usual_rate(store, session_id, signal) for names in asked for signal in names)
+    windows = settings.windows(rate)
+    pairs, columns = [], []
+    for names in asked:
+        for pair, (first, second) in paired_signals(store, session_id, names, replace(settings, rate=rate)).items():
+            found = peaks(PairedSignals(first, second, windows).correlations(), windows)
+            starts = windows.starts(len(first))
+            both = sliding_window_view(np.isfinite(first) & np.isfinite(second), windows.length)[starts]
+            columns += [fisher_z(found.height), found.lag / rate, both.mean(axis=1)]
+            pairs.append(pair)
+    values = np.stack(columns, axis=1)
+    derivation(name, asked, settings, pairs).publish(
+        store,
+        session_id,
+        {
+            "values": values.astype(np.float32),
+            "time": (starts + windows.length / 2) / rate,
+            "valid": np.isfinite(values[:, :: len(OF_A_PAIR)]).any(axis=1).astype(np.uint8),
+        },
+    )

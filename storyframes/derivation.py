@@ -1,0 +1,102 @@
+"""Features that are made of other features of the store: what they were made of decides when they are out of date.
+
+An extractor makes features of a study's files. Whoever computes something from stored features (an index of two
+people, a principal component) publishes it through a :class:`Derivation`, and it is read, verified and given to clips
+like any other feature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from storyframes.spec import MAIN, FeatureSpec, feature_and_track
+from storyframes.store.feature_reader import FeatureReader
+from storyframes.store.layout import StoreError
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import canonical_json
+from storyframes.store.session_times import stored_clocks
+from storyframes.times import StoredClocks
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How a feature is made of others; equal fingerprints mean equal values.
+
+    Attributes:
+        spec: of the feature.
+        features: those that it is made of, as the store calls them (``openface@b``).
+        settings: what decides the values besides, as JSON has it.
+        code: the distribution that makes it, and its version: another one makes it anew.
+
+    Example:
+        >>> from storyframes.features import ArraySpec, Axis
+        >>> arrays = {name: ArraySpec(Axis.MOMENT, "float64", "of the example") for name in ("values", "time")}
+        >>> derivation = Derivation(FeatureSpec("mean_smile", "of two", arrays), ("openface", "openface@b"))
+        >>> derivation.spec.name
+        'mean_smile'
+    """
+
+    spec: FeatureSpec
+    features: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    code: str = ""
+
+    def fingerprint(self, store: FeatureReader, session_id: str, clocks: StoredClocks | None = None) -> str:
+        """What decides a session's values: the features, the clocks of their tracks, the settings and the code.
+
+        Args:
+            clocks: where they were read before, by :func:`~storyframes.store.session_times.stored_clocks`.
+
+        Raises:
+            StoreError: the session lacks one of the features, or the clip index is damaged.
+        """
+        content = {"feature": self.spec.name, "of": self._inputs(store, session_id), "code": self.code}
+        tracks = sorted({feature_and_track(feature)[1] for feature in self.features} - {MAIN})
+        of_tracks = (stored_clocks(store) if clocks is None else clocks).get(session_id, {}) if tracks else {}
+        content |= {"clocks": {track: of_tracks.get(track) for track in tracks}, "settings": dict(self.settings)}
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+
+    def is_current(self, store: FeatureReader, session_id: str, clocks: StoredClocks | None = None) -> bool:
+        """Whether the store has the feature, made of what it has now.
+
+        Raises:
+            StoreError: as of :meth:`fingerprint`.
+        """
+        fingerprint = self.fingerprint(store, session_id, clocks)
+        return any(
+            status.feature == self.spec.name and status.current and status.current.fingerprint == fingerprint
+            for status in store.statuses(session_id)
+        )
+
+    def publish(self, store: FeatureReader, session_id: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make these rows the session's current version; ``storyframes.store.compact`` shows it to readers.
+
+        Args:
+            arrays: by name, (n, \\*row shape) each.
+
+        Raises:
+            StoreError: as of :meth:`fingerprint`.
+            PublishError: an array is missing, axes disagree, or the disk does not give back what was written.
+            OSError: the disk is full or gone.
+        """
+        provenance = {"features": self._inputs(store, session_id), "settings": dict(self.settings), "code": self.code}
+        with FeatureWriter(store.storage, session_id, self.spec, frames=False) as out:
+            for name, rows in arrays.items():
+                out.write(name, rows)
+            for status in store.statuses(session_id):
+                if status.feature in self.features and status.current:
+                    out.caveats |= set(status.current.caveats)
+            out.publish(self.fingerprint(store, session_id), provenance)
+
+    def _inputs(self, store: FeatureReader, session_id: str) -> dict[str, str]:
+        """By feature, the fingerprint of the version that the store has."""
+        found = {status.feature: status.current for status in store.statuses(session_id)}
+        inputs = {feature: current.fingerprint for feature in self.features if (current := found.get(feature))}
+        if lacking := [feature for feature in self.features if feature not in inputs]:
+            raise StoreError(f"{session_id} has no feature {lacking[0]!r}, of which {self.spec.name} is made")
+        return inputs
