@@ -111,7 +111,7 @@ def column_unit(feature: str, column: str) -> str:
 
 _RESNET50 = FeatureSpec(
     name="resnet50",
-    about="ResNet-50 global average pool of the whole frame (He et al., 2016), torchvision's ImageNet weights",
+    about="ResNet-50 global average pool of the whole frame (He et al., 2016)",
     arrays={
         "values": ArraySpec(
             Axis.FRAME,
@@ -318,7 +318,7 @@ _GLOVE = FeatureSpec(
 
 _SBERT = FeatureSpec(
     name="sbert",
-    about="Sentence-BERT utterance vectors, all-MiniLM-L6-v2 (Reimers and Gurevych, 2019)",
+    about="Sentence-BERT utterance vectors (Reimers and Gurevych, 2019)",
     arrays={
         "values": _sentence_vector(Axis.UTTERANCE, "the utterance's embedding, unit length"),
         **_span(Axis.UTTERANCE),

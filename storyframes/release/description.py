@@ -1,26 +1,25 @@
-"""How a release describes itself: the data card and citation for people, Croissant 1.0 for machines.
-
-Croissant is what ``mlcroissant`` and search engines read.
-"""
+"""How a release describes itself to people: a data card, which the Hugging Face hub reads as well, and a citation."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np
+import pandas as pd
 
 import storyframes
 from storyframes.export.readme import markdown_table
+from storyframes.features import CLOCK
+from storyframes.release.methods import bibtex, methods, model_of
 from storyframes.release.released_features import ReleasedFeature
 from storyframes.release.settings import ReleaseSettings
-from storyframes.spec import shown_names
-from storyframes.store.layout import CLIPS
-from storyframes.store.storage.files import sha256_file
+from storyframes.spec import Axis, shown_names
+from storyframes.store.feature_store import FeatureStore
+from storyframes.times import usual_step_s
 
 _HOW = """
 `features` is a feature store (Zarr v3 with zstd, two Parquet tables); any Zarr reader opens it, and storyframes does:
@@ -29,8 +28,15 @@ _HOW = """
 from storyframes import ClipDataset, FeatureStore
 
 store = FeatureStore("features")
-print(store)
 frame = store.to_pandas(store.sessions[0], store.all_features[0])
+```
+
+Clips, the windows of sessions that have labels, load with their splits where this folder is, or from the hub:
+
+```python
+from datasets import load_dataset
+
+clips = load_dataset(".", "clips")
 ```
 
 Values are those of the original store, to the bit. A row whose mask is false is not a measurement. Times are in seconds
@@ -38,8 +44,8 @@ since the first video frame. `storyframes release verify FOLDER` checks that eve
 """
 _RENAMED = """
 Sessions and participants (and stories, targets and phases, where they are not named here) have new numbers in a random
-order; the key is not part of the release. Dates, times and machines of the extraction, paths, settings and checksums of
-the recordings were dropped; all files bear the date 2000-01-01. What is not known to be harmless was left out.
+order; the key is not part of the release. Dates, times and machines of the extraction, paths and checksums of the
+recordings were dropped; all files bear the date 2000-01-01. What is not known to be harmless was left out.
 """
 _RISK = """
 These are measurements of persons, and new numbers do not guarantee that nobody can be recognised: a person who was
@@ -53,48 +59,118 @@ class Release:
 
     Attributes:
         sessions: their number.
-        participants: their number, as far as the clip index knows.
         features: by name, the released feature; of the story texts as ``stories/<feature>``.
         having: by feature, the number of sessions that have it.
+        provenance: by feature, how it was made, each way once as JSON, and in how many sessions.
         caveats: by feature and caveat, the number of sessions.
-        rows: of the clip index.
-        labels: columns of labels.
+        clips: the clip index, with the schemes of its labels; without rows where there is none.
         left_out: what was left out, and why; a sentence each.
         remarks: what could not be checked; a sentence each, for the releasing person only.
         files: by path, size and SHA-256.
     """
 
     sessions: int = 0
-    participants: int = 0
     features: dict[str, ReleasedFeature] = field(default_factory=dict)
     having: dict[str, int] = field(default_factory=dict)
     caveats: dict[str, dict[str, int]] = field(default_factory=dict)
-    rows: int = 0
-    labels: tuple[str, ...] = ()
+    provenance: dict[str, dict[str, int]] = field(default_factory=dict)
+    clips: pd.DataFrame = field(default_factory=pd.DataFrame)
     left_out: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
+    @property
+    def participants(self) -> int:
+        """Their number, as far as the clip index knows."""
+        return self.clips["participant_id"].nunique() if len(self.clips) else 0
 
-def data_card(done: Release, settings: ReleaseSettings) -> str:
-    """``README.md`` of a release."""
-    return "\n".join(_card(done, settings)) + "\n"
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns of labels."""
+        return tuple(self.clips.attrs.get("schemes", {}))
 
 
-def _card(done: Release, settings: ReleaseSettings) -> Iterator[str]:
+_LICENSES = re.compile(
+    r"apache-2\.0|mit|cc0-1\.0|cc-by(-nc)?(-nd|-sa)?-[234]\.0|odc-by|odbl|pddl|cdla-(sharing|permissive)-[12]\.0"
+)
+_SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
+_GATE = "These are measurements of persons. Whoever uses them agrees not to try to find out who took part."
+
+
+def data_card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> str:
+    """``README.md`` of a release.
+
+    Args:
+        store: the released one.
+    """
+    return "\n".join(["---", *_front_matter(done, settings), "---", "", *_card(done, settings, store)]) + "\n"
+
+
+def splits(clips: pd.DataFrame) -> list[str]:
+    """The splits that have clips, ``train`` first."""
+    return [split for split in ("train", "valid", "test") if len(clips) and (clips["split"] == split).any()]
+
+
+def _front_matter(done: Release, settings: ReleaseSettings) -> Iterator[str]:
+    """What the hub reads, as YAML whose values are JSON."""
+    known = settings.license.lower()
+    content: dict[str, Any] = {
+        "pretty_name": settings.title,
+        "license": known if _LICENSES.fullmatch(known) else "other",
+    }
+    if content["license"] == "other":
+        content["license_name"] = known
+    schemes = done.clips.attrs.get("schemes", {}).values()
+    tasks = {"regression" if scheme == "interval" else "classification" for scheme in schemes}
+    content["task_categories"] = [*sorted(f"tabular-{task}" for task in tasks), "feature-extraction"]
+    content["size_categories"] = [next((name for most, name in _SIZES.items() if len(done.clips) < most), "1M<n<10M")]
+    content["tags"] = ["storyframes", "zarr", "croissant", *done.features]
+    tables = {"clips": {split: f"clips/{split}.parquet" for split in splits(done.clips)}}
+    tables["catalogue"] = {"catalogue": "features/catalogue.parquet"}
+    content["configs"] = [
+        {"config_name": name, "data_files": [{"split": split, "path": path} for split, path in paths.items()]}
+        for name, paths in tables.items()
+        if paths
+    ]
+    content["configs"][0]["default"] = True
+    content["extra_gated_prompt"] = _GATE
+    yield from (f"{name}: {_text(value)}" for name, value in content.items())
+
+
+def _card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> Iterator[str]:
+    hours, rates = _hours_and_rates(store)
     yield f"# {settings.title}"
     yield ""
     yield settings.description
     yield ""
     people = f" of {done.participants} participants" if done.participants else ""
-    yield f"{done.sessions} sessions{people}, {len(done.features)} features, {done.rows} rows in the clip index."
+    length = f", {hours:.1f} hours" if hours >= 1 else f", {60 * hours:.1f} minutes"
+    size = f"{len(done.features)} features, {len(done.clips)} rows in the clip index"
+    yield f"{done.sessions} sessions{people}{length if hours else ''}, {size}."
     yield f"Version {settings.version}, {settings.license}, by {', '.join(settings.authors)}."
     yield f"Made by storyframes {storyframes.__version__}."
     yield _HOW
+    yield "## Clips"
+    yield ""
+    rows = []
+    for split in splits(done.clips):
+        of_split = done.clips[done.clips["split"] == split]
+        rows.append(
+            [split, str(len(of_split)), *(str(of_split[f"{who}_id"].nunique()) for who in ("session", "participant"))]
+        )
+    yield from markdown_table(("split", "rows", "sessions", "participants"), rows) if rows else ("None.", "")
+    rows = [
+        [f"`{label}`", scheme, *_range(done.clips, label)]
+        for label, scheme in done.clips.attrs.get("schemes", {}).items()
+    ]
+    yield from markdown_table(("label", "scheme", "values", "rows that have it"), rows) if rows else ("No labels.", "")
     yield "## Features"
     yield ""
     for name, released in done.features.items():
-        yield f"**{name}** ({done.having[name]} sessions): {released.spec.about}"
+        main = next(iter(released.arrays.values())).spec.axis
+        rate = rates.get(name) or (rates.get(CLOCK) if main is Axis.FRAME else None)
+        size = f"{done.having[name]} sessions{f', {rate} rows a second' if rate else ''}"
+        yield f"**{name}** ({size}): {_about(name, released, done)}"
         yield ""
         rows = []
         for array, of in released.arrays.items():
@@ -102,14 +178,11 @@ def _card(done: Release, settings: ReleaseSettings) -> Iterator[str]:
             columns = shown_names("", of.spec.columns)
             rows.append([f"`{array}`", dims, of.spec.units, of.spec.about, columns])
         yield from markdown_table(("array", "rows x values", "unit", "what", "columns"), rows)
+    yield from _methods(done)
     yield "## Caveats"
     yield ""
     caveats = [[name, caveat, str(count)] for name, of in done.caveats.items() for caveat, count in of.items()]
     yield from markdown_table(("feature", "caveat", "sessions"), caveats) if caveats else ("None.", "")
-    yield "## Labels"
-    yield ""
-    yield f"{', '.join(f'`{label}`' for label in done.labels) or 'None'}, in `features/clips.parquet`."
-    yield ""
     yield "## What was done so that nobody is named"
     yield _RENAMED
     yield "Left out:"
@@ -123,6 +196,59 @@ def _card(done: Release, settings: ReleaseSettings) -> Iterator[str]:
     ]
     for name, is_given, what in permissions:
         yield f"- {what}: {'may be in it' if is_given else 'are not in it'} (`{name} = {str(is_given).lower()}`)"
+
+
+def _about(name: str, released: ReleasedFeature, done: Release) -> str:
+    """What a feature is: of ``[[embed]]``, by its model."""
+    models = [model for way in done.provenance.get(name, ()) if (model := model_of(json.loads(way)))]
+    return f"embeddings by {'; '.join(dict.fromkeys(models))}" if models else released.spec.about
+
+
+def _methods(done: Release) -> Iterator[str]:
+    yield "## How it was made"
+    yield ""
+    cited: set[str] = set()
+    for name, ways in done.provenance.items():
+        for way, count in ways.items():
+            sentence, keys = methods(name, done.features[name].spec.groups, json.loads(way))
+            yield sentence if len(ways) == 1 else f"{sentence} ({count} sessions)"
+            cited |= keys
+    yield ""
+    yield "`storyframes release configuration FOLDER` prints the configuration that does the same. Please cite:"
+    yield ""
+    yield f"```bibtex\n{bibtex(cited)}\n```"
+    yield ""
+
+
+def _range(clips: pd.DataFrame, label: str) -> tuple[str, str]:
+    """The values that a label may have, or has where its scheme sets no limits; and how many rows have one."""
+    values = clips[label].dropna()
+    if limits := clips.attrs.get("ranges", {}).get(label):
+        shown = f"{limits[0]:g} to {limits[1]:g}"
+    elif pd.api.types.is_numeric_dtype(values):
+        shown = f"{values.min():g} to {values.max():g}" if len(values) else ""
+    else:
+        shown = ", ".join(sorted(map(str, values.unique())))
+    return shown, str(len(values))
+
+
+def _hours_and_rates(store: FeatureStore) -> tuple[float, dict[str, str]]:
+    """Hours of all sessions by the times that are released, and by feature its rows a second."""
+    ends: dict[str, float] = {}
+    rates: dict[str, set[str]] = {}
+    for session in store.sessions:
+        for feature in store.features(session):
+            arrays = store.spec(session, feature).arrays
+            if "time" not in arrays or arrays["time"].axis not in (Axis.FRAME, Axis.AUDIO_FRAME):
+                continue
+            time = np.asarray(store.view(session, feature, array="time"), np.float64)
+            if len(time):
+                ends[session] = max(ends.get(session, 0.0), float(time[-1]))
+            if step := usual_step_s(time):
+                rates.setdefault(feature, set()).add(f"{1 / step:.4g}")
+    shown = {feature: " or ".join(sorted(of, key=float)) for feature, of in rates.items() if len(of) < 4}
+    shown |= {feature: f"{min(of, key=float)} to {max(of, key=float)}" for feature, of in rates.items() if len(of) > 3}
+    return sum(ends.values()) / 3600, shown
 
 
 def citation(settings: ReleaseSettings) -> str:
@@ -142,95 +268,5 @@ def citation(settings: ReleaseSettings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _text(text: str) -> str:
+def _text(text: Any) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-_CROISSANT_TERMS = (
-    "citeAs column extract field fileProperty fileObject fileSet format includes isLiveDataset jsonPath key md5 "
-    "parentField path recordSet references regex repeated replace samplingRate separator source subField transform "
-    "equivalentProperty"
-)
-_CONTEXT: dict[str, Any] = {
-    **{term: f"cr:{term}" for term in _CROISSANT_TERMS.split()},
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "sc": "https://schema.org/",
-}
-
-
-def croissant(done: Release, settings: ReleaseSettings, folder: Path) -> str:
-    """``croissant.json`` of a release."""
-    content: dict[str, Any] = {
-        "@context": dict(sorted(_CONTEXT.items())),
-        "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": settings.title,
-        "description": settings.description,
-        "license": f"https://spdx.org/licenses/{settings.license}",
-        "version": settings.version,
-        "creator": [{"@type": "sc:Person", "name": author} for author in settings.authors],
-        "citeAs": f"{', '.join(settings.authors)}: {settings.title}, version {settings.version}",
-        "distribution": [],
-        "recordSet": [],
-    }
-    if settings.url:
-        content["url"] = settings.url
-    if settings.date:
-        content["datePublished"] = settings.date
-    content["keywords"] = sorted(done.features)
-    for name in ("catalogue.parquet", CLIPS):
-        path = folder / "features" / name
-        if path.exists():
-            content["distribution"].append(_file(name, path))
-            content["recordSet"].append(_records(name, pq.read_schema(path)))
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
-def _file(name: str, path: Path) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": name,
-        "name": name,
-        "contentUrl": f"features/{name}",
-        "contentSize": f"{path.stat().st_size} B",
-        "encodingFormat": "application/x-parquet",
-        "sha256": sha256_file(path),
-    }
-
-
-def _records(name: str, schema: pa.Schema) -> dict[str, Any]:
-    records = name.removesuffix(".parquet")
-    return {
-        "@type": "cr:RecordSet",
-        "@id": records,
-        "name": records,
-        "field": [
-            {
-                "@type": "cr:Field",
-                "@id": f"{records}/{field.name}",
-                "name": f"{records}/{field.name}",
-                "dataType": _type(field.type),
-                "source": {"fileObject": {"@id": name}, "extract": {"column": field.name}},
-            }
-            | ({"repeated": True} if pa.types.is_list(field.type) else {})
-            for field in schema
-        ],
-    }
-
-
-def _type(dtype: pa.DataType) -> str:
-    if pa.types.is_list(dtype):
-        return _type(dtype.value_type)
-    if pa.types.is_boolean(dtype):
-        return "sc:Boolean"
-    if pa.types.is_integer(dtype):
-        return "sc:Integer"
-    return "sc:Float" if pa.types.is_floating(dtype) else "sc:Text"

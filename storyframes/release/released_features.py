@@ -15,11 +15,11 @@ from enum import StrEnum
 from typing import Any
 
 from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable
-from storyframes.features import FEATURES, STORIES, STORY_FEATURES
+from storyframes.features import FEATURES, STORIES, STORY_FEATURES, column_unit
 from storyframes.label_curves import curve_spec
 from storyframes.release.provenance import READ
 from storyframes.release.settings import ReleaseError
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, is_label_curve
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, is_label_curve, shown_names
 
 MEASURED = "measured"
 """The name in a release of the mask of a feature that is not built in."""
@@ -84,6 +84,8 @@ def released_feature(
     }
     groups = _groups(base, in_order) if is_known else {}
     about = base.about if is_known else "a feature of a plug-in; its authors say what it is"
+    if is_known and feature == "openface" and requested is not None:
+        about = f"OpenFace 2: {', '.join(groups) or 'some columns'} (Baltrusaitis et al., 2018)"
     spec = FeatureSpec(feature, about, {name: array.spec for name, array in in_order.items()}, groups, mask)
     return ReleasedFeature(spec, in_order, is_known)
 
@@ -132,8 +134,20 @@ def _chosen(
             raise ReleaseError(f"{feature!r}: {error}") from None
         array = base.arrays[name] if is_known else _bare(stored.arrays[name])
         shape = (*array.shape[:-1], len(picked.names))
-        arrays[name] = ReleasedArray(name, replace(array, shape=shape, columns=picked.names), picked.pieces)
+        about = _about(feature, picked.names) if is_known and feature == "openface" else array.about
+        spec = replace(array, shape=shape, columns=picked.names, about=about)
+        arrays[name] = ReleasedArray(name, spec, picked.pieces)
     return arrays
+
+
+def _about(feature: str, columns: tuple[str, ...]) -> str:
+    """What some columns are, with their units and no others'."""
+    units: dict[str, list[str]] = {}
+    for column in columns:
+        if unit := column_unit(feature, column):
+            units.setdefault(unit, []).append(column)
+    shown = "; ".join(f"{unit}: {shown_names('', names)}" for unit, names in units.items())
+    return f"columns of OpenFace's CSV{f', in {shown}' if shown else ''}. Rows with valid = 0 are no measurements"
 
 
 def _beside(stored: FeatureSpec, arrays: Mapping[str, ReleasedArray]) -> list[str]:

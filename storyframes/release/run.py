@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from storyframes.features import STORIES, in_order
 from storyframes.release.copying import MOMENT_S, copy_feature
-from storyframes.release.description import Release, citation, croissant, data_card
+from storyframes.release.croissant import croissant
+from storyframes.release.description import Release, citation, data_card, splits
 from storyframes.release.ids import Key, check_names, read_key
 from storyframes.release.manifest import STORE, write_manifest
 from storyframes.release.released_clips import check_labels, number_ids, released_clips
@@ -67,7 +71,7 @@ def make_release(
     for feature in {feature for session, feature in planned if session == STORIES}:
         key.number("stories", store.story_ids(feature))
     remarks = check_names(store, settings, key, planned)
-    done = Release(len(sessions), labels=settings.labels, left_out=left_out, remarks=remarks)
+    done = Release(len(sessions), left_out=left_out, remarks=remarks)
     for place in (target, key_file):
         place.absolute().parent.mkdir(parents=True, exist_ok=True)
     key.write(key_file)
@@ -82,15 +86,21 @@ def make_release(
             if name not in done.features or len(released.arrays) > len(done.features[name].arrays):
                 done.features[name] = released  # without a video it has no rows for frames
             done.having[name] = done.having.get(name, 0) + 1
+            if current.provenance:
+                ways = done.provenance.setdefault(name, {})
+                way = json.dumps(current.provenance, sort_keys=True)
+                ways[way] = ways.get(way, 0) + 1
             for caveat in current.caveats:
                 of_feature = done.caveats.setdefault(name, {})
                 of_feature[caveat] = of_feature.get(caveat, 0) + 1
         catalogue.compact(storage)
         if clips is not None:
-            _write_clips(clips, key, settings, planned, storage, done)
+            done.clips = _write_clips(clips, key, settings, planned, storage)
+            _write_splits(done.clips, made / "clips")
         for path in [*(made / STORE).rglob(".*")]:
             path.unlink()  # locks that are no longer held
-        texts = {"README.md": data_card(done, settings), "CITATION.cff": citation(settings)}
+        card = data_card(done, settings, FeatureStore(made / STORE))
+        texts = {"README.md": card, "CITATION.cff": citation(settings)}
         for name, text in texts.items():
             (made / name).write_text(text, encoding="utf-8")
         (made / "croissant.json").write_text(croissant(done, settings, made), encoding="utf-8")
@@ -229,7 +239,7 @@ def _left_out(store: FeatureStore, settings: ReleaseSettings) -> list[str]:
         lines.append(f"{len(settings.leave_out)} sessions: left out by their owners")
     lines.append("labels that are not on the list; schemes that are private in the study never were in the store")
     lines.append("recordings, transcripts, story texts, ratings' free texts, surveys: not part of a feature store")
-    lines.append("times and machines of the extraction, settings, paths, checksums of the recordings")
+    lines.append("times and machines of the extraction, paths, checksums of the recordings")
     return lines
 
 
@@ -247,15 +257,24 @@ def _write_clips(
     settings: ReleaseSettings,
     planned: dict[tuple[str, str], ReleasedFeature],
     storage: Storage,
-    done: Release,
-) -> None:
+) -> pd.DataFrame:
     having: dict[str, set[str]] = {}
     for session, feature in planned:
         having.setdefault(session, set()).add(feature)
     having.pop(STORIES, None)
     index = released_clips(clips, key, settings, having)
-    done.rows, done.participants = len(index), index["participant_id"].nunique()
     table_files.replace_table(storage, CLIPS, lambda: clip_table.to_table(index), row_group_size=16_384)
+    return index
+
+
+def _write_splits(clips: pd.DataFrame, folder: Path) -> None:
+    """The clips of each split as a file of its own: ``datasets`` chooses splits by files, and knows no categories."""
+    folder.mkdir(mode=0o700)
+    categories = clips.select_dtypes("category").columns
+    plain = clips.astype(dict.fromkeys(categories, "string"))
+    for split in splits(clips):
+        table = pa.Table.from_pandas(plain[plain["split"] == split], preserve_index=False)
+        pq.write_table(table.replace_schema_metadata(None), folder / f"{split}.parquet", compression="zstd")
 
 
 def _close(folder: Path) -> None:

@@ -35,6 +35,7 @@ from storyframes.release.manifest import verify_release
 from storyframes.release.run import make_release
 from storyframes.release.settings import ReleaseError
 from storyframes.store import catalogue, maintenance
+from tasks.clip_index.index import write_clip_index
 
 
 @dataclass(frozen=True)
@@ -196,11 +197,76 @@ def test_machines_and_people_can_read_what_it_is(made: Made, caplog: pytest.LogC
     cited = yaml.safe_load((made.folder / "CITATION.cff").read_text())
     assert (cited["type"], cited["license"], cited["authors"]) == ("dataset", "CC-BY-4.0", [{"name": "The authors"}])
     assert (str(cited["date-released"]), cited["url"]) == ("2026-11-22", "https://example.org/stories")
+    columns = list(issues.records("columns"))
+    assert columns[1] == {
+        "columns/feature": "openface",
+        "columns/array": "values",
+        "columns/place": 1,
+        "columns/column": "AU02_r",
+        "columns/unit": "0 to 5",
+    }
+    of_openface = [row["columns/column"] for row in columns if row["columns/feature"] == "openface"]
+    assert of_openface == [*FeatureStore(made.folder / "features").columns("s0001", "openface")]
+    (values,) = (each for each in issues.metadata.record_sets if each.name == "openface")
+    shapes = {each.name: (each.array_shape_tuple, str(each.data_types[0])) for each in values.fields}
+    number = "https://schema.org/"
+    assert shapes == {
+        "openface/values": ((-1, 44), f"{number}Float"),
+        "openface/valid": ((-1,), f"{number}Integer"),
+    }
+    (files,) = (each for each in issues.metadata.distribution if each.name == "openface.zarr")
+    found = {path.relative_to(made.folder).parts[1] for path in made.folder.glob(files.includes[0])}
+    assert found == {"s0001", "s0002", "s0003"}
     card = (made.folder / "README.md").read_text()
-    assert "3 sessions of 3 participants, 7 features" in card
+    assert "3 sessions of 3 participants, 0.2 minutes, 7 features" in card
+    assert "**openface** (3 sessions, 15 rows a second): OpenFace 2: gaze, action_units" in card
+    assert "in 0 to 5: AU01_r AU02_r AU04_r … AU45_r (17); 0 or 1:" in card
+    assert not re.search("landmarks|pixels", card)
+    assert "| train | 72 | 3 | 3 |" in card
+    assert "| `empathy` | ordinal | 1 to 5 | 72 |" in card
+    assert "| `mood` | nominal | calm, torn | 72 |" in card
+    assert "Gaze, action units were extracted with OpenFace 2 [@openface] by storyframes 0.30.0 (extractor 3;" in card
+    assert "@inproceedings{openface," in card
+    assert "@inproceedings{dope," not in card
     assert "| openface | interlaced video | 3 |" in card
     assert "1 sessions: left out by their owners" in card
     assert "1 other cameras and microphones" in card
+
+
+LOAD = """
+import json, sys
+from datasets import load_dataset
+
+clips = load_dataset(sys.argv[1], cache_dir=sys.argv[2])
+catalogue = load_dataset(sys.argv[1], "catalogue", cache_dir=sys.argv[2])
+print(json.dumps([{split: table.to_list() for split, table in clips.items()}, [*catalogue["catalogue"]["feature"]]]))
+"""
+
+
+def test_datasets_loads_the_clips_with_their_splits(original: FeatureStore, tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    shutil.copytree(original.storage.location, root)
+    index = original.clips()
+    split_of = dict(zip(SESSIONS, ("train", "test", "valid", "train"), strict=True))
+    index["split"] = index["session_id"].map(split_of)
+    write_clip_index(index, local(root))
+    make_release(FeatureStore(root), tmp_path / "out", settings_of(tmp_path))
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hub")}
+    command = [sys.executable, "-c", LOAD, str(tmp_path / "out"), str(tmp_path / "cache")]
+    loaded = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert loaded.returncode == 0, loaded.stderr
+    clips, catalogued = json.loads(loaded.stdout)
+    assert list(clips) == ["train", "valid", "test"]
+    assert {"openface", "label.valence"} < {*catalogued}
+    released = FeatureStore(tmp_path / "out/features").clips()
+    names = json.loads((tmp_path / "out.key.json").read_text())["names"]["sessions"]
+    for session, split in list(split_of.items())[:3]:
+        before = released[released["session_id"] == names[session]]
+        assert len(before) == len(clips[split]) == 24
+        for row, (_, clip) in zip(clips[split], before.iterrows(), strict=True):
+            assert row.keys() == {*released}
+            for name in ("clip_id", "session_id", "start_frame", "start_s", "empathy", "valence", "mood", "reflected"):
+                assert row[name] == clip[name], name
 
 
 def test_verify_sees_what_is_no_part_of_it(made: Made, tmp_path: Path) -> None:
@@ -315,7 +381,7 @@ def test_sessions_that_have_nothing_of_it_are_not_in_its_index(original: Feature
     assert (done.sessions, done.participants) == (2, 2)
     assert list(clips["session_id"].unique()) == store.sessions == ["s0001", "s0002"]
     assert clips["participant_id"].notna().all()
-    assert len(clips) == done.rows == original.clips()["session_id"].isin(SESSIONS[:2]).sum()
+    assert len(clips) == len(done.clips) == original.clips()["session_id"].isin(SESSIONS[:2]).sum()
     names = json.loads((tmp_path / "out.key.json").read_text())["names"]
     assert sorted(names["sessions"]) == SESSIONS[:2]
     assert len(names["participants"]) == 2

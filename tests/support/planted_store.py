@@ -62,7 +62,6 @@ PLUG_IN = FeatureSpec(
 PROVENANCE = {
     "extractor": 3,
     "code": "storyframes 0.30.0",
-    "inputs": {"video": {"path": "anna.avi", "sha256": "f00df00d"}},
     "settings": {
         "engine": "torch", "every_n_frames": 2, "layer": [-1, 3], "allow_truncated": True, "prompt": "query: ",
         "binary": "/home/hugo/FeatureExtraction", "landmarks": "hugos_face", "source": "path:anna-muster",
@@ -166,6 +165,7 @@ def _write_session(root: Path, session: str, number: int) -> None:
     face = features["openface"]["values"]
     for group in ("landmarks_2d", "landmarks_3d", "shape", "eye_landmarks"):
         face[:, FEATURES["openface"].groups[group]] = BEFORE
+    inputs = {"video": {"path": "anna.avi", "sha256": f"f00df00d{number}"}}
     for feature, values in features.items():
         with FeatureWriter(local(root), session, FEATURES[feature]) as out:
             for name, rows in values.items():
@@ -174,9 +174,8 @@ def _write_session(root: Path, session: str, number: int) -> None:
             out.attributes |= {"feature_set": "set of Hugo", "started_at": "2024-03-17T10:00:00", "about": "Anna"}
             out.quality = {"hugos_opinion": 1.0}
             out.caveats |= {"interlaced video", "ask Hugo about Anna", "greta"}
-            out.publish(
-                f"f00df00d{feature}", PROVENANCE if feature != "frames" else PROVENANCE | {"code": "lab-machine-7"}
-            )
+            of_host = {"code": "lab-machine-7"} if feature == "frames" else {}
+            out.publish(f"f00df00d{feature}", PROVENANCE | of_host | {"inputs": inputs})
     with FeatureWriter(local(root), session, PLUG_IN) as out:
         readings = np.random.default_rng(number).normal(size=(60, 3)).astype(np.float32)
         readings[:, 2] = BEFORE
