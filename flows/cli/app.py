@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 import storyframes
 from flows.cli import (
+    adopt,
     clips,
     extract,
     jobs,
@@ -135,6 +136,7 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         extract.extract,
         extract.extract_file,
         jobs.jobs,
+        adopt.adopt,
         study.sync,
         clips.index,
         status.status,

@@ -227,7 +227,7 @@ def import_labels(
         fail("give either --session or --session-from", 2)
     with usage_errors():
         try:
-            paths, pairs, skipped = _matching(files), map_ or [], skip or []
+            paths, pairs, skipped = matching(files), map_ or [], skip or []
             said = {Role.START: start, Role.END: end, Role.DURATION: duration, Role.TIME: time}
             read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
             unmapped = dict.fromkeys(name for file in read for name in unmapped_tiers(file, targets, skipped))
@@ -282,7 +282,7 @@ def _ask(name: str, proposal: str) -> str:
     return str(typer.prompt(f"{name}: SCHEME[:TYPE[:MIN..MAX]], @role or {_SKIP}", default=proposal)).strip()
 
 
-def _matching(paths: list[Path]) -> list[Path]:
+def matching(paths: list[Path]) -> list[Path]:
     """The files, those of a quoted pattern (``'*.eaf'``) by name."""
     matching: list[Path] = []
     for path in paths:

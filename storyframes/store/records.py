@@ -41,6 +41,7 @@ class Caveat(StrEnum):
     """What users of the values must know. Shown by ``status``; in the store the key is ``stamps``."""
 
     UNTRAINED = "untrained weights"
+    MADE_ELSEWHERE = "made elsewhere"  # adopted from a file: nobody here knows by which program
     DEMO_VECTORS = "demo word vectors"
     INTERPOLATED_WORD_TIMES = "interpolated word times"
     LOW_CONFIDENCE = "words of low confidence"  # more than a twentieth, see quality

@@ -1,0 +1,98 @@
+"""The command ``adopt``: features that other programs made, taken into a feature store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.study import matching
+from flows.cli.terminal import StoreArgument, console, fail, listed, usage_errors
+from flows.progress_bar import progress_bar
+from tasks.inspect.formatting import counted
+
+
+def adopt(
+    store: StoreArgument,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="A .parquet, .csv, .tsv or .npy for each session; or a pattern, as '*.npy'."
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="What the feature is called: lower-case letters, digits and '_'.")],
+    time: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Each row's time, in seconds of the recording.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Rows a second, the first at second 0.")] = None,
+    per_frame: Annotated[
+        bool, typer.Option("--per-frame", help="There is a row for each frame of the session's video.")
+    ] = False,
+    columns: Annotated[
+        list[str] | None, typer.Option(help="Columns of values, of .npy their numbers; several with commas. Else all.")
+    ] = None,
+    mask: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="1 in rows that are measurements; else those with any value.")
+    ] = None,
+    session: Annotated[str | None, typer.Option(help="The session, of one file.")] = None,
+    session_from: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="Where the file's name says it: '{session}_gaze.csv'.")
+    ] = None,
+    track: Annotated[str, typer.Option(help="The camera or microphone that it is of.")] = "main",
+    about: Annotated[str | None, typer.Option(help="One sentence on what it is; stored with the values.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also replace what was adopted from the same file.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be published; publish nothing.")] = False,
+) -> None:
+    """Take features that another program made into a feature store, with times, masks and the files' digests.
+
+    Nothing is published unless every file can be. Values carry the caveat 'made elsewhere'.
+    """
+    from storyframes.store.feature_store import FeatureStore
+    from tasks.adopt import ABOUT, Adoption, adopt
+
+    with usage_errors(), progress_bar("adopting") as progress:
+        features = FeatureStore(store)
+        sessions = _sessions(matching(files), session, session_from, features.sessions)
+        how = Adoption(
+            name,
+            about=about or ABOUT,
+            time=time or "",
+            rate=rate,
+            per_frame=per_frame,
+            columns=listed("--columns", columns),
+            mask=mask or "",
+            track=track,
+        )
+        adopted = adopt(features, sessions, how, force=force, dry_run=dry_run, progress=progress)
+    shown = console()
+    for version in adopted:
+        when = "" if version.first_s is None else f", {version.first_s:g} to {version.last_s:g} s"
+        shown.print(
+            f"{escape(version.session_id)}: {version.change}: {version.rows} rows of "
+            f"{counted(len(version.columns), 'column')}{when}, {version.measured:.1%} measured"
+        )
+    if dry_run:
+        shown.print("nothing is published; without --dry-run it would be")
+    else:
+        shown.print(f"next: 'storyframes index STUDY {escape(store)}', so that filters know has_{escape(name)}")
+
+
+def _sessions(paths: list[Path], session: str | None, pattern: str | None, known: list[str]) -> dict[str, Path]:
+    """The file of each session."""
+    from tasks.study.importers.annotation_file import ImportFaultError
+    from tasks.study.importers.owners import session_from
+
+    if session and (pattern or len(paths) > 1):
+        fail("--session is of one file: say --session-from for several", 2)
+    files: dict[str, Path] = {}
+    for path in paths:
+        try:
+            session_id = session or (session_from(pattern, str(path), known) if pattern else path.stem)
+        except ImportFaultError as error:
+            fail(str(error), 2)
+        if session_id in files:
+            fail(f"{files[session_id]} and {path} are both of session {session_id}: give one of them", 2)
+        files[session_id] = path
+    return files

@@ -1,0 +1,201 @@
+"""Features that other programs made become versions like any other, with the values that the files have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes import ClipDataset, ClipInput, FeatureStore
+from storyframes.store.maintenance import verify
+from storyframes.store.storage.local_folder import LocalStorage
+
+SESSIONS = ("s00", "s01")
+Made = tuple[SyntheticStudy, dict[str, pd.DataFrame]]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """A store, and beside it a table of each session: 25 rows a second, other numbers in every cell, a gap."""
+    study = write_features(tmp_path / "features", StudySpec(sessions=2))
+    tables = {}
+    for number, session in enumerate(SESSIONS):
+        end = len(study.arrays[session, "frames", "time"]) / FPS
+        time = np.arange(0.011, end, 0.04)
+        values = np.random.default_rng(number).normal(size=(len(time), 3))
+        table = pd.DataFrame({"t": time, "yaw": values[:, 0], "pitch": values[:, 1], "roll": values[:, 2]})
+        table.loc[3, "pitch"] = np.nan
+        table.loc[5:9, ["yaw", "pitch", "roll"]] = np.nan
+        tables[session] = table
+        table.to_csv(tmp_path / f"{session}_gaze.csv", index=False)
+    return study, tables
+
+
+def adopt(*arguments: object, code: int = 0) -> str:
+    ended = CliRunner().invoke(app, ["adopt", *map(str, arguments)])
+    assert ended.exit_code == code, ended.output
+    return ended.output
+
+
+def way(tmp_path: Path) -> list[object]:
+    return [tmp_path / "features", tmp_path / "*_gaze.csv", "--name", "head", "--time", "t", "--session-from",
+            "{session}_gaze.csv"]  # fmt: skip
+
+
+def test_a_lab_s_csvs_become_a_feature_and_clips(made: Made, tmp_path: Path) -> None:
+    study, tables = made
+    said = adopt(*way(tmp_path), "--dry-run")
+    rows = len(tables["s01"])
+    last = tables["s01"]["t"].iloc[-1]
+    assert f"s01: new: {rows} rows of 3 columns, 0.011 to {last:g} s, {(rows - 5) / rows:.1%} measured" in said
+    assert "nothing is published" in said
+    assert not FeatureStore(study.root).has("s00", "head")
+    adopt(*way(tmp_path))
+    store = FeatureStore(study.root)
+    for session, table in tables.items():
+        np.testing.assert_array_equal(store.read(session, "head"), table[["yaw", "pitch", "roll"]].astype(np.float32))
+        np.testing.assert_array_equal(store.read(session, "head", array="time"), table["t"])
+        np.testing.assert_array_equal(np.flatnonzero(store.read(session, "head", array="measured") == 0), range(5, 10))
+        assert store.columns(session, "head") == ("yaw", "pitch", "roll")
+        assert store.attributes(session, "head")["stamps"] == ["made elsewhere"]
+        current = (study.root / session / "head/current.json").read_text()
+        assert str(tmp_path) not in current
+        assert "_gaze" not in current
+    assert not list(verify(LocalStorage(study.root)))
+    dataset = ClipDataset(study.root, [ClipInput("head")])
+    for number in (0, 7):
+        clip, row = dataset[number], dataset.clips.iloc[number]
+        frames = study.arrays[row["session_id"], "frames", "time"][row["start_frame"] : row["stop_frame"]]
+        table = tables[row["session_id"]]
+        nearest = np.abs(table["t"].to_numpy()[None] - frames[:, None]).argmin(axis=1)
+        np.testing.assert_array_equal(
+            clip["head"], table[["yaw", "pitch", "roll"]].to_numpy(np.float32)[nearest], str(number)
+        )
+        np.testing.assert_array_equal(clip["head_mask"], ~np.isin(nearest, range(5, 10)))
+
+
+def test_what_is_adopted_is_shown_and_exported(made: Made, tmp_path: Path) -> None:
+    adopt(*way(tmp_path))
+    run = CliRunner()
+    status = json.loads(run.invoke(app, ["status", str(made[0].root), "--json"]).output)
+    (entry,) = [one for one in status if (one["session_id"], one["feature"]) == ("s00", "head")]
+    assert entry["caveats"] == ["made elsewhere"]
+    shown = run.invoke(app, ["show", str(made[0].root), "s00", "--json"])
+    assert shown.exit_code == 0
+    assert "head" in shown.output
+    exported = run.invoke(app, ["export", str(made[0].root), "--out", str(tmp_path / "out"), "--features", "head"])
+    assert exported.exit_code == 0, exported.output
+    table = pq.read_table(tmp_path / "out/s01/head.parquet").to_pandas()
+    np.testing.assert_array_equal(table["roll"], made[1]["s01"]["roll"].astype(np.float32))
+    np.testing.assert_array_equal(table["time"], made[1]["s01"]["t"])
+
+
+def test_a_version_is_replaced_where_its_file_changed_or_by_force(made: Made, tmp_path: Path) -> None:
+    adopt(*way(tmp_path))
+    store = FeatureStore(made[0].root)
+    before = {session: store.version(session, "head") for session in SESSIONS}
+    made[1]["s01"].assign(roll=7.5).to_csv(tmp_path / "s01_gaze.csv", index=False)
+    said = adopt(*way(tmp_path))
+    assert "s00: up to date" in said
+    assert "s01: replaced" in said
+    store = FeatureStore(made[0].root)
+    assert store.version("s00", "head") == before["s00"]
+    assert set(store.read("s01", "head")[:5, 2].tolist()) == {7.5}
+    other = [*way(tmp_path), "--mask", "yaw"]
+    assert "is of this file in another way: add --force" in adopt(*way(tmp_path), "--columns", "roll", code=2)
+    assert "row 1: the mask 'yaw' is" in adopt(*other, code=2)
+    first, _, *options = way(tmp_path)
+    alone = [first, tmp_path / "s01_gaze.csv", *options, "--columns", "roll", "--force"]
+    assert "s00/head has other columns or rows: adopt all sessions alike" in adopt(*alone, code=2)
+    adopt(*way(tmp_path), "--columns", "roll", "--force")
+    assert FeatureStore(made[0].root).read("s00", "head").shape[1] == 1
+
+
+def test_embeddings_of_parquet_and_numpy_have_a_row_for_each_frame_or_a_rate(made: Made, tmp_path: Path) -> None:
+    frames = len(made[0].arrays["s00", "frames", "time"])
+    vectors = np.random.default_rng(5).normal(size=(frames, 4)).astype(np.float32)
+    success = np.arange(frames) % 3 != 0
+    table = pa.table({"success": success, "vector": pa.array(vectors.tolist(), pa.list_(pa.float32()))})
+    pq.write_table(table, tmp_path / "s00.parquet")
+    adopt(tmp_path / "features", tmp_path / "s00.parquet", "--name", "faces", "--per-frame", "--mask", "success")
+    np.save(tmp_path / "s00.npy", vectors[:20])
+    adopt(tmp_path / "features", tmp_path / "s00.npy", "--name", "voice", "--rate", 10, "--columns", "3,0")
+    store = FeatureStore(made[0].root)
+    np.testing.assert_array_equal(store.read("s00", "faces"), vectors)
+    np.testing.assert_array_equal(store.read("s00", "faces", array="measured"), success)
+    assert store.columns("s00", "faces")[1] == "vector_001"
+    np.testing.assert_array_equal(store.read("s00", "voice"), vectors[:20, [3, 0]])
+    np.testing.assert_array_equal(store.read("s00", "voice", array="time"), np.arange(20) / 10)
+    assert "time" not in store.spec("s00", "faces").arrays
+
+
+def _of_text(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(roll="my secret")
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda table: table.assign(t=table["t"] * 1000), "s01_gaze.csv: row 1: is at 11 s, outside of the recording"),
+        (lambda table: table.assign(t=table["t"] - 1), "s01_gaze.csv: row 1: is at -0.989 s, outside of the recording"),
+        (lambda table: table.assign(t=table["t"].round(1)), "s01_gaze.csv: row 3: is at 0.1 s, after a row at 0.1 s"),
+        (lambda table: table.drop(columns="t"), "s01_gaze.csv: has no column 't'; it has yaw, pitch, roll"),
+        (_of_text, "s01_gaze.csv: the column 'roll' is string, not numbers"),
+        (lambda table: table.assign(roll=np.inf), "s01_gaze.csv: row 1: 'roll' is inf, which float32 does not hold"),
+        (lambda table: table.assign(roll=2**24 + 1), "'roll' has whole numbers above 16777216"),
+        (lambda table: table.drop(columns="roll"), "s01_gaze.csv: has other columns than s00_gaze.csv"),
+    ],
+)
+def test_one_file_that_cannot_be_adopted_keeps_all_out(
+    made: Made, tmp_path: Path, change: Callable[[pd.DataFrame], pd.DataFrame], rule: str
+) -> None:
+    change(made[1]["s01"]).to_csv(tmp_path / "s01_gaze.csv", index=False)
+    said = adopt(*way(tmp_path), code=2)
+    assert rule in said
+    assert "secret" not in said
+    assert not FeatureStore(made[0].root).has("s00", "head")
+
+
+def test_what_would_take_another_s_place_or_run_code_is_refused(made: Made, tmp_path: Path) -> None:
+    store = tmp_path / "features"
+    (tmp_path / "s00.pkl").write_bytes(b"")
+    assert "is a pickle, and opening one runs whatever its author wrote" in adopt(
+        store, tmp_path / "s00.pkl", "--name", "mmsa", "--rate", 10, code=2
+    )
+    np.save(tmp_path / "s00.npy", np.array([{"a": 1}]), allow_pickle=True)
+    assert "cannot be read" in adopt(store, tmp_path / "s00.npy", "--name", "mmsa", "--rate", 10, code=2)
+    np.save(tmp_path / "s00.npy", np.zeros((3, 2)))
+    one = [store, tmp_path / "s00.npy"]
+    assert "is a feature of storyframes" in adopt(*one, "--name", "openface", "--rate", 10, code=2)
+    assert "by one of --time COLUMN, --rate HZ and --per-frame" in adopt(*one, "--name", "mmsa", code=2)
+    assert "has 3 rows, but s00 has 60 frames" in adopt(*one, "--name", "mmsa", "--per-frame", code=2)
+    assert "the store has no session 's09'" in adopt(*one, "--name", "mmsa", "--rate", 1, "--session", "s09", code=2)
+
+
+def test_a_release_says_that_it_was_made_elsewhere_and_names_no_file(made: Made, tmp_path: Path) -> None:
+    adopt(*way(tmp_path), "--about", "by Anna")
+    texts = "".join(f'{name} = "CC0-1.0"\n' for name in ("title", "description", "license", "version"))
+    allowed = 'authors = ["A"]\nallow_biometric = true\nallow_text_vectors = true\n'
+    (tmp_path / "r.toml").write_text(f'{texts}{allowed}[features]\nframes = "all"\nhead = ["yaw", "roll"]\n')
+    out = tmp_path / "given"
+    made_it = CliRunner().invoke(
+        app, ["release", "make", str(made[0].root), "--out", str(out), "--config", str(tmp_path / "r.toml")]
+    )
+    assert made_it.exit_code == 0, made_it.output
+    assert "made elsewhere" in (out / "README.md").read_text()
+    released = FeatureStore(out / "features")
+    tables = [table[["yaw", "roll"]].to_numpy(np.float32) for table in made[1].values()]
+    for session in released.sessions:
+        values = released.read(session, "head")
+        assert sum(np.array_equal(values, table, equal_nan=True) for table in tables) == 1
+    for path in out.rglob("*"):
+        assert not path.is_file() or not any(word in path.read_bytes() for word in (b"Anna", b"_gaze", bytes(tmp_path)))
