@@ -65,29 +65,39 @@ def turns(
     out: Annotated[
         Path | None, typer.Option(help="A new folder for persons.csv, turns.csv and events.csv (mode 0600).")
     ] = None,
+    as_feature: Annotated[
+        bool, typer.Option("--as-feature", help="Also write the feature turns into the store: who speaks, each 0.1 s.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Turns, gaps, overlaps, interruptions and backchannels of two people."""
     from storyframes import FeatureStore
+    from storyframes.store import compact
     from storyframes_dyads.shown import person_lines
-    from storyframes_dyads.speech import SpeechError, speech_of
+    from storyframes_dyads.speech import SpeechError, SpeechOptions, speech_of
+    from storyframes_dyads.turn_feature import publish_turns
     from storyframes_dyads.turns import summaries, turns_of
     from storyframes_dyads.written import turn_tables
 
     _check_new(out)
     features = list(listed("--speech", speech))
+    options = SpeechOptions(column, threshold, join_s)
     with usage_errors():
         opened = FeatureStore(store)
         chosen = _sessions(opened, features, listed("--session", session), store)
         results, refused = {}, {}
         for name in chosen:
             try:
-                spoken = speech_of(opened, name, features, column=column, threshold=threshold, join_s=join_s)
+                spoken = speech_of(opened, name, features, options)
+                if as_feature:
+                    publish_turns(opened, name, features, options, spoken)
             except SpeechError as error:
                 refused[name] = str(error)
                 continue
-            found, events = turns_of(spoken, backchannel_s, interruption_s)
-            results[name] = summaries(spoken, found, events), found, events
+            found, events = turns_of(spoken.talkspurts, backchannel_s, interruption_s)
+            results[name] = summaries(spoken.talkspurts, found, events), found, events
+        if as_feature:
+            compact(opened.storage, [(name, "turns") for name in results])
     if not results:
         fail("no session has turns: " + "; ".join(refused.values()), 2)
     tables = turn_tables(results)
