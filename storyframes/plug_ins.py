@@ -14,6 +14,7 @@ COMMANDS = "storyframes.commands"
 SETTINGS = "storyframes.settings"
 REPORT_PAGES = "storyframes.report_pages"
 DETECTORS = "storyframes.detectors"
+EXPORT_FORMATS = "storyframes.export_formats"
 PIPELINE = "storyframes.pipeline"
 
 _LONGEST = 300  # characters of a plug-in's own error in a message

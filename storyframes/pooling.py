@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from storyframes.spec import ArraySpec, Axis
+from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.times import ROUNDING, ticks, usual_step
 
 Functional = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -115,6 +115,12 @@ def pooled_spec(array: ArraySpec, axis: Axis, functionals: Sequence[str]) -> Arr
         columns = columns if shape else ()
     about = f"{', '.join(functionals)} over each {axis}: {array.about}"
     return replace(array, axis=axis, dtype=dtype, about=about, shape=shape, dims=dims, columns=columns, fill=math.nan)
+
+
+def pools(spec: FeatureSpec) -> bool:
+    """Whether a feature's rows are pooled where words or utterances are asked: those of frames or sound alone are."""
+    axes = {array.axis for array in spec.arrays.values()}
+    return bool(axes & {Axis.FRAME, Axis.AUDIO_FRAME}) and not axes & {Axis.MOMENT, *POOLED_OVER}
 
 
 def can_be_pooled(array: ArraySpec) -> bool:

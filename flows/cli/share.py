@@ -24,7 +24,7 @@ from flows.progress_bar import progress_bar
 def export(
     store: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder to make.")],
-    format_: Annotated[str, typer.Option("--format", help="parquet, csv, npy, hdf5 or mat.")] = "parquet",
+    format_: Annotated[str, typer.Option("--format", help="parquet, csv, npy, hdf5, mat, or a plug-in's.")] = "parquet",
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, stories for the texts; repeat for more.")
     ] = None,
@@ -35,25 +35,36 @@ def export(
     rate: Annotated[
         float | None, typer.Option(help="Rows a second, each that nearest to it; the stored rows otherwise.")
     ] = None,
+    per: Annotated[
+        str | None, typer.Option(help="word or utterance: a row for each, frames and sound pooled over it.")
+    ] = None,
+    functionals: Annotated[
+        list[str] | None, typer.Option(help="With --per: mean, std, max, with commas; the mean otherwise.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
-    from storyframes.export.formats import ExportError, Format
+    from storyframes.export.formats import ExportError
     from storyframes.export.run import export as export_features
+    from storyframes.pooling import MEAN, POOLED_OVER
+    from storyframes.spec import Axis
     from storyframes.store.feature_store import FeatureStore
 
     names = listed("--features", features)
+    computed = tuple(listed("--functionals", functionals)) or MEAN
     with usage_errors(), progress_bar("exporting") as progress:
-        if format_ not in list(Format):
-            raise ExportError(f"--format {format_!r}: there are {', '.join(Format)}")
+        if per not in (None, *POOLED_OVER):
+            raise ExportError(f"--per {per!r}: there are {', '.join(POOLED_OVER)}")
         done = export_features(
             FeatureStore(store),
             out,
-            Format(format_),
+            format_,
             sessions=tuple(session or ()),
             features=names,
             rate=rate,
+            per=Axis(per) if per else None,
+            functionals=computed,
             replace=replace,
             progress=progress,
         )

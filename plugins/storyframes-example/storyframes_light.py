@@ -1,12 +1,17 @@
-"""light: a command, a section of the configuration and a page of the report, all about the feature brightness."""
+"""light: a command, a section of the configuration and a page of the report about brightness; a format of exports."""
+
+import json
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import typer
 from pydantic import Field
 
 from flows.cli.terminal import ConfigOption, StoreArgument, console, usage_errors
 from flows.settings import load_settings
 from storyframes import FeatureStore
+from storyframes.store.tables import Table, named_columns
 from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
 from tasks.strict_settings import StrictSettings
 
@@ -46,3 +51,11 @@ def light_page(context: ReportContext) -> ReportPage | None:
     shares = dark_shares(context.store, context.sections["light"])
     table = ReportTable("Dark frames", ("session", "share"), [(name, f"{share:.2f}") for name, share in shares.items()])
     return ReportPage("Light", ["Sessions with many dark frames are hard to see faces in.", table]) if shares else None
+
+
+def write_lines(table: Table, path: Path) -> None:
+    """`<session>/<feature>.jsonl` has a JSON object for each row; what is missing is null."""
+    with path.with_name(f"{path.name}.jsonl").open("w", encoding="utf-8") as file:
+        for block in table.blocks():
+            rows = pd.DataFrame(named_columns(table, block)).astype(object)
+            file.writelines(f"{json.dumps(row)}\n" for row in rows.where(rows.notna(), None).to_dict("records"))

@@ -25,7 +25,7 @@ from storyframes.array_roles import (
 )
 from storyframes.clips.grid import grid_of, grid_offsets, open_frame_grid, open_grid
 from storyframes.clips.inputs import ClipInput, ClipSource
-from storyframes.clips.pooled_rows import open_pooled, pools
+from storyframes.clips.pooled_rows import open_pooled
 from storyframes.clips.readers import CurveRows, Field, FieldPart, FrameRows, InputReader, PaddedRows, SpokenPerFrame
 from storyframes.clips.row_finders import (
     IndexedSound,
@@ -42,7 +42,7 @@ from storyframes.clips.row_finders import (
 )
 from storyframes.features import CLOCK
 from storyframes.label_curves import CurveRule
-from storyframes.pooling import POOLED_OVER, can_be_pooled
+from storyframes.pooling import POOLED_OVER, can_be_pooled, pools
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, is_label_curve, of_track
 
 _AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)  # what a clip can be cut from

@@ -16,17 +16,10 @@ from storyframes.array_roles import MaskRule
 from storyframes.clips.inputs import Clip, ClipInput, ClipSource
 from storyframes.clips.readers import Batch, FeatureReader, Field, FieldPart
 from storyframes.clips.row_finders import RowFinder, RowsOfSpeakers, SpokenInClip, find_speakers
-from storyframes.pooling import POOLED_OVER, pool, pooled_spec, rows_during
+from storyframes.pooling import POOLED_OVER, pool, pooled_spec, pools
 from storyframes.spec import Axis, FeatureSpec, feature_and_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.session_times import SessionTimes
-from storyframes.times import ticks
-
-
-def pools(spec: FeatureSpec) -> bool:
-    """Whether a feature's rows are pooled where words or utterances are asked: those of frames or sound alone are."""
-    axes = {array.axis for array in spec.arrays.values()}
-    return bool(axes & {Axis.FRAME, Axis.AUDIO_FRAME}) and not axes & {Axis.MOMENT, *POOLED_OVER}
 
 
 def pooling_needs(store: FeatureStore, requested: ClipInput, feature: str) -> tuple[str, ...]:
@@ -124,19 +117,14 @@ def open_pooled(
     times = {name for name, array in words_spec.arrays.items() if array.axis is requested.axis}
     if not {"start", "end"} <= times:
         raise ValueError(f"{words!r} has no row for each {requested.axis} with its start and end: name another feature")
-    of_words, of_rows = (source.clock(feature_and_track(name)[1]) for name in (words, feature))
     if not parts:
         raise ValueError(f"{feature!r} has only whole numbers, of which there is no mean: it cannot be pooled")
     axis = spec.arrays[parts[0].array].axis
-    spans = {}
-    for session in source.sessions:
-        own = [source.store.view(session, words, array=name) for name in ("start", "end")]
-        start, end = (of_rows.device_ticks(session, of_words.to_session(session, moments)) for moments in own)
-        time = SessionTimes(source.store, session).of_rows(feature, axis).get("time")
-        if time is None:
-            raise ValueError(f"{session}/{feature} has no times of its rows, so they cannot be pooled over {words!r}")
-        spans[session] = rows_during(ticks(time), start, end, f"{session}/{feature}")
-    spoken = SpokenInClip(words, requested.axis is Axis.UTTERANCE, of_words)
+    spans = {
+        session: SessionTimes(source.store, session, source.clocks).rows_during(feature, axis, words, requested.axis)
+        for session in source.sessions
+    }
+    spoken = SpokenInClip(words, requested.axis is Axis.UTTERANCE, source.clock(feature_and_track(words)[1]))
     finder: RowFinder = spoken
     if requested.speakers is not None:
         finder = RowsOfSpeakers(spoken, find_speakers(source, requested, words, words_spec, requested.axis))

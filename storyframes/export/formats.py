@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
@@ -9,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from storyframes.installation import install_line
+from storyframes.plug_ins import EXPORT_FORMATS, PlugInError, load, plug_in, plug_ins
 from storyframes.store.layout import StoreError
 from storyframes.store.tables import Table
 
@@ -39,14 +41,37 @@ _WRITERS = {
 }
 
 
-def writer(to: Format) -> Write:
+def formats() -> list[str]:
+    """The names of all formats: the project's own, then those of plug-ins."""
+    return [*Format, *(point.name for point in plug_ins(EXPORT_FORMATS) if point.name not in set(Format))]
+
+
+def writer(to: str) -> Write:
     """The function that writes tables in a format.
 
     Raises:
-        ExportError: it needs a package that is not installed.
+        ExportError: there is no such format, its plug-in cannot be loaded, or it needs a package that is not installed.
     """
-    module, name, needed = _WRITERS[to]
+    if to not in set(Format):
+        return _plug_in_writer(to)
+    module, name, needed = _WRITERS[Format(to)]
     if needed and find_spec(needed) is None:
         raise ExportError(f"exporting to {to} needs {needed}: {install_line('export')}")
     write: Write = getattr(import_module(f"storyframes.export.{module}"), name)
+    return write
+
+
+def about_format(to: str) -> str:
+    """What a plug-in says of its files: the documentation of its writer."""
+    return inspect.getdoc(_plug_in_writer(to)) or f"Files of the format {to}."
+
+
+def _plug_in_writer(to: str) -> Write:
+    try:
+        point = plug_in(EXPORT_FORMATS, to)
+        if point is None:
+            raise ExportError(f"--format {to!r}: there are {', '.join(formats())}")
+        write: Write = load(point)
+    except PlugInError as error:
+        raise ExportError(f"--format {to}: {error}") from None
     return write

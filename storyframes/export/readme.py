@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import storyframes
-from storyframes.export.formats import Format
+from storyframes.export.formats import Format, about_format
+from storyframes.spec import Axis
 
 _OPENED = {
     Format.PARQUET: """
@@ -46,6 +47,11 @@ last of its features); so the same row of all files of a session is the same mom
 row nearest to it; where none is near, values are missing and `mask` is false. Nothing is interpolated or averaged.
 Arrays without times (story texts, everybody's poses) are left out.
 """
+_POOLED_ROWS = """
+Rows are {per}s, with their times. Features of frames and of sound have, of each column, {functionals} over the rows
+during the {per}: those whose mask is true, and that have a value; a row counts for each {per} with which it shares more
+than 10 microseconds. Where there is none, values are missing and `mask` is false. `std` is of the rows themselves.
+"""
 _MASK = """
 A row whose `mask` is false is not a measurement. Its values are those of the store: missing (NaN), or a value that must
 not be used, such as the last position of a face that was lost. So use only the rows whose mask is true. Such a row may
@@ -64,13 +70,17 @@ class Exported:
 
     Attributes:
         rate: points a second; None for rows as stored.
+        per: words or utterances that rows are; None for rows as stored or at the rate.
+        functionals: what is computed over each.
         tables: the tables that were written, as in ``export.json``.
         left_out: session, feature and reason of each feature that could not be exported.
         files: by path below the folder, size and SHA-256.
     """
 
-    to: Format
+    to: str
     rate: float | None
+    per: Axis | None = None
+    functionals: list[str] = field(default_factory=list)
     tables: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[dict[str, str]] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
@@ -93,7 +103,7 @@ def _lines(done: Exported) -> Iterator[str]:
     yield f"{len(done.tables)} tables of {len(sessions)} sessions, exported by storyframes {storyframes.__version__}."
     yield "They are measurements of persons: keep them as private as the recordings."
     yield ""
-    yield _OPENED[done.to]
+    yield _OPENED[Format(done.to)] if done.to in set(Format) else f"\n{about_format(done.to)}\n"
     yield from _rows(done)
     yield from _caveats(done)
     yield from _features(done)
@@ -112,7 +122,10 @@ def _lines(done: Exported) -> Iterator[str]:
 
 def _rows(done: Exported) -> Iterator[str]:
     yield "## Rows"
-    yield _STORED_ROWS if done.rate is None else _GRID_ROWS.format(rate=done.rate)
+    if done.per:
+        yield _POOLED_ROWS.format(per=done.per, functionals=", ".join(done.functionals))
+    else:
+        yield _STORED_ROWS if done.rate is None else _GRID_ROWS.format(rate=done.rate)
     yield _MASK.lstrip("\n")
     keys: dict[str, dict[str, str]] = {}
     for table in done.tables:

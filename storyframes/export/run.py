@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from storyframes.export.formats import ExportError, Format, Write, writer
+from storyframes.export.formats import ExportError, Write, writer
+from storyframes.export.pooled_tables import pooled_tables
 from storyframes.export.readme import Exported, readme
 from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
 from storyframes.features import STORIES, in_order
-from storyframes.spec import MAIN, feature_and_track, of_track
+from storyframes.pooling import MEAN, POOLED_OVER, check_functionals
+from storyframes.spec import MAIN, Axis, feature_and_track, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, why_no_session
 from storyframes.store.session_times import SessionTimes, stored_clocks
@@ -28,11 +30,13 @@ Progress = Callable[[str, int, int], None]
 def export(
     store: FeatureStore,
     target: Path,
-    to: Format,
+    to: str,
     *,
     sessions: Sequence[str] = (),
     features: Sequence[str] = (),
     rate: float | None = None,
+    per: Axis | None = None,
+    functionals: Sequence[str] = MEAN,
     replace: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Exported:
@@ -45,7 +49,10 @@ def export(
         target: the folder; it appears complete or not at all.
         sessions: the sessions (``stories`` are the story texts); empty for all.
         features: the features, of every track (``<feature>@<track>``: of one); empty for all.
+        to: one of :class:`Format`, or a plug-in's.
         rate: points a second of a grid that begins with each session; None takes the rows as stored.
+        per: a row for each word or utterance: frames and sound are pooled over each (:mod:`storyframes.pooling`).
+        functionals: what is computed then, of mean, std and max.
         replace: whether an earlier export at ``target`` may be replaced.
         progress: called before each feature.
 
@@ -56,12 +63,20 @@ def export(
     """
     if rate is not None and not 0 < rate < float("inf"):
         raise ExportError(f"--rate {rate:g}: give more than 0 rows a second")
+    if per is not None and (rate is not None or per not in POOLED_OVER):
+        raise ExportError(f"--per {per}: word or utterance, and not together with --rate")
+    if per is None and tuple(functionals) != MEAN:
+        raise ExportError("--functionals are computed over words or utterances: give --per word as well")
+    try:
+        check_functionals(functionals)
+    except ValueError as error:
+        raise ExportError(str(error)) from None
     if isinstance(store.storage, LocalStorage) and target.resolve().is_relative_to(store.storage.root.resolve()):
         raise ExportError(f"{target} is inside the feature store: give a place outside of it")
     write = writer(to)
-    chosen = _chosen(store, sessions, features, with_stories=rate is None)
+    chosen = _chosen(store, sessions, features, with_stories=rate is None and per is None)
     os.makedirs(target.absolute().parent, exist_ok=True)
-    done = Exported(to, rate)
+    done = Exported(to, rate, per, list(functionals) if per else [])
     with whole_folder(target, replace=replace) as folder:
         clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
@@ -140,7 +155,11 @@ def _export(
     times: SessionTimes,
 ) -> None:
     try:
-        tables = tables_of(store, session_id, feature, done.rate, times)
+        if done.per is None:
+            tables = tables_of(store, session_id, feature, done.rate, times)
+        else:
+            over, functionals = done.per, done.functionals
+            tables = pooled_tables(store, session_id, feature, over=over, functionals=functionals, times=times)
     except (StoreError, StorageError) as error:
         done.left_out.append({"session_id": session_id, "feature": feature, "reason": str(error)})
         return

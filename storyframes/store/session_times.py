@@ -14,6 +14,7 @@ import numpy as np
 from storyframes.array_roles import CLOCKS, FRAME_ROW
 from storyframes.features import CLOCK, STORIES
 from storyframes.label_curves import NEAREST, Between, CurveRule
+from storyframes.pooling import rows_during
 from storyframes.spec import MAIN, Axis, feature_and_track, is_label_curve, of_track
 from storyframes.store.clip_table import clocks_of
 from storyframes.store.feature_reader import FeatureReader
@@ -144,6 +145,34 @@ class SessionTimes:
             times = self.of_rows(feature, axis)
             return spoken_rows(ticks(times["time"]), ticks(times["end"]), points).astype(np.int64)
         return self._nearest(feature, axis, points, rate)
+
+    def rows_during(self, feature: str, axis: Axis, spoken: str, spoken_axis: Axis) -> np.ndarray:
+        """(n, 2) int64: of each word or utterance, the first row of a feature during it and the one after the last.
+
+        Args:
+            axis: of the feature's rows.
+            spoken: the feature of words or utterances, maybe of another track.
+            spoken_axis: which of the two.
+
+        Raises:
+            StoreError: rows have no times, or these do not rise; or the clock of a track is not known.
+        """
+        of_rows, of_spoken = self.clock(feature), self.clock(spoken)
+        if of_rows is None or of_spoken is None:
+            why = unknown_clock(feature if of_rows is None else spoken)
+            raise StoreError(f"{self._session_id}/{feature} cannot be pooled over {spoken}: {why}")
+        time, during = self.of_rows(feature, axis).get("time"), self.of_rows(spoken, spoken_axis)
+        if time is None or not {"time", "end"} <= {*during}:
+            which = feature if time is None else spoken
+            raise StoreError(f"{self._session_id}/{which} does not say when its rows are: {feature} cannot be pooled")
+        start, end = (
+            of_rows.device_ticks(self._session_id, of_spoken.to_session(self._session_id, during[name]))
+            for name in ("time", "end")
+        )
+        try:
+            return rows_during(ticks(time), start, end, f"{self._session_id}/{feature}")
+        except ValueError as error:
+            raise StoreError(str(error)) from None
 
     def next_rows_at(self, feature: str, axis: Axis, rate: float) -> tuple[np.ndarray, np.ndarray] | None:
         """(k,) int64 and float32 for a curve that is linear between its moments: the row after each point, and how far
