@@ -14,6 +14,7 @@ from flows.clusters.job_arrays import Job, Scheduler, scripts
 from tasks.inspect.formatting import counted
 
 MARGIN = 3.0  # times the expected CPU time: machines differ, and costs are of one of them
+_MARGIN_OF_MEASURED = 2.0  # nodes differ, and so do recordings
 _START_S = 600
 _COMMAND = (sys.executable, "-P", "-m", "flows.cli")  # whatever lies in the folder where the job begins
 _INDEX_S = 3600
@@ -31,7 +32,8 @@ def jobs(
     cpus: Annotated[int | None, typer.Option(min=1, help="Processors of a job; else what a feature needs.")] = None,
     memory: Annotated[int, typer.Option(min=1, help="Memory of a job, GB.")] = 4,
     walltime: Annotated[
-        int | None, typer.Option(min=2, help="Minutes that a job may take; without it three times what is expected.")
+        int | None,
+        typer.Option(min=2, help="Minutes that a job may take; else a multiple of what is expected."),
     ] = None,
     directive: Annotated[
         list[str] | None, typer.Option(help="A further option of the array's jobs, as --partition=long; repeat.")
@@ -42,7 +44,9 @@ def jobs(
 
     Run ``submit.sh`` to submit them, and again for what is left: what is done is skipped. Nothing is submitted here.
     """
+    from flows.part_records import measured_over_expected
     from flows.settings import check_labels, load_settings
+    from storyframes.store.layout import open_storage
     from tasks.planning.parts import deal, gpu_features, processors_needed, session_costs
     from tasks.planning.selection import Selection, check_selection
     from tasks.planning.sources import curve_features
@@ -72,7 +76,9 @@ def jobs(
             dealt = deal(costs, min(parts, len(costs)))
             longest = max(sum(costs[session] for session in part) for part in dealt)
             needed = processors_needed(settings, group)
-            minutes = walltime or _round_up(MARGIN * longest + _START_S)
+            ratio = measured_over_expected(open_storage(store), group)
+            longest *= ratio or 1
+            minutes = walltime or _round_up((_MARGIN_OF_MEASURED if ratio else MARGIN) * longest + _START_S)
             width = cpus or needed
             if width < needed:
                 fail(f"--cpus {width}: a feature needs {needed} ([openface] cpus)", 2)
@@ -82,7 +88,8 @@ def jobs(
             about = (
                 f"{counted(len(costs), 'session')} in {counted(len(dealt), 'part')}, of which the longest is expected"
             )
-            console().print(escape(f"{name}: {about} to take {longest / 60:.0f} min; walltime {minutes} min"))
+            by = ", as the parts before took" if ratio else ""
+            console().print(escape(f"{name}: {about} to take {longest / 60:.0f} min{by}; walltime {minutes} min"))
         index = (*_COMMAND, "index", *common)
         written = scripts(
             scheduler, (*arrays, Job("index", index, 0, 1, memory, _INDEX_S)), str(folder), tuple(directive or ())

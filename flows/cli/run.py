@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -19,7 +20,7 @@ from rich.markup import escape
 
 from flows import interruption
 from flows.cli.tables.study import not_read
-from flows.in_process import is_faster_alone, perform_in_process
+from flows.in_process import NotedPart, is_faster_alone, perform_in_process
 from flows.progress_bar import bars
 from flows.request import ExtractionRequest
 from flows.run import Progress, Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
@@ -60,7 +61,8 @@ def run_extraction(request: ExtractionRequest, console: Console, *, server: bool
             console.print(line)
         if request.part is not None:
             progress.starting(f"extracting part {request.part} in this process")
-            outcomes = (*run.plan.settled, *perform_in_process(run))
+            with NotedPart(run) as noting:
+                outcomes = (*run.plan.settled, *perform_in_process(replace(run, progress=noting)))
             return RunResult(outcomes, len(run.plan.units), 0, time.monotonic() - run.began)
         if not run.plan.units:
             progress.planned(*run.plan.counts)

@@ -31,6 +31,7 @@ def status(
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
     from flows.cli.tables.status import status_json, status_tables
+    from flows.part_records import part_lines
     from storyframes.store.layout import open_store
     from storyframes.store.record_status import scan
 
@@ -45,8 +46,11 @@ def status(
 
                 yield from current_statuses(storage)
 
+        def tables() -> list[RenderableType]:
+            return [*status_tables(look()), *(() if session else map(escape, part_lines(storage)))]
+
         if watch:
-            _watch(lambda: Group(*status_tables(look())), every)
+            _watch(lambda: Group(*tables()), every)
             return
         entries: Iterable[FeatureStatus] = look()
         if session:
@@ -57,8 +61,8 @@ def status(
             for part in status_json(entries):
                 print(part, end="")  # noqa: T201
             return
-        tables = status_tables(entries)
-    console().print(*tables, sep="\n")
+        shown = tables()
+    console().print(*shown, sep="\n")
 
 
 def _watch(look: Callable[[], RenderableType], every_s: float) -> None:

@@ -16,10 +16,16 @@ from support.servers.slurm_cluster import missing_programs, slurm
 from support.stores import local
 
 from flows.clusters.job_arrays import Job, Scheduler, scripts
+from flows.part_records import PartArray, PartState, note_part
 from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from storyframes.store.storage.files import sha256_file
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.parts import session_costs
+from tasks.planning.selection import Selection
+from tasks.study.load import load_study
 
 # What tells the scripts of one batch system from those of another: in cpu.sh, gpu.sh and submit.sh.
 _GOLDEN = {
@@ -76,6 +82,25 @@ def test_the_scripts_ask_each_batch_system_in_its_own_words(small_study: Path, t
     assert "--features resnet50 --workers 2" in texts["gpu.sh"]
     assert "gpu" not in texts["cpu.sh"].lower()
     assert "it'\"'\"'s.toml'" in texts["index.sh"]  # as a shell reads it
+
+
+def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    costs = {"frames": (1.0, 400.0), "opensmile": (1.0, 20_000.0)}
+    array = PartArray(parts=1, features=["frames", "opensmile"])
+    note_part(create_store(root), "a", array, 1, PartState(costs=costs))
+    lines = []
+    for features in ("frames,opensmile", "opensmile,glove"):
+        out = ("--scheduler", "slurm", "--out", tmp_path / "jobs", "--parts", 1, "--features", features)
+        config = request(small_study, root).config
+        lines.append(storyframes("jobs", small_study, root, *out, "--config", config).stdout.splitlines()[0])
+    expected = session_costs(load_study(small_study), ExtractorsSettings(), Selection(only=("frames", "opensmile")))
+    longest_s = sum(expected.values()) * 10_200
+    assert lines[0].endswith(
+        f"expected to take {longest_s / 60:.0f} min, as the parts before took; "
+        f"walltime {10 * -(-int(2 * longest_s + 600) // 600)} min"
+    )
+    assert "as the parts before took" not in lines[1]  # nothing is known of glove
 
 
 def test_what_no_script_can_have(small_study: Path, tmp_path: Path) -> None:

@@ -15,19 +15,23 @@ from support.processes import HANG_S, wait_for
 from support.servers.prefect_runs import request
 from support.stores import local
 
+from flows.part_records import PartArray, PartState, measured_over_expected, note_part, part_lines
 from flows.run import open_run, selection_of
 from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.planning.parts import deal, gpu_features, processors_needed
 
 _LISTENED = """
-import atexit, os, sys
+import atexit, os, socket, sys
 sys.path.insert(0, "tests")
 from support.processes import ports_of
-atexit.register(lambda: print(ports_of([os.getpid()]), *sys.modules))
+listened = set()
+socket.socket.listen = lambda *arguments: listened.add("listen")  # also one that is closed again
+atexit.register(lambda: print(ports_of([os.getpid()]) | listened, *sys.modules))
 from flows.cli.entry import main
 main()
 """
@@ -56,6 +60,7 @@ def test_parts_together_are_one_run(small_study: Path, tmp_path: Path) -> None:
     config = request(small_study, tmp_path / "features").config
     root, whole = tmp_path / "features", tmp_path / "whole"
     before: dict[str, str] = {}
+    lines: list[str] = []
     for part in ("2/4", "1/4", "2/4", "4/4", "3/4"):
         command = [sys.executable, "-c", _LISTENED, "extract", str(small_study), str(root), "--part", part]
         environment = os.environ | {"PREFECT_API_URL": "http://127.0.0.1:9/api"}  # nobody is asked there
@@ -70,6 +75,15 @@ def test_parts_together_are_one_run(small_study: Path, tmp_path: Path) -> None:
         after = versions(root)
         assert before.items() <= after.items()  # nothing is done again
         before = after
+        lines += part_lines(local(root))
+    assert lines == [
+        "frames, opensmile, glove: 1 of 4 parts ended; not begun: 1, 3, 4",
+        "frames, opensmile, glove: 2 of 4 parts ended; not begun: 3, 4",
+        "frames, opensmile, glove: 2 of 4 parts ended; not begun: 3, 4",
+        "frames, opensmile, glove: 3 of 4 parts ended; not begun: 3",
+        "frames, opensmile, glove: 4 of 4 parts ended",
+    ]
+    assert lines[-1] in storyframes("status", root).stdout
     assert not (root / "catalogue.parquet").exists()
     indexed = storyframes("index", small_study, root, "--config", config)
     assert indexed.returncode == 0, indexed.stderr
@@ -85,6 +99,25 @@ def test_parts_together_are_one_run(small_study: Path, tmp_path: Path) -> None:
     ]
     assert digests[0] == digests[1] != []
     assert not list(maintenance.verify(local(root)))
+
+
+def test_what_parts_leave_says_what_is_left_and_what_their_units_took(tmp_path: Path) -> None:
+    storage = create_store(tmp_path / "features")
+    array = PartArray(parts=14, features=["frames", "dope"])
+    costs = {"frames": (2.0, 1.0), "dope,resnet50": (100.0, 300.0)}
+    note_part(storage, "a", array, 2, PartState(due=9, done=4))
+    note_part(storage, "a", array, 2, PartState(due=9, done=7, failed=1, costs=costs))  # it is killed here
+    note_part(storage, "a", array, 1, PartState(due=5, done=4, failed=1, ended=True, costs={"frames": (2.0, 3.0)}))
+    assert list(part_lines(storage)) == [
+        "frames, dope: 1 of 14 parts ended; with failed features: 1 (1); at work or killed, with features left: 2 (2); "
+        "not begun: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more"
+    ]
+    note_part(storage, "a", array, 2, PartState(due=2, done=2, ended=True))  # begun again, and nothing was measured
+    assert measured_over_expected(storage, ["frames"]) == 1.0
+    assert measured_over_expected(storage, ["frames", "dope", "resnet50"]) == pytest.approx(304 / 104)
+    assert measured_over_expected(storage, ["frames", "dope"]) is None  # of dope alone nothing is known
+    (tmp_path / "features/parts.json").write_text("{}")
+    assert list(part_lines(storage)) == []
 
 
 def test_a_part_that_runs_twice_at_once_does_nothing_twice(small_study: Path, tmp_path: Path) -> None:

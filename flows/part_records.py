@@ -1,0 +1,98 @@
+"""What the parts of an array leave in the feature store: how far each is, and what its units have cost.
+
+It holds no session's name. A part that is killed with SIGKILL leaves what it had noted by then, seconds before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from pydantic import BaseModel, Field, ValidationError
+
+from storyframes.store.records import RecordError, seal, unseal
+from storyframes.store.storage import Storage
+from tasks.inspect.formatting import counted
+
+_FILE = "parts.json"
+_NAMED = 10  # parts in a line
+
+
+class PartState(BaseModel):
+    """How far a part is."""
+
+    due: int = 0  # features that were due when it began
+    done: int = 0  # of them
+    failed: int = 0
+    ended: bool = False
+    # by the features that share a pass: CPU-seconds that were expected, and the seconds that it took
+    costs: dict[str, tuple[float, float]] = {}
+
+
+class PartArray(BaseModel):
+    """The parts of one array, by their numbers; a part that has not begun has no state."""
+
+    parts: int = Field(ge=1, le=100_000)
+    features: list[str]
+    of: dict[int, PartState] = {}
+
+
+class _Arrays(BaseModel):
+    arrays: dict[str, PartArray] = {}
+
+
+def _arrays(data: bytes | None) -> dict[str, PartArray]:
+    try:
+        return _Arrays.model_validate(unseal(data, _FILE) or {}, extra="ignore").arrays
+    except (RecordError, ValidationError):  # each part notes its own anew
+        return {}
+
+
+def note_part(storage: Storage, name: str, array: PartArray, number: int, state: PartState) -> None:
+    """Note how far a part of this array is, in place of what an earlier attempt has noted.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+
+    def change(data: bytes | None) -> bytes:
+        arrays = _arrays(data)
+        noted = arrays.setdefault(name, array)
+        before = noted.of.get(number, PartState())
+        noted.of[number] = state if state.costs else state.model_copy(update={"costs": before.costs})
+        return seal(_Arrays(arrays=arrays).model_dump(mode="json"))
+
+    storage.update(_FILE, change)
+
+
+def part_lines(storage: Storage) -> Iterator[str]:
+    """For each array of parts that the store knows of: what has ended, what is left, what has not begun."""
+    for array in _arrays(storage.read(_FILE)).values():
+        ended = [number for number, state in array.of.items() if state.ended]
+        failed = {number: array.of[number].failed for number in ended if array.of[number].failed}
+        begun = {number: state.due - state.done for number, state in array.of.items() if not state.ended}
+        absent = dict.fromkeys(number for number in range(1, array.parts + 1) if number not in array.of)
+        said = [f"{len(ended)} of {counted(array.parts, 'part')} ended"]
+        said += [f"with failed features: {_some(failed)}"] if failed else []
+        said += [f"at work or killed, with features left: {_some(begun)}"] if begun else []
+        said += [f"not begun: {_some(absent)}"] if absent else []
+        yield f"{', '.join(array.features)}: {'; '.join(said)}"
+
+
+def _some(parts: Mapping[int, int | None]) -> str:
+    """Parts by number, each with a count where it has one."""
+    numbers = sorted(parts)
+    shown = [str(number) if parts[number] is None else f"{number} ({parts[number]})" for number in numbers[:_NAMED]]
+    return ", ".join(shown) + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
+
+
+def measured_over_expected(storage: Storage, features: Collection[str]) -> float | None:
+    """The seconds that parts took for an expected CPU-second of these features; None where one was not measured."""
+    expected = took = 0.0
+    measured: set[str] = set()
+    for array in _arrays(storage.read(_FILE)).values():
+        for state in array.of.values():
+            for names, (cost, seconds) in state.costs.items():
+                if set(names.split(",")) <= set(features):
+                    measured |= set(names.split(","))
+                    expected, took = expected + cost, took + seconds
+    return took / expected if measured >= set(features) and expected else None
