@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 from pydantic import BaseModel, Field, ValidationError
 
+from storyframes.store.layout import PARTS
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage
 from tasks.inspect.formatting import counted
 
-_FILE = "parts.json"
 _NAMED = 10  # parts in a line
 
 
@@ -42,7 +42,7 @@ class _Arrays(BaseModel):
 
 def _arrays(data: bytes | None) -> dict[str, PartArray]:
     try:
-        return _Arrays.model_validate(unseal(data, _FILE) or {}, extra="ignore").arrays
+        return _Arrays.model_validate(unseal(data, PARTS) or {}).arrays
     except (RecordError, ValidationError):  # each part notes its own anew
         return {}
 
@@ -61,12 +61,12 @@ def note_part(storage: Storage, name: str, array: PartArray, number: int, state:
         noted.of[number] = state if state.costs else state.model_copy(update={"costs": before.costs})
         return seal(_Arrays(arrays=arrays).model_dump(mode="json"))
 
-    storage.update(_FILE, change)
+    storage.update(PARTS, change)
 
 
 def part_lines(storage: Storage) -> Iterator[str]:
     """For each array of parts that the store knows of: what has ended, what is left, what has not begun."""
-    for array in _arrays(storage.read(_FILE)).values():
+    for array in _arrays(storage.read(PARTS)).values():
         ended = [number for number, state in array.of.items() if state.ended]
         failed = {number: array.of[number].failed for number in ended if array.of[number].failed}
         begun = {number: state.due - state.done for number, state in array.of.items() if not state.ended}
@@ -89,7 +89,7 @@ def measured_over_expected(storage: Storage, features: Collection[str]) -> float
     """The seconds that parts took for an expected CPU-second of these features; None where one was not measured."""
     expected = took = 0.0
     measured: set[str] = set()
-    for array in _arrays(storage.read(_FILE)).values():
+    for array in _arrays(storage.read(PARTS)).values():
         for state in array.of.values():
             for names, (cost, seconds) in state.costs.items():
                 if set(names.split(",")) <= set(features):

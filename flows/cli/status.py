@@ -31,8 +31,7 @@ def status(
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
     from flows.cli.tables.status import status_json, status_tables
-    from flows.part_records import part_lines
-    from storyframes.store.layout import open_store
+    from storyframes.store.layout import PARTS, open_store
     from storyframes.store.record_status import scan
 
     with usage_errors():
@@ -47,7 +46,12 @@ def status(
                 yield from current_statuses(storage)
 
         def tables() -> list[RenderableType]:
-            return [*status_tables(look()), *(() if session else map(escape, part_lines(storage)))]
+            lines: Iterable[str] = ()
+            if not session and storage.info(PARTS):
+                from flows.part_records import part_lines  # needs pydantic, which few stores need
+
+                lines = map(escape, part_lines(storage))
+            return [*status_tables(look()), *lines]
 
         if watch:
             _watch(lambda: Group(*tables()), every)

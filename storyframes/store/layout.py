@@ -31,6 +31,7 @@ WINDOWS = "windows.parquet"
 CHECKSUMS = "checksums.json"
 INPUTS = "inputs.json"
 STUDY = "study.json"
+PARTS = "parts.json"
 ZARR_JSON = "zarr.json"
 
 _MARK_PREFIX = ".run-"
