@@ -3,8 +3,8 @@
 Norfair (Tryolabs; the maintained fork norfair-enough) predicts where each face is next, and gives it the detection that
 is nearest. What it gives is cut here, since a tracker goes on where it cannot know:
 
-- where two faces come nearer to each other than :attr:`Rules.contact`: the piece ends there, and what follows is
-  another piece. The seconds of the contact stay with the piece before as doubtful ones;
+- where two faces come so near to each other that one could be taken for the other: the piece ends there, and what
+  follows is another piece. The seconds of the contact stay with the piece before as doubtful ones;
 - where the face is unseen for longer than :attr:`Rules.bridge_s`;
 - where what the person looks like changes from one picture to the next: a cut of the video, a gallery that is laid out
   anew, somebody who takes another's place.
@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from tasks.people.detections import Detections, look_distance
 _GATE = 0.7  # a detection is that of a face which was expected at most so far away, in sizes of the face
 _UNITS = 100.0  # of the median face's size: what the Kalman filter's variances are of
 _MEASURED, _CHANGES = 4.0, 10.0  # its variances: of a detection's edge, and of the speed from one picture to the next
+_INEXACT = 0.15  # of a face's size: how inexact its place is
+_SPEED = 5.0  # sizes of the face a second by which a face that is followed steadily may be elsewhere than expected
+_STEADY = 0.25  # of its size, from where it was going: nearer is steady
 _FEW = 5  # detections whose median look is compared
 _ESTABLISHED = 3  # detections from which on a face that comes near another is a contact, and no false alarm
 
@@ -35,7 +38,8 @@ class Rules:
 
     Attributes:
         bridge_s: seconds that a face may be unseen, and is taken to be where it was; at least two pictures.
-        contact: distance of two faces' centres, in their mean size, below which they could be confused.
+        contact: distance of two faces' centres, in their mean size, below which they could be confused; faces that
+            are both followed steadily, only where they are nearer.
         look: difference of two looks (``detections.look_distance``) from which on they are two persons'.
         at_least_s: pieces that are shorter are left out: false alarms, passers-by.
     """
@@ -133,30 +137,55 @@ def _distances(candidates: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _contacts(detections: Detections, trails: list[_Trail], rules: Rules) -> list[np.ndarray]:
-    """Of each trail (N,) bool: in which pictures another face is so near that one could be taken for the other.
+    """Of each trail (N,) int: in which pictures another face is so near that one could be taken for the other.
 
-    A face that is not seen any more is taken to be near where it was last for as long as it may be unseen.
+    Faces that are both followed steadily may come nearer to each other (1) than those of which one is not seen, or
+    moves unlike before (2). What is seen for a few pictures only, mostly a false alarm, counts where the face moves
+    unlike before.
     """
-    near = [np.zeros(len(detections), bool) for _ in trails]
-    lasting = [number for number, trail in enumerate(trails) if len(trail.picture) >= _ESTABLISHED]
-    places = {number: _places(detections, trails[number], rules.bridge_s) for number in lasting}
-    for position, a in enumerate(lasting):
-        for b in lasting[position + 1 :]:
-            size = (places[a][:, 2] + places[b][:, 2]) / 2
-            with np.errstate(invalid="ignore"):
-                touch = np.hypot(*(places[a] - places[b])[:, :2].T) < rules.contact * size
-            near[a] |= touch
-            near[b] |= touch
+    near = [np.zeros(len(detections), np.int8) for _ in trails]
+    lasting = [len(trail.picture) >= _ESTABLISHED for trail in trails]
+    lingers_s = np.where(lasting, rules.bridge_s, 1.01 * _interval_s(detections))
+    places = [_places(detections, trail, s) for trail, s in zip(trails, lingers_s.tolist(), strict=True)]
+    steady, strays = zip(*(_steadiness(detections, trail) for trail in trails), strict=True) if trails else ((), ())
+    close = min(rules.contact, _INEXACT + _SPEED * _interval_s(detections))
+    for a, b in combinations(range(len(trails)), 2):
+        both = steady[a] & steady[b]
+        reach = np.where(both, close, rules.contact) * (places[a][:, 2] + places[b][:, 2]) / 2
+        with np.errstate(invalid="ignore"):
+            touch = np.hypot(*(places[a] - places[b])[:, :2].T) < reach
+        for one, other in ((a, b), (b, a)):
+            counts = touch & (lasting[other] | strays[one])
+            near[one] = np.maximum(near[one], np.where(counts, 2 - both, 0))
     return near
 
 
-def _places(detections: Detections, trail: _Trail, lingers_s: float) -> np.ndarray:
-    """(N, 3): centre and size of a trail's face in each picture, pixels; NaN before it was seen and after it left."""
+def _centres_and_sizes(detections: Detections, trail: _Trail) -> np.ndarray:
+    """(n, 3) of a trail's detections, pixels."""
     boxes = np.array([detections.boxes[p][f] for p, f in zip(trail.picture, trail.face, strict=True)])
-    known = np.column_stack([boxes[:, :2] + boxes[:, 2:] / 2, np.sqrt(boxes[:, 2:].prod(1))])
-    time = detections.time
-    seen = time[trail.picture]
-    places = np.column_stack([np.interp(time, seen, values) for values in known.T])
+    return np.column_stack([boxes[:, :2] + boxes[:, 2:] / 2, np.sqrt(boxes[:, 2:].prod(1))])
+
+
+def _steadiness(detections: Detections, trail: _Trail) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) bool each: the face is seen in a picture and the one before it, about where it was going; it is elsewhere."""
+    known, time = _centres_and_sizes(detections, trail), detections.time[trail.picture]
+    speed = np.diff(known[:, :2], axis=0) / np.diff(time)[:, None]
+    expected = known[:-1, :2].copy()
+    expected[1:] += speed[:-1] * np.diff(time)[1:, None]
+    deviates = np.append(False, np.hypot(*(known[1:, :2] - expected).T) > _STEADY * known[1:, 2])
+    steady, strays = np.zeros((2, len(detections)), bool)
+    steady[trail.picture] = ~deviates & (np.diff(trail.picture, prepend=trail.picture[0] - 1) == 1)
+    strays[trail.picture] = deviates
+    return steady, strays
+
+
+def _places(detections: Detections, trail: _Trail, lingers_s: float) -> np.ndarray:
+    """(N, 3): centre and size of a trail's face in each picture, pixels; NaN before it was seen and after it left.
+
+    A face that is not seen any more is taken to be near where it was last for as long as it may be unseen.
+    """
+    time, seen = detections.time, detections.time[trail.picture]
+    places = np.column_stack([np.interp(time, seen, values) for values in _centres_and_sizes(detections, trail).T])
     places[(time < seen[0] - lingers_s) | (time > seen[-1] + lingers_s)] = np.nan
     return places
 
@@ -166,17 +195,20 @@ def _cut(detections: Detections, trail: _Trail, near: np.ndarray, rules: Rules) 
     pairs = list(zip(trail.picture, trail.face, strict=True))
     time = detections.time[trail.picture]
     looks = np.array([detections.looks[p][f] for p, f in pairs])
-    contact = _without_short_gaps(time, near[trail.picture], rules.bridge_s)
-    doubtful = contact.copy()
+    contact, steady = near[trail.picture], _steadiness(detections, trail)[0][trail.picture]
+    doubtful = _without_short_gaps(time, contact > 0, rules.bridge_s)
+    doubtful[:-1] |= doubtful[1:] & ~steady[:-1]
     patience_s = max(rules.bridge_s, 2 * _interval_s(detections)) + 1e-6
-    starts = [0]
+    begins = np.diff(time, prepend=-np.inf) > patience_s
+    is_over = np.flatnonzero(doubtful[:-1] & ~doubtful[1:] & ~begins[1:])
+    is_clear = (contact[is_over] == 1) & steady[is_over + 1]  # not surely the one before, but surely the one after
+    begins[is_over + ~is_clear] = True
+    doubtful[is_over[is_clear]] = False
     for number in range(1, len(pairs)):
-        jumps = _looks_change(looks, number, rules.look)
-        if jumps:
+        if _looks_change(looks, number, rules.look):
             doubtful[number - 1 : number + 1] = True
-        is_over = contact[number - 1] and not contact[number]
-        if jumps or is_over or time[number] - time[number - 1] > patience_s:
-            starts.append(number)
+            begins[number] = True
+    starts = np.flatnonzero(begins).tolist()
     for first, last in zip(starts, [*starts[1:], len(pairs)], strict=True):
         rows = pairs[first:last]
         yield Piece(
