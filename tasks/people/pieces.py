@@ -167,7 +167,7 @@ def _centres_and_sizes(detections: Detections, trail: _Trail) -> np.ndarray:
 
 
 def _steadiness(detections: Detections, trail: _Trail) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) bool each: the face is seen in a picture and the one before it, about where it was going; it is elsewhere."""
+    """(N,) bool each: the face is seen in a picture and in the one before it, where it was going; it is elsewhere."""
     known, time = _centres_and_sizes(detections, trail), detections.time[trail.picture]
     speed = np.diff(known[:, :2], axis=0) / np.diff(time)[:, None]
     expected = known[:-1, :2].copy()
