@@ -144,7 +144,14 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         status.deploy,
     ),
     "Look": (report.report, look.show, look.view, look.overlay, clips.clips, report.compare),
-    "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, share.export, ("release", share.release_app)),
+    "Keep and share": (
+        upkeep.verify,
+        upkeep.gc,
+        upkeep.archive,
+        share.share,
+        share.export,
+        ("release", share.release_app),
+    ),
     PANEL: (("models", models.models_app), ("extractors", models.extractors_app)),
 }
 for panel, commands in PANELS.items():

@@ -1,4 +1,4 @@
-"""The commands that hand features on: ``export`` for other programs, ``release`` for other people."""
+"""The commands that share features: ``share`` within a group, ``export`` for other programs, ``release``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,46 @@ from flows.cli.terminal import (
     StoreArgument,
     console,
     error_console,
+    fail,
     listed,
     show_json,
     usage_errors,
 )
 from flows.progress_bar import progress_bar
+
+
+def share(
+    store: StoreArgument,
+    group: Annotated[str, typer.Option(help="The group of users, as 'id' names it.")] = "",
+    write: Annotated[bool, typer.Option("--write", help="The group may also extract and index.")] = False,
+    private: Annotated[bool, typer.Option("--private", help="Its owner's alone again, as at first.")] = False,
+) -> None:
+    """Share a store in a folder with a group of users: what it has now, and what anybody writes into it later.
+
+    Without an option it says who may use the store. It ends with 1 where files of other users stay as they were.
+    """
+    from storyframes.store.layout import open_store
+    from storyframes.store.maintenance import sharing
+
+    if (private and (group or write)) or (write and not group):
+        fail("give --group GROUP, with --write where its members may write, or --private", 2)
+    with usage_errors():
+        storage = open_store(store)
+        unchanged: list[str] = []
+        if group:
+            unchanged = sharing.share(storage, group, write=write)
+        elif private:
+            unchanged = sharing.make_private(storage)
+        now = sharing.current_group(storage)
+        why = sharing.why_unreachable(storage) if now else ""
+    may = f"the group {now.name} may {'read and write' if now.write else 'read'}" if now else "its owner's alone"
+    console().print(escape(f"{store}: {may}"))
+    for path in unchanged:
+        error_console().print(f"[yellow]not changed[/] {escape(path)}: another user's, who runs this command again")
+    if why:
+        error_console().print(escape(why))
+    if unchanged or why:
+        raise typer.Exit(1)
 
 
 def export(

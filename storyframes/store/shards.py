@@ -32,6 +32,7 @@ from numcodecs import zstd
 from zarr.storage import LocalStore
 
 from storyframes.store.storage import StorageError
+from storyframes.store.storage.access import make_folder
 from storyframes.store.storage.files import open_regular
 
 CHUNK_ROWS = 60
@@ -206,7 +207,7 @@ class ShardWriter:
     def _write(self, content: bytes | bytearray | memoryview) -> None:
         if self._file is None:
             path = self.folder / "/".join(["c", "0", *("0" for _ in self.row_shape)])
-            path.parent.mkdir(parents=True, mode=0o700)
+            make_folder(path.parent)
             self._file = FileIO(path, "x", opener=_private)
         with memoryview(content) as view:
             done = 0

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.faults import faulty_disk
 from support.faults.faulty_disk import EIO, faults
 from support.stores import local, publish_openface
+from support.users import as_user
 
 from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.layout import create_store
@@ -138,37 +137,16 @@ def shared_store() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def as_nobody(function: Callable[[], Any]) -> Any:
-    """What a function gives in a process of another user."""
-    function()  # what it imports, it imports as root
-    out, into = os.pipe()
-    if (child := os.fork()) == 0:
-        try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            answer = function()
-        except BaseException as error:
-            answer = error
-        os.write(into, pickle.dumps(answer))
-        os._exit(0)
-    os.close(into)
-    with os.fdopen(out, "rb") as pipe:
-        answer = pickle.loads(pipe.read())
-    os.waitpid(child, 0)
-    return answer
-
-
 @pytest.mark.parametrize("forbidden", ["s2", "s2/openface", "s2/openface/current.json", "catalogue.parquet"])
 def test_what_a_user_may_not_read_is_reported(shared_store: Path, forbidden: str) -> None:
     path = shared_store / forbidden
     os.chown(path, 0, 0)
     path.chmod(0o700 if path.is_dir() else 0o600)
-    findings = as_nobody(lambda: list(maintenance.verify(local(shared_store))))
+    findings = as_user(NOBODY, [], lambda: list(maintenance.verify(local(shared_store))))
     assert [finding.problem for finding in findings if finding.unreadable] == [
         f"{forbidden}: cannot be read: Permission denied"
     ]
-    entries = as_nobody(lambda: {e.session_id: e.status for e in record_status.scan(local(shared_store))})
+    entries = as_user(NOBODY, [], lambda: {e.session_id: e.status for e in record_status.scan(local(shared_store))})
     assert entries == {"s1": "done", "s2": "failed" if "s2" in forbidden else "done", "s3": "done"}
 
 
@@ -176,6 +154,6 @@ def test_a_catalogue_that_may_not_be_read_is_not_made_anew_in_silence(shared_sto
     path = shared_store / "catalogue.parquet"
     os.chown(path, 0, 0)
     path.chmod(0o600)
-    error = as_nobody(lambda: Snapshot.of(local(shared_store)).frame().shape)
+    error = as_user(NOBODY, [], lambda: Snapshot.of(local(shared_store)).frame().shape)
     assert isinstance(error, StorageError)
     assert "catalogue.parquet: cannot be read: Permission denied" in str(error)

@@ -28,7 +28,8 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
     """Which commands to run, as sentences: without --force, an extraction skips files that look untouched."""
     lost = [finding for finding in findings if finding.lost]
-    findings = [finding for finding in findings if not finding.lost]
+    forbidden = any(finding.forbidden for finding in findings)
+    findings = [finding for finding in findings if not finding.lost and not finding.forbidden]
     readable = [finding for finding in findings if finding.feature and not finding.unreadable]
     damaged = sorted({(finding.session_id, finding.feature) for finding in readable})
     untouched = [name for name in damaged if _looks_sound(storage, *name)]
@@ -47,6 +48,8 @@ def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
             f"Sizes and times of {session_id}/{feature} are as they were published, so only force makes it again: "
             f"'storyframes extract' with {only if session_id == 'stories' else f'--session {session_id} {only}'}."
         )
+    if forbidden:
+        lines.append("What the group cannot use, its owner gives to it: 'storyframes share' with the same options.")
     if any(not finding.feature for finding in findings):
         lines.append("'storyframes index' writes the tables again, 'storyframes verify --repair' the Zarr groups.")
     return lines

@@ -1,7 +1,7 @@
 """Keeping a feature store sound.
 
 ``verification`` reads every byte and names what is damaged, ``losses`` what is gone; ``garbage`` removes what nothing
-refers to; ``archive`` copies the current versions, compressed.
+refers to; ``archive`` copies the current versions, compressed; ``sharing`` is with a group of users.
 """
 
 from storyframes.store.maintenance.garbage import Garbage, Removal, collect

@@ -49,6 +49,7 @@ class Finding:
         problem: what is wrong.
         unreadable: it cannot be read, so whether it is sound is not known.
         lost: by the store's tables or the study's it existed, and does not now; without a feature: a whole session.
+        forbidden: the group with which the store is shared cannot use it.
     """
 
     session_id: str
@@ -57,6 +58,7 @@ class Finding:
     problem: str
     unreadable: bool = False
     lost: bool = False
+    forbidden: bool = False
 
 
 def find_losses(

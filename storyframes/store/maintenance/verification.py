@@ -20,6 +20,7 @@ from storyframes.store.layout import (
     StoreError,
 )
 from storyframes.store.maintenance.losses import Finding, LookedAt, find_losses
+from storyframes.store.maintenance.sharing import find_forbidden
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from storyframes.store.table_files import parse_table, read_table, table_checksums
@@ -38,7 +39,8 @@ def verify(
 
     Every byte of every current version is hashed; missing files, files that do not belong, shapes, the Zarr groups,
     the records and the tables are checked, and what cannot be read is named. Superseded versions are not checked. What
-    the catalogue, the clip index or the study names and the store has no longer is lost.
+    the catalogue, the clip index or the study names and the store has no longer is lost. Of a shared store, what the
+    group cannot use is named.
 
     Args:
         progress: called with (session_id, feature) before each.
@@ -69,6 +71,7 @@ def verify(
         yield from _verify_attempt(storage, session, feature)
         yield from _verify_feature(storage, files, session, feature, looked_at)
     yield from find_losses(storage, looked_at, session_id, study_sessions, unreadable)
+    yield from find_forbidden(storage, {*looked_at.published.values()}, session_id)
     if not session_id:
         yield from _verify_tables(storage)
 

@@ -6,8 +6,8 @@ small file is replaced in one step. A folder has atomic renames and locks for th
 conditional puts (``If-Match``, ``If-None-Match``).
 
 This file is the interface; ``local_folder`` and ``object_store`` are its two implementations. ``files`` opens regular
-files only, writes files that survive a crash, and has locks that are freed however their process ends; ``scratch``
-folders are removed even where it was killed.
+files only, writes files that survive a crash, and has locks that are freed however their process ends; ``access`` is
+the group with which they are shared; ``scratch`` folders are removed even where their process was killed.
 """
 
 from __future__ import annotations

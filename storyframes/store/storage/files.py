@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Self
 
 from storyframes.store.storage import StorageError
+from storyframes.store.storage.access import Group
 from storyframes.store.validation import shown
 
 try:
@@ -50,6 +51,7 @@ _FLUSHES_FOLDERS = hasattr(os, "O_DIRECTORY")
 _TO_FLUSH = os.O_RDONLY if _FLUSHES_FOLDERS else os.O_RDWR  # Windows flushes only what may be written
 WAIT_S = 120.0  # for the holder of a lock: writing a table takes seconds
 _LOOK_EVERY_S = 0.05
+_ADMITTED_S = 1.0  # a member gives a new file to the group in far less
 _AS_LOCK = os.O_RDWR | _REGULAR
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 _SEPARATOR = ":"
@@ -57,20 +59,25 @@ _STOPPED = "Tt"
 _ENDED = "ZX"  # a zombie has ended; its parent has not yet asked for its exit code
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, group: Group | None = None) -> None:
     """Replace ``path`` by ``content`` in one step, with mode 0600; durable when this returns.
 
     The temporary file is locked until it has its name, so that ``gc`` can distinguish it from a killed writer's.
+
+    Args:
+        group: with which the file is shared.
     """
-    while not _write(path, path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"), content):
+    while not _write(path, path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"), content, group):
         """gc took the temporary file for a killed writer's, and removed it before it was locked."""
     flush_folder(path.parent)
 
 
-def _write(path: Path, temporary: Path, content: bytes) -> bool:
+def _write(path: Path, temporary: Path, content: bytes, group: Group | None) -> bool:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
+            if group:
+                group.admit(descriptor)
             if not lock_new_file(descriptor):
                 return False
             file.write(content)
@@ -212,16 +219,17 @@ def check_has_locks(folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, wait_s: float | None = None) -> Iterator[None]:
+def locked(path: Path, wait_s: float | None = None, group: Group | None = None) -> Iterator[None]:
     """Hold an exclusive lock on ``path``, which is made where absent and kept. Meanwhile the file names the holder.
 
     Args:
         wait_s: seconds to wait for another holder; None waits :data:`WAIT_S`.
+        group: with which the file is shared.
 
     Raises:
         StorageError: the file system has no locks; or another process holds it for longer than that.
     """
-    descriptor = _opened(path, os.O_CREAT)
+    descriptor = _opened(path, os.O_CREAT, group)
     try:
         wait_s = WAIT_S if wait_s is None else wait_s
         deadline = time.monotonic() + wait_s
@@ -250,9 +258,9 @@ def _holder(descriptor: int) -> str:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path, group: Group | None = None) -> Iterator[None]:
     """Hold a lock on a file that exists only meanwhile, which shows others that this process is alive."""
-    descriptor = _take(path)
+    descriptor = _take(path, group)
     try:
         yield
     finally:
@@ -293,6 +301,7 @@ def lock_new_file(descriptor: int) -> bool:
     return os.fstat(descriptor).st_nlink > 0
 
 
+_ADMITTED_S = 1.0  # a member gives a new file to the group in far less
 def _opened(path: Path, create: int) -> int:
     check_has_locks(path.parent)
     try:
@@ -305,7 +314,27 @@ def _opened(path: Path, create: int) -> int:
 
 def _take(path: Path) -> int:
     while True:
-        descriptor = _opened(path, os.O_CREAT)
+        try:
+            descriptor = os.open(path, create | _AS_LOCK, 0o600)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise StorageError(f"{path}: is a link, and no lock is taken where a link leads: remove it") from None
+            if error.errno != errno.EACCES or not group or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_EVERY_S)  # another member has just made it
+            continue
+        try:
+            if group:
+                group.admit(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def _take(path: Path, group: Group | None) -> int:
+    while True:
+        descriptor = _opened(path, os.O_CREAT, group)
         try:
             _lock(descriptor, path)
             if os.fstat(descriptor).st_nlink:  # else it was removed as a dead process's, before it was locked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -13,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
+from storyframes.store.storage.access import SHARING, Group
 from storyframes.store.storage.files import (
     AS_FILE,
     LINK,
+    TEMPORARY_SUFFIX,
     check_has_locks,
     check_path,
     flush_folder,
@@ -52,10 +55,19 @@ class LocalStorage:
     def flushes_folders(self) -> bool:
         return flush_folder(self.root)
 
+    @property
+    def group(self) -> Group | None:
+        """The group with which the store is shared now.
+
+        Raises:
+            StorageError: its record is damaged, or cannot be read.
+        """
+        return Group.parse(self.read(SHARING))
+
     def prepare(self) -> None:
         check_has_locks(self.root)
         self._make_folder(self.root)
-        with locked(self.root / f".store{LOCK_SUFFIX}"):
+        with locked(self.root / f".store{LOCK_SUFFIX}", group=self.group):
             """The file system has locks."""
 
     def read(self, path: str) -> bytes | None:
@@ -78,12 +90,12 @@ class LocalStorage:
         return contents
 
     def replace(self, path: str, data: bytes) -> None:
-        write_atomically(self._target(path), data)
+        write_atomically(self._target(path), data, self.group)
 
     def update(self, path: str, change: Update) -> None:
         """A lock beside the file makes its updates wait for each other."""
         target = self._target(path)
-        with locked(target.with_name(f".{target.name}{LOCK_SUFFIX}")):
+        with locked(target.with_name(f".{target.name}{LOCK_SUFFIX}"), group=self.group):
             if (data := change(self.read(path))) is not None:
                 self.replace(path, data)
 
@@ -185,7 +197,7 @@ class LocalStorage:
         target = self.root / path
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(held(target))
+                stack.enter_context(held(target, self.group))
                 target.write_bytes(data)  # and closed, before which a network file system may not show it to others
             except StorageError:
                 raise
@@ -194,7 +206,7 @@ class LocalStorage:
             yield
 
     def writing(self, path: str) -> AbstractContextManager[None]:
-        return held(self._lease(path))
+        return held(self._lease(path), self.group)
 
     def unused(self, path: str, newest_ns: int) -> AbstractContextManager[bool]:
         return if_free(self._lease(path))
@@ -202,9 +214,14 @@ class LocalStorage:
     def work_folder(self, path: str) -> Path:
         folder = self._target(path)
         folder.mkdir(mode=0o700)
+        if group := self.group:
+            group.admit(folder)
         return folder
 
     def commit(self, folder: Path, path: str) -> None:
+        if group := self.group:
+            for written in (folder, *folder.rglob("*")):
+                group.admit(written)
         flush_tree(folder)
         flush_folder(folder.parent)
 
@@ -246,7 +263,10 @@ class LocalStorage:
     def _make_folder(self, folder: Path) -> None:
         if not folder.is_dir():
             self._make_folder(folder.parent)
-            folder.mkdir(exist_ok=True, mode=0o700)
+            if group := self.group:
+                _make_shared(folder, group)
+            else:
+                folder.mkdir(exist_ok=True, mode=0o700)
             flush_folder(folder.parent)
 
     def _walk(self, folder: str, unreadable: Unreadable | None) -> Iterator[tuple[str, list[str]]]:
@@ -278,7 +298,7 @@ class LocalStorage:
         with _reporting(folder, unreadable):
             try:
                 with os.scandir(f"{self.root}/{folder}") as entries:
-                    return [entry for entry in entries if not (_is_foreign(entry.name) and entry.is_dir())]
+                    return [entry for entry in entries if not (is_foreign(entry.name) and entry.is_dir())]
             except (FileNotFoundError, NotADirectoryError):
                 """Removed since it was listed, or never made."""
         return []
@@ -310,7 +330,20 @@ def _status_when_opened(path: str) -> os.stat_result:
         os.close(descriptor)
 
 
-def _is_foreign(name: str) -> bool:
+def _make_shared(folder: Path, group: Group) -> None:
+    """Make a folder that is the group's from the first moment; another member may make it meanwhile."""
+    made = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    made.mkdir(mode=0o700)
+    try:
+        group.admit(made)
+        made.rename(folder)
+    except OSError:
+        made.rmdir()
+        if not folder.is_dir():
+            raise
+
+
+def is_foreign(name: str) -> bool:
     """Whether it is the file system's own folder (snapshots, lost+found); none of a store begins with a dot."""
     return name.startswith(".") or name == "lost+found"
 

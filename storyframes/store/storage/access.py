@@ -1,0 +1,112 @@
+"""Which users may read and write a store in a folder: its owner alone, or a group as well.
+
+``sharing.json`` in the store names the group. What is made is private at first, so every writer gives it to the group,
+whatever its umask: files get the mode 0640 and folders 2750, or 0660 and 2770 where the group may write.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from storyframes.store.records import RecordError, seal, unseal
+from storyframes.store.storage import StorageError
+from storyframes.store.validation import is_whole, shown
+
+SHARING = "sharing.json"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group with which a store is shared.
+
+    Attributes:
+        name: of the group.
+        gid: its number where the store was shared; used where the name is unknown, as in a container.
+        write: whether its members may write too.
+    """
+
+    name: str
+    gid: int
+    write: bool
+
+    @classmethod
+    def parse(cls, data: bytes | None) -> Self | None:
+        """The group that the content of ``sharing.json`` names, None where there is no such file.
+
+        Raises:
+            StorageError: it is damaged.
+        """
+        try:
+            content: dict[str, Any] | None = unseal(data, SHARING)
+        except RecordError as error:
+            raise StorageError(f"{error}; 'storyframes share' writes it again") from None
+        if content is None:
+            return None
+        name, gid, write = (content.get(key) for key in ("group", "gid", "write"))
+        if not isinstance(name, str) or not is_whole(gid) or not isinstance(write, bool):
+            raise StorageError(f"{SHARING}: {shown(content)} names no group; 'storyframes share' writes it again")
+        return cls(name, gid, write)
+
+    def to_json(self) -> bytes:
+        """The content of ``sharing.json``."""
+        return seal({"group": self.name, "gid": self.gid, "write": self.write})
+
+    def has(self, status: os.stat_result) -> bool:
+        """Whether a file or folder with this status has exactly the group and the mode of a shared one."""
+        return status.st_gid == _number(self.name, self.gid) and stat.S_IMODE(status.st_mode) == self._mode(status)
+
+    def permits(self, status: os.stat_result) -> bool:
+        """Whether the group may use a file or folder with this status; it may have further rights."""
+        needed = self._mode(status) & 0o777
+        return status.st_gid == _number(self.name, self.gid) and status.st_mode & needed == needed
+
+    def admit(self, target: int | Path) -> None:
+        """Give a file or folder, by its path or descriptor, to the group; another user's is left as it is.
+
+        Raises:
+            StorageError: this process's user is no member of the group.
+        """
+        status = os.stat(target)
+        if self.has(status) or os.geteuid() not in (0, status.st_uid):
+            return
+        try:
+            if status.st_gid != _number(self.name, self.gid):
+                os.chown(target, -1, _number(self.name, self.gid))
+            os.chmod(target, self._mode(status))
+        except PermissionError:
+            raise StorageError(
+                f"the store is shared with the group {self.name}, of which this user is no member: a new member logs "
+                "in again first; the administrator adds one"
+            ) from None
+
+    def _mode(self, status: os.stat_result) -> int:
+        if stat.S_ISDIR(status.st_mode):
+            return 0o2770 if self.write else 0o2750
+        return 0o660 if self.write else 0o640
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents where they are missing, each with the mode of the one above, whatever the umask.
+
+    Raises:
+        OSError: one of them cannot be made.
+    """
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700)
+        folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
+
+
+@cache
+def _number(name: str, otherwise: int) -> int:
+    import grp  # Windows has no groups of this kind, and reads stores
+
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        return otherwise
