@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+import time
+import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from flows.clusters.connection import Connection, Needs, check_needs, wait_for_workers
+from flows.clusters.connection import ClusterError, Connection, Needs, check_needs, wait_for_workers
 from flows.clusters.settings import Kubernetes, WorkerShape
 
-_NAME = "storyframes"
+LABELS = {"app.kubernetes.io/name": "storyframes"}
+ALIVE = "storyframes/alive"  # seconds since 1970 when the flow of a cluster last said that it goes on
+_SAY_EVERY_S = 60.0
+_DEAD_AFTER_S = 1800.0
 
 
 @contextmanager
 def kubernetes_cluster(settings: Kubernetes, needs: Sequence[Needs]) -> Iterator[Connection]:
-    """A DaskCluster resource and its pods, removed with the block.
+    """A DaskCluster resource of this run and its pods, removed with the block; those of killed flows are removed first.
 
     Raises:
         ClusterError: the pods cannot meet the needs, or none starts in time.
@@ -23,20 +29,75 @@ def kubernetes_cluster(settings: Kubernetes, needs: Sequence[Needs]) -> Iterator
     check_needs(needs, resources)
     from dask_kubernetes.operator import KubeCluster
 
-    with KubeCluster(
-        custom_cluster_spec=cluster_manifest(settings), namespace=settings.namespace, shutdown_on_close=True
-    ) as cluster:
-        if settings.gpu:
-            cluster.add_worker_group(name=f"{_NAME}-gpu", n_workers=settings.gpu.count, custom_spec=gpu_pod(settings))
-        # Without certificates: the operator speaks to the scheduler itself and has none (docs/operations.md).
-        connection = Connection(cluster.scheduler_address)
-        wait_for_workers(connection, needs, settings.start_timeout_s)
-        yield connection
+    remove_leftovers(settings.namespace)
+    manifest = cluster_manifest(settings, f"storyframes-{uuid.uuid4().hex[:10]}")
+    name, stop = manifest["metadata"]["name"], threading.Event()
+    alive = threading.Thread(target=_say_alive, args=(name, settings.namespace, stop), daemon=True)
+    alive.start()
+    try:
+        with KubeCluster(
+            custom_cluster_spec=manifest,
+            namespace=settings.namespace,
+            shutdown_on_close=True,
+            create_mode="CREATE_ONLY",
+        ) as cluster:
+            if settings.gpu:
+                cluster.add_worker_group(name="gpu", custom_spec=gpu_workers(settings))
+            # Without certificates: the operator speaks to the scheduler itself and has none (docs/operations.md).
+            connection = Connection(cluster.scheduler_address)
+            wait_for_workers(connection, needs, settings.start_timeout_s)
+            yield connection
+    finally:
+        stop.set()
+        alive.join()
 
 
-def cluster_manifest(settings: Kubernetes) -> dict[str, Any]:
-    """The DaskCluster resource: a scheduler, and the workers for processors."""
-    worker = _pod(settings, settings.cpu, f"CPU={settings.cpu.cpus}")
+def remove_leftovers(namespace: str) -> list[str]:
+    """Delete the clusters whose flows were killed: of them none has said for half an hour that it goes on.
+
+    Returns:
+        The names of the clusters.
+
+    Raises:
+        ClusterError: the API server cannot be reached, or refuses.
+    """
+    try:
+        clusters = _clusters(namespace)
+    except Exception as error:  # of kr8s, httpx or anyio, by what is wrong
+        raise ClusterError(
+            f"the Kubernetes API does not list the DaskClusters of {namespace} ({type(error).__name__}: {error}): is "
+            "there a kubeconfig or a service account, may it do that, and is the Dask operator installed?"
+        ) from None
+    removed = []
+    for cluster in clusters:
+        said = str(cluster.annotations.get(ALIVE, ""))
+        if said.isdecimal() and time.time() - int(said) > _DEAD_AFTER_S:
+            cluster.delete()
+            removed.append(cluster.name)
+    return removed
+
+
+def _say_alive(name: str, namespace: str, stop: threading.Event) -> None:
+    while not stop.wait(_SAY_EVERY_S):
+        with suppress(Exception):  # an API server that is away for a while; the next time says the same
+            for cluster in _clusters(namespace):
+                if cluster.name == name:
+                    cluster.annotate({ALIVE: f"{time.time():.0f}"})
+
+
+def _clusters(namespace: str) -> list[Any]:
+    from kr8s.objects import new_class
+
+    kind = new_class("DaskCluster", "kubernetes.dask.org/v1", asyncio=False)
+    return list(kind.list(namespace=namespace, label_selector=LABELS))
+
+
+def cluster_manifest(settings: Kubernetes, name: str) -> dict[str, Any]:
+    """The DaskCluster resource of a run: a scheduler, and the workers for processors.
+
+    Args:
+        name: of the run's cluster, at most 53 characters, as Kubernetes has names.
+    """
     scheduler = {
         "containers": [
             {
@@ -45,19 +106,31 @@ def cluster_manifest(settings: Kubernetes) -> dict[str, Any]:
                 "command": ["dask", "scheduler", "--host", "0.0.0.0", "--no-dashboard"],  # noqa: S104
                 "ports": [{"name": "tcp-comm", "containerPort": 8786, "protocol": "TCP"}],
                 "readinessProbe": {"tcpSocket": {"port": "tcp-comm"}, "periodSeconds": 5},
+                "resources": _amounts(settings.scheduler_cpus, settings.scheduler_memory),
                 "securityContext": _UNPRIVILEGED,
             }
-        ]
+        ],
+        "securityContext": _pod_security(settings),
     }
     service = {
         "type": "ClusterIP",
-        "selector": {"dask.org/cluster-name": _NAME, "dask.org/component": "scheduler"},
-        "ports": [{"name": "tcp-comm", "port": 8786, "protocol": "TCP", "targetPort": "tcp-comm"}],
+        "selector": {"dask.org/cluster-name": name, "dask.org/component": "scheduler"},
+        "ports": [
+            {"name": "tcp-comm", "port": 8786, "protocol": "TCP", "targetPort": "tcp-comm"},
+            # KubeCluster asks for this port and fails without it; nothing listens there.
+            {"name": "http-dashboard", "port": 8787, "protocol": "TCP", "targetPort": "http-dashboard"},
+        ],
     }
+    worker = _pod(settings, settings.cpu, f"CPU={settings.cpu.cpus}")
     return {
         "apiVersion": "kubernetes.dask.org/v1",
         "kind": "DaskCluster",
-        "metadata": {"name": _NAME, "namespace": settings.namespace},
+        "metadata": {
+            "name": name,
+            "namespace": settings.namespace,
+            "labels": dict(LABELS),
+            "annotations": {ALIVE: f"{time.time():.0f}"},
+        },
         "spec": {
             "worker": {"replicas": settings.cpu.count, "spec": worker},
             "scheduler": {"spec": scheduler, "service": service},
@@ -65,14 +138,13 @@ def cluster_manifest(settings: Kubernetes) -> dict[str, Any]:
     }
 
 
-def gpu_pod(settings: Kubernetes) -> dict[str, Any]:
-    """The pod of a worker with a GPU."""
+def gpu_workers(settings: Kubernetes) -> dict[str, Any]:
+    """The group of the workers with a GPU: how many, and the pod of one."""
     if settings.gpu is None:
         raise ValueError("this cluster has no GPU workers")
     pod = _pod(settings, settings.gpu, "GPU=1")
-    limits = pod["containers"][0]["resources"]["limits"]
-    limits[settings.gpu_resource] = "1"
-    return pod
+    pod["containers"][0]["resources"]["limits"][settings.gpu_resource] = "1"
+    return {"replicas": settings.gpu.count, "metadata": {"labels": dict(LABELS)}, "spec": pod}
 
 
 _UNPRIVILEGED = {
@@ -82,8 +154,17 @@ _UNPRIVILEGED = {
 }
 
 
+def _pod_security(settings: Kubernetes) -> dict[str, Any]:
+    group = {} if settings.fs_group is None else {"fsGroup": settings.fs_group}
+    return {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}, **group}
+
+
+def _amounts(cpus: int, memory: str) -> dict[str, dict[str, str]]:
+    amounts = {"cpu": str(cpus), "memory": memory.replace("GiB", "Gi").replace("MiB", "Mi")}
+    return {"requests": dict(amounts), "limits": dict(amounts)}
+
+
 def _pod(settings: Kubernetes, shape: WorkerShape, resources: str) -> dict[str, Any]:
-    amounts = {"cpu": str(shape.cpus), "memory": shape.memory.replace("GiB", "Gi").replace("MiB", "Mi")}
     mounts = [
         {"name": f"volume-{number}", "mountPath": folder} for number, folder in enumerate(sorted(settings.volumes))
     ]
@@ -97,11 +178,11 @@ def _pod(settings: Kubernetes, shape: WorkerShape, resources: str) -> dict[str, 
         "command": ["dask", "worker"],
         "args": [
             "--name", "$(DASK_WORKER_NAME)", "--nthreads", str(shape.cpus), "--resources", resources, "--no-dashboard",
-            "--memory-limit", shape.memory,
+            "--memory-limit", shape.memory, "--worker-class", "flows.clusters.dask_parts.Worker",
         ],
         "envFrom": [{"secretRef": {"name": name}} for name in settings.secrets],
-        "resources": {"requests": dict(amounts), "limits": dict(amounts)},
+        "resources": _amounts(shape.cpus, shape.memory),
         "volumeMounts": mounts,
         "securityContext": _UNPRIVILEGED,
     }  # fmt: skip
-    return {"containers": [container], "volumes": volumes}
+    return {"containers": [container], "volumes": volumes, "securityContext": _pod_security(settings)}

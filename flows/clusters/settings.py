@@ -111,6 +111,10 @@ class Kubernetes(StrictSettings):
     cpu: WorkerShape  # workers for processors
     gpu: WorkerShape | None = None  # workers with one GPU each
     gpu_resource: str = "nvidia.com/gpu"  # the resource that asks for a GPU
+    scheduler_cpus: int = Field(default=1, ge=1)  # processors of the scheduler's pod
+    scheduler_memory: str = "4GiB"  # of the scheduler's pod, as Dask writes it
+    # group that owns the volumes while they are mounted, so that the image's user can write them
+    fs_group: int | None = Field(default=None, ge=1)
     # persistent volume claims by the folder where the study and the features are mounted
     volumes: Mapping[str, str] = Field(default_factory=dict)
     # names of secrets whose entries become environment variables (PREFECT_API_URL, AWS_*)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 from pathlib import Path
 
 import pytest
-import yaml
 from support.commands import storyframes
 from support.processes import command_line, wait_for
 
@@ -187,59 +185,3 @@ def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: 
     result = storyframes("extract", study_copy, tmp_path / "features", *asked, environment=shared_server)
     assert result.returncode == 1
     assert "a feature asks for 1 GPU, but no worker has that (there is: CPU " in " ".join(result.stderr.split())
-
-
-# --- Kubernetes ------------------------------------------------------------------------------------------------------
-
-
-def published_schema(kind: str) -> dict:
-    """The operator's own schema of a resource, as its package ships it."""
-    import dask_kubernetes
-
-    folder = Path(dask_kubernetes.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator/crds"
-    document = yaml.safe_load((folder / f"{kind}.yaml").read_text())
-    return document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-
-
-def strict(schema):
-    """Properties that the schema does not know are mistakes (Kubernetes drops them in silence)."""
-    if isinstance(schema, list):
-        return [strict(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    result = {key: strict(value) for key, value in schema.items()}
-    if "properties" in result and not result.get("x-kubernetes-preserve-unknown-fields"):
-        result.setdefault("additionalProperties", False)
-    return result
-
-
-def test_the_manifests_are_what_the_operator_understands() -> None:
-    import jsonschema
-
-    from flows.clusters.kubernetes import cluster_manifest, gpu_pod
-
-    settings = load_cluster(str(CLUSTERS / "kubernetes.yaml"))
-    manifest = cluster_manifest(settings)
-    schema = published_schema("daskcluster")
-    body = {key: manifest[key] for key in ("spec",)}
-    jsonschema.validate(body, strict({"type": "object", "properties": {"spec": schema["properties"]["spec"]}}))
-    group = {"spec": {"cluster": "storyframes", "worker": {"replicas": 2, "spec": gpu_pod(settings)}}}
-    group_schema = published_schema("daskworkergroup")
-    jsonschema.validate(group, strict({"type": "object", "properties": {"spec": group_schema["properties"]["spec"]}}))
-    assert json.dumps(manifest)
-    worker = manifest["spec"]["worker"]["spec"]["containers"][0]
-    assert worker["args"][-1] == "4GiB"
-    assert worker["securityContext"]["runAsNonRoot"]
-    assert gpu_pod(settings)["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
-
-
-def test_a_slip_in_a_manifest_is_caught_by_the_schema() -> None:
-    import jsonschema
-
-    from flows.clusters.kubernetes import cluster_manifest
-
-    manifest = cluster_manifest(load_cluster(str(CLUSTERS / "kubernetes.yaml")))
-    manifest["spec"]["worker"]["spec"]["containers"][0]["envFrm"] = []
-    schema = published_schema("daskcluster")["properties"]["spec"]
-    with pytest.raises(jsonschema.ValidationError, match="envFrm"):
-        jsonschema.validate(manifest["spec"], strict(schema))

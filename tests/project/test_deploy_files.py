@@ -16,6 +16,8 @@ import yaml
 from packaging.requirements import Requirement
 from support.servers.deployment_server import DEPLOY, settings_of
 
+from flows.clusters.kubernetes import LABELS
+
 ROOT = DEPLOY.parent
 GIVEN = {
     "POSTGRES_PASSWORD": "p",
@@ -115,10 +117,9 @@ def test_dask_in_containers_asks_for_certificates() -> None:
 
 def test_only_pods_of_the_run_reach_each_other() -> None:
     policy = yaml.safe_load((DEPLOY / "kubernetes/network-policy.yaml").read_text())
-    labels = {"dask.org/cluster-name": "storyframes"}
-    assert policy["spec"]["podSelector"] == {"matchLabels": labels}
+    assert policy["spec"]["podSelector"] == {"matchLabels": LABELS}
     (rule,) = policy["spec"]["ingress"]
-    assert {"podSelector": {"matchLabels": labels}} in rule["from"]
+    assert {"podSelector": {"matchLabels": LABELS}} in rule["from"]
     assert all("podSelector" in peer for peer in rule["from"])
 
 
