@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import StorageError
-from storyframes.store.validation import is_whole, shown
+from storyframes.store.validation import shown
 
 SHARING = "sharing.json"
 
@@ -48,7 +48,7 @@ class Group:
         if content is None:
             return None
         name, gid, write = (content.get(key) for key in ("group", "gid", "write"))
-        if not isinstance(name, str) or not is_whole(gid) or not isinstance(write, bool):
+        if not isinstance(name, str) or not isinstance(gid, int) or not isinstance(write, bool):
             raise StorageError(f"{SHARING}: {shown(content)} names no group; 'storyframes share' writes it again")
         return cls(name, gid, write)
 
