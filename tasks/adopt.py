@@ -8,7 +8,8 @@ name a person.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -171,6 +172,7 @@ def _look_at(store: FeatureStore, session_id: str, file: Path, how: Adoption, *,
         raise AdoptError(f"the store has no session {session_id!r}: extract its frames first, or say --session-from")
     sha256 = sha256_file(file)
     rows = _read(file, how)
+    how.spec(rows.columns)
     _check_times(store, session_id, rows, how)
     status = read_status(store.storage, session_id, of_track(how.name, how.track))
     current = status.record if status else None
@@ -254,11 +256,13 @@ class _Rows:
 
 def _read(file: Path, how: Adoption) -> _Rows:
     table = _columns(file)
+    chosen = {name: [column for column in table if _is_of(name, column, table)] for name in how.columns}
     for name in (how.time, how.mask, *how.columns):
-        if name and name not in table:
+        if name and not chosen.get(name, name in table):
             few = ", ".join([*table][:12])
             raise AdoptError(f"has no column {name!r}; it has {few}{', …' if len(table) > 12 else ''}")
-    names = how.columns or tuple(name for name in table if name not in (how.time, how.mask))
+    names = tuple(column for columns in chosen.values() for column in columns)
+    names = names or tuple(name for name in table if name not in (how.time, how.mask))
     if not names or not len(table[names[0]]):
         raise AdoptError("has no rows, or no column of values")
     columns = [_numbers(name, table[name]) for name in names]
@@ -279,6 +283,11 @@ def _read(file: Path, how: Adoption) -> _Rows:
             raise AdoptError(f"row {wrong[0] + 1}: the mask {how.mask!r} is {given[wrong[0]]:g}, neither 0 nor 1")
         is_measured &= given == 1
     return _Rows(names, values, time, is_measured.astype(np.uint8))
+
+
+def _is_of(name: str, column: str, table: Collection[str]) -> bool:
+    """Whether a column is the one of this name or, where there is none, an entry of its lists."""
+    return column == name or (name not in table and re.fullmatch(rf"{re.escape(name)}_\d{{3,}}", column) is not None)
 
 
 def _columns(file: Path) -> dict[str, Any]:
@@ -303,10 +312,14 @@ def _columns(file: Path) -> dict[str, Any]:
             )
         else:
             raise AdoptError(f"is no .parquet, .csv, .tsv or .npy but {kind or 'without an ending'}")
-    except (pa.ArrowException, ValueError, EOFError) as error:
+    except (pa.ArrowException, ValueError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the system; Arrow's own have no number
+            raise
         why = ": ".join(str(error).splitlines()[0].split(": ")[:2])  # then Arrow quotes the row
         raise AdoptError(f"cannot be read ({why[:200]})") from None
     names = [name.strip() for name in table.column_names]
+    if len(names) == 1 and ";" in names[0]:
+        raise AdoptError("has semicolons between its columns: save it with commas, and points in its numbers")
     if twice := [name for name in names if names.count(name) > 1]:
         raise AdoptError(f"has two columns {twice[0]!r}")
     columns: dict[str, Any] = {}
@@ -374,4 +387,6 @@ def _end_s(store: FeatureStore, session_id: str, how: Adoption) -> float:
             name = of_track(feature, how.track)
             for axis in {array.axis for array in store.spec(session_id, name).arrays.values()}:
                 ends += [float(of_axis.max()) for of_axis in times.of_rows(name, axis).values() if len(of_axis)]
+    if not max(ends):
+        raise AdoptError(f"nothing in the store says how long {session_id}, {how.track} is: extract its frames first")
     return max(ends)

@@ -126,7 +126,8 @@ def test_embeddings_of_parquet_and_numpy_have_a_row_for_each_frame_or_a_rate(mad
     success = np.arange(frames) % 3 != 0
     table = pa.table({"success": success, "vector": pa.array(vectors.tolist(), pa.list_(pa.float32()))})
     pq.write_table(table, tmp_path / "s00.parquet")
-    adopt(tmp_path / "features", tmp_path / "s00.parquet", "--name", "faces", "--per-frame", "--mask", "success")
+    adopt(tmp_path / "features", tmp_path / "s00.parquet", "--name", "faces", "--per-frame", "--mask", "success",
+          "--columns", "vector")  # fmt: skip
     np.save(tmp_path / "s00.npy", vectors[:20])
     adopt(tmp_path / "features", tmp_path / "s00.npy", "--name", "voice", "--rate", 10, "--columns", "3,0")
     store = FeatureStore(made[0].root)
@@ -173,12 +174,22 @@ def test_what_would_take_another_s_place_or_run_code_is_refused(made: Made, tmp_
     )
     np.save(tmp_path / "s00.npy", np.array([{"a": 1}]), allow_pickle=True)
     assert "cannot be read" in adopt(store, tmp_path / "s00.npy", "--name", "mmsa", "--rate", 10, code=2)
+    (tmp_path / "s00.parquet").write_bytes(b"PAR1" + b"?" * 40 + b"PAR1")
+    assert "s00.parquet: cannot be read" in adopt(store, tmp_path / "s00.parquet", "--name", "x", "--rate", 10, code=2)
+    (tmp_path / "s00.csv").write_text("t;yaw\n0.1;3.5\n")
+    assert "has semicolons" in adopt(store, tmp_path / "s00.csv", "--name", "x", "--time", "t", code=2)
+    ragged = pa.table({"v": pa.array([[1.0, 2.0], None, [3.0]], pa.list_(pa.float32()))})
+    pq.write_table(ragged, tmp_path / "s00.parquet")
+    assert "are not of one length" in adopt(store, tmp_path / "s00.parquet", "--name", "x", "--rate", 10, code=2)
     np.save(tmp_path / "s00.npy", np.zeros((3, 2)))
     one = [store, tmp_path / "s00.npy"]
     assert "is a feature of storyframes" in adopt(*one, "--name", "openface", "--rate", 10, code=2)
     assert "by one of --time COLUMN, --rate HZ and --per-frame" in adopt(*one, "--name", "mmsa", code=2)
     assert "has 3 rows, but s00 has 60 frames" in adopt(*one, "--name", "mmsa", "--per-frame", code=2)
     assert "the store has no session 's09'" in adopt(*one, "--name", "mmsa", "--rate", 1, "--session", "s09", code=2)
+    assert "nothing in the store says how long s00, cam is" in adopt(
+        *one, "--name", "mmsa", "--rate", 1, "--track", "cam", code=2
+    )
 
 
 def test_a_release_says_that_it_was_made_elsewhere_and_names_no_file(made: Made, tmp_path: Path) -> None:

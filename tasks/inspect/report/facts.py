@@ -207,8 +207,8 @@ def _made_by(version: Current) -> str:
     """Code, extractor, tools and models in one line."""
     provenance = version.provenance
     parts = [str(provenance.get("code", "unknown code")), f"extractor {provenance.get('extractor', '?')}"]
-    if "adopted" in provenance:
-        parts[1] = f"adopted from a file {_short(str(provenance['adopted'].get('sha256')))}"
+    if isinstance(adopted := provenance.get("adopted"), dict):
+        parts[1] = f"adopted from a file {_short(str(adopted.get('sha256')))}"
     parts += [f"{name} {version}" for name, version in sorted(provenance.get("tools", {}).items())]
     parts += [f"{name} {_short(str(digest))}" for name, digest in sorted(provenance.get("models", {}).items())]
     return ", ".join(parts)
