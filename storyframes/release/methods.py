@@ -44,7 +44,8 @@ def model_of(provenance: Mapping[str, Any]) -> str:
     if "kind" not in settings:
         return ""
     name = settings.get("source", "a model whose name is not public")
-    return f"{name}, layer {' '.join(map(str, settings.get('layer', [-1])))}, pool {settings.get('pool', '?')}"
+    pool = f", pool {settings['pool']}" if "pool" in settings else ""
+    return f"{name}, layer {' '.join(map(str, settings.get('layer', [-1])))}{pool}"
 
 
 def methods(name: str, groups: Iterable[str], provenance: Mapping[str, Any]) -> tuple[str, set[str]]:
@@ -59,19 +60,21 @@ def methods(name: str, groups: Iterable[str], provenance: Mapping[str, Any]) -> 
     settings, models = dict(provenance.get("settings", {})), provenance.get("models", {})
     what, tool, cited = _TOOLS.get(feature, (f"`{feature}`", "a plug-in", ()))
     if model := model_of(provenance):
-        what, tool = f"`{feature}` (embeddings of {settings.pop('kind')})", model
+        what, tool = f"embeddings of {settings.pop('kind')} (`{feature}`)", model
         origin, _, repository = settings.pop("source", "path:").partition(":")
         cited = (_LIBRARY[origin],)
         if origin in _ON_HUB:
             cited = (*cited, f"{_ON_HUB[origin]}{repository}@{settings.get('revision', '')}")
         settings = {key: value for key, value in settings.items() if key not in ("layer", "pool")}
     if feature == "openface":
-        what = ", ".join(_GROUPS[group] for group in groups if group in _GROUPS) or what
+        *others, last = [_GROUPS[group] for group in groups if group in _GROUPS] or [what]
+        what = f"{', '.join(others)} and {last}" if others else last
         tool += " (its version is not recorded)" if settings.get("backend") == "csv" else ""
     if feature == "sbert" and models.get("model.safetensors") == _MINI_LM:
         tool = "Sentence-BERT all-MiniLM-L6-v2"
-    if feature == "opensmile" and "feature_set" in settings:
-        cited = (*cited, "compare2016" if settings.get("feature_set") == "ComParE_2016" else "gemaps")
+    if feature == "opensmile":
+        signs = {"compare2016": "ComParE", "gemaps": "GeMAPS"}
+        cited = (*cited, *(key for key, sign in signs.items() if sign in settings.get("feature_set", "")))
     if feature == "resnet50" and UNTRAINED in models.values():
         tool += f" with random weights, not those of {settings.pop('weights', 'ImageNet')}"
     versions = provenance.get("tools", {}) | provenance.get("libraries", {})
@@ -83,7 +86,7 @@ def methods(name: str, groups: Iterable[str], provenance: Mapping[str, Any]) -> 
     parts += [f"{provenance[LEFT_OUT]} settings that are not public"] if LEFT_OUT in provenance else []
     by, details = provenance.get("code", "an unknown version of storyframes"), "; ".join(parts) or "no details"
     cites = "".join(f" [@{_key(each)}]" for each in cited)
-    return f"{what[0].upper()}{what[1:]} were extracted with {tool}{cites} by {by} ({details}).", {*cited}
+    return f"We extracted {what} with {tool}{cites}, in {by} ({details}).", {*cited}
 
 
 def _key(cited: str) -> str:

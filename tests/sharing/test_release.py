@@ -225,7 +225,7 @@ def test_machines_and_people_can_read_what_it_is(made: Made, caplog: pytest.LogC
     assert "| train | 72 | 3 | 3 |" in card
     assert "| `empathy` | ordinal | 1 to 5 | 72 |" in card
     assert "| `mood` | nominal | calm, torn | 72 |" in card
-    assert "Gaze, action units were extracted with OpenFace 2 [@openface] by storyframes 0.30.0 (extractor 3;" in card
+    assert "We extracted gaze and action units with OpenFace 2 [@openface], in storyframes 0.30.0 (extractor 3;" in card
     assert "@inproceedings{openface," in card
     assert "@inproceedings{dope," not in card
     assert "| openface | interlaced video | 3 |" in card
