@@ -25,12 +25,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import maximum_filter1d
 
-from storyframes_dyads.lagged_correlation import ALMOST_CONSTANT, Windows, fisher_z
+from storyframes_dyads.lagged_correlation import Windows, fisher_z
 
 MOST_SHIFTS = 999
 """The most shifts, with that by 0; of more points, they are spaced evenly: neighbours differ little."""
 
 _BLOCK = 64  # windows at once: a table of 64 by an hour at 30 points a second is 55 MB
+_LEAST_VARIANCE = 1e-5  # of a window, as a share of its signal's: rounding to single precision gives as much
 
 
 @dataclass(frozen=True)
@@ -137,24 +138,28 @@ def _highest(
     """
     y, y_squared, y_valid = others
     first = sliding_window_view(x, windows.length)[block]
+    count: np.ndarray | np.float32
     if complete:
         count = np.float32(windows.length)
-        mean_x, square_x = first.mean(axis=1)[:, None], np.square(first).mean(axis=1)[:, None]
-        mean_y, square_y = y.mean(axis=1)[None], y_squared.mean(axis=1)[None]
+        sum_x, sum_xx = first.sum(axis=1)[:, None], np.square(first).sum(axis=1)[:, None]
+        sum_y, sum_yy = y.sum(axis=1)[None], y_squared.sum(axis=1)[None]
     else:
         valid = sliding_window_view(x_valid, windows.length)[block].astype(np.float32)
         count = valid @ y_valid.T
-        divisor = np.maximum(count, 1)
-        mean_x, square_x = first @ y_valid.T / divisor, np.square(first) @ y_valid.T / divisor
-        mean_y, square_y = valid @ y.T / divisor, valid @ y_squared.T / divisor
-    variance_x, variance_y = square_x - mean_x**2, square_y - mean_y**2
-    is_enough = (count >= max(3, windows.min_shared * windows.length)) & (variance_x > 1e-5) & (variance_y > 1e-5)
-    correlation = first @ y.T
-    correlation /= np.maximum(count, 1)
-    correlation -= mean_x * mean_y
-    correlation /= np.sqrt(np.maximum(variance_x * variance_y, np.float32(ALMOST_CONSTANT)))
+        sum_x, sum_xx = first @ y_valid.T, np.square(first) @ y_valid.T
+        sum_y, sum_yy = valid @ y.T, valid @ y_squared.T
+    correlation = first @ y.T  # and from here on covariances and variances, times the square of the count
+    correlation *= count
+    correlation -= sum_x * sum_y
+    sum_xx *= count
+    sum_xx -= np.square(sum_x)
+    sum_yy *= count
+    sum_yy -= np.square(sum_y)
+    least = np.float32(_LEAST_VARIANCE * windows.length**2)
+    is_missing = (count < max(3, windows.min_shared * windows.length)) | (sum_xx < least) | (sum_yy < least)
+    correlation /= np.sqrt(np.maximum(sum_xx, least) * np.maximum(sum_yy, least))
     np.clip(correlation, -1, 1, out=correlation)
-    correlation[~np.broadcast_to(is_enough, correlation.shape)] = -np.inf
+    np.copyto(correlation, -np.inf, where=is_missing)
     highest = np.full((len(block), len(x)), -np.inf, np.float32)
     inside = slice(windows.max_lag, correlation.shape[1] - windows.max_lag)
     highest[:, inside] = maximum_filter1d(correlation, 2 * windows.max_lag + 1, axis=1)[:, inside]

@@ -170,7 +170,7 @@ def synchrony(
                 for names in asked:
                     ranked |= pseudo_dyad_null(
                         opened, measured, names, settings, people,
-                        lambda done, of: status.update(f"pseudo-dyads: {done} of {of} dealings"),
+                        status.update, workers,
                     )  # fmt: skip
     sessions = tables.session_table(results, clock_errors_of(opened))
     study = tables.study_table(sessions, ranked)

@@ -11,9 +11,11 @@ the correlation is missing; nothing is interpolated.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 ALMOST_CONSTANT = 1e-9
 """A window whose variance is a smaller share of its signal's has no correlation."""
@@ -55,7 +57,7 @@ class Windows:
 
 
 class PairedSignals:
-    """The sums from which correlations of two signals are made, at any lag.
+    """Two signals whose windows are correlated at any lag.
 
     Args:
         first, second: (n,) on one grid, float; NaN where nothing was measured.
@@ -77,34 +79,43 @@ class PairedSignals:
 
     def correlations(self) -> np.ndarray:
         """(W, 2 * max_lag + 1) Pearson correlations of each window, float64; NaN where they are missing."""
-        starts = self.windows.starts(self.points)
-        result = np.full((len(starts), len(self.windows.lags)), np.nan)
-        for column, lag in enumerate(self.windows.lags):
-            begin, end = max(0, -lag), min(self.points, self.points - lag)
-            if end - begin < self.windows.length:
-                continue
-            x, y = self._first[begin:end], self._second[begin + lag : end + lag]
-            shared = self._first_valid[begin:end] & self._second_valid[begin + lag : end + lag]
-            inside = (starts >= begin) & (starts + self.windows.length <= end)
-            result[inside, column] = self._windowed(x, y, shared, starts[inside] - begin)
-        return result
-
-    def _windowed(self, x: np.ndarray, y: np.ndarray, shared: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        x, y = np.where(shared, x, 0), np.where(shared, y, 0)
-        stops = starts + self.windows.length
-
-        def sums(values: np.ndarray) -> np.ndarray:
-            total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-            return np.asarray(total[stops] - total[starts], np.float64)
-
-        count = sums(shared)
+        x, x_valid = self._in_blocks(self._first), self._in_blocks(self._first_valid)
+        y, y_valid = self._at_lags(self._second), self._at_lags(self._second_valid)
+        y_squared = self._at_lags(self._second**2)
+        count = self._sums(x_valid, y_valid)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean_x, mean_y = sums(x) / count, sums(y) / count
-            variance_x, variance_y = sums(x * x) / count - mean_x**2, sums(y * y) / count - mean_y**2
-            correlation = (sums(x * y) / count - mean_x * mean_y) / np.sqrt(variance_x * variance_y)
+            mean_x, mean_y = self._sums(x, y_valid) / count, self._sums(x_valid, y) / count
+            variance_x = self._sums(x * x, y_valid) / count - mean_x**2
+            variance_y = self._sums(x_valid, y_squared) / count - mean_y**2
+            correlation = (self._sums(x, y) / count - mean_x * mean_y) / np.sqrt(variance_x * variance_y)
+        begins = self.windows.starts(self.points)[:, None] + self.windows.lags
+        is_inside = (begins >= 0) & (begins + self.windows.length <= self.points)
         is_enough = count >= max(3, self.windows.min_shared * self.windows.length)
         varies = (variance_x > self._limits[0]) & (variance_y > self._limits[1])
-        return np.where(is_enough & varies, np.clip(correlation, -1, 1), np.nan)
+        return np.where(is_inside & is_enough & varies, np.clip(correlation, -1, 1), np.nan)
+
+    @property
+    def _block(self) -> int:
+        """Points of which windows are made of whole numbers, so that these are summed once."""
+        return math.gcd(self.windows.length, self.windows.stride)
+
+    def _in_blocks(self, values: np.ndarray) -> np.ndarray:
+        """(blocks, points of a block)."""
+        blocks = self.points // self._block
+        return values[: blocks * self._block].astype(np.float64).reshape(blocks, self._block)
+
+    def _at_lags(self, values: np.ndarray) -> np.ndarray:
+        """(blocks, points of a block, lags): what stands at each lag beside each point; 0 beyond the ends."""
+        around = sliding_window_view(np.pad(values.astype(np.float64), self.windows.max_lag), len(self.windows.lags))
+        blocks = self.points // self._block
+        return around[: blocks * self._block].reshape(blocks, self._block, -1)
+
+    def _sums(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """(W, lags) sums of products over each window."""
+        products = np.matmul(x[:, None], y)[:, 0]
+        total = np.concatenate([np.zeros((1, products.shape[1])), np.cumsum(products, axis=0)])
+        starts = self.windows.starts(self.points) // self._block
+        return np.asarray(total[starts + self.windows.length // self._block] - total[starts], np.float64)
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,26 @@ pairs of columns, which were all tried on the same people.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from statsmodels.stats.multitest import multipletests
 from threadpoolctl import threadpool_limits
 
 from storyframes import FeatureStore
+from storyframes.store import scratch_beside
 from storyframes_dyads.circular_null import RankedEstimate, circular_null, peak_synchrony, rank
 from storyframes_dyads.lagged_correlation import PairedSignals, Peaks, Windows, lag_profile, lag_spread, peaks
 from storyframes_dyads.other_measures import MEASURES, shifted_null
 from storyframes_dyads.signals import SignalError, SignalName, SignalPair, read_pairs, usual_rate
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -176,37 +182,65 @@ def pseudo_dyad_null(
     asked: tuple[SignalName, SignalName],
     settings: SynchronySettings,
     participants: Mapping[str, frozenset[str]],
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Callable[[str], None] = lambda _: None,
+    workers: int = 1,
 ) -> dict[SignalPair, RankedEstimate]:
     """By pair, the mean synchrony over sessions beside its means over dealt pseudo-dyads.
 
-    A pseudo-dyad is as long as the shorter of its two sessions. All are read at one rate, the slowest of all.
+    A pseudo-dyad is as long as the shorter of its two sessions. All are read at one rate, the slowest of all, and kept
+    in a private temporary folder: any two may be set beside each other, and together they may not fit into memory.
 
     Args:
         participants: of each session; sessions that share one are never set beside each other.
+        progress: is given what has been done.
+        workers: sessions at once.
 
     Raises:
         SignalError: a signal cannot be read, or there are too few sessions of different people.
     """
     rate = settings.rate or min(usual_rate(store, session, name) for session in sessions for name in asked)
     windows = settings.windows(rate)
-    signals = {session: read_pairs(store, session, asked, rate) for session in sessions}
-    pairs = [pair for pair in signals[sessions[0]] if all(pair in of_session for of_session in signals.values())]
+    number = {session: position for position, session in enumerate(sessions)}
     dealings = [{session: session for session in sessions}, *_dealings(sessions, participants, settings)]
-    means: dict[SignalPair, list[float]] = {pair: [] for pair in pairs}
-    for number, dealing in enumerate(dealings):
-        values: dict[SignalPair, list[float]] = {pair: [] for pair in pairs}
-        for session, other in dealing.items():
-            for pair in pairs:
-                first, second = signals[session][pair][0], signals[other][pair][1]
-                points = min(len(first), len(second))
-                if points >= windows.length:
-                    sums = PairedSignals(first[:points], second[:points], windows)
-                    values[pair].append(peak_synchrony(sums.correlations()))
-        for pair in pairs:
-            means[pair].append(float(np.nanmean(values[pair])) if np.isfinite(values[pair]).any() else np.nan)
-        progress(number + 1, len(dealings))
-    return {pair: rank(means[pair][0], np.array(means[pair][1:])) for pair in pairs}
+    with scratch_beside(Path(tempfile.gettempdir()) / "storyframes-dyads") as folder:
+        names = []
+        for session in sessions:
+            signals = read_pairs(store, session, asked, rate)
+            np.save(folder / f"{number[session]}.npy", np.array(list(signals.values()), np.float32))
+            names.append(list(signals))
+            store.let_go(session)
+            progress(f"pseudo-dyads: {len(names)} of {len(sessions)} sessions read")
+        pairs = [pair for pair in names[0] if all(pair in of_session for of_session in names)]
+        rows = [[of_session.index(pair) for pair in pairs] for of_session in names]
+        tasks = {
+            session: (folder, number[session], [number[dealing[session]] for dealing in dealings], rows, windows)
+            for session in sessions
+        }
+        values = []
+        for _, of_session in _side_by_side(_beside_others, tasks, workers):
+            values.append(of_session)
+            progress(f"pseudo-dyads: {len(values)} of {len(sessions)} sessions")
+    known = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        means = np.where(known, values, 0).sum(axis=0) / known.sum(axis=0)
+    return {pair: rank(means[0, column], means[1:, column]) for column, pair in enumerate(pairs)}
+
+
+def _beside_others(
+    folder: Path, own: int, others: Sequence[int], rows: Sequence[Sequence[int]], windows: Windows
+) -> np.ndarray:
+    """(others, pairs) synchrony of a session's first person with the second of each of these sessions."""
+    first = np.load(folder / f"{own}.npy", mmap_mode="r")  # (rows, 2, n)
+    result = np.full((len(others), len(rows[own])), np.nan)
+    for place, other in enumerate(others):
+        second = np.load(folder / f"{other}.npy", mmap_mode="r")
+        points = min(first.shape[2], second.shape[2])
+        if points < windows.length:
+            continue
+        for pair, (row, other_row) in enumerate(zip(rows[own], rows[other], strict=True)):
+            signals = PairedSignals(first[row, 0, :points], second[other_row, 1, :points], windows)
+            result[place, pair] = peak_synchrony(signals.correlations())
+    return result
 
 
 def _dealings(
@@ -235,21 +269,34 @@ def synchrony_of(
     workers: int = 1,
 ) -> Iterator[tuple[str, list[SessionSynchrony] | SignalError]]:
     """The sessions' results as they come, each with its session; of a session that cannot be measured, the reason."""
-    if workers < 2 or len(sessions) < 2:
-        for session in sessions:
-            yield session, _one_session(store, session, asked, settings)
+    return _side_by_side(_one_session, {session: (store, session, asked, settings) for session in sessions}, workers)
+
+
+def _side_by_side(
+    function: Callable[..., T], tasks: Mapping[str, tuple[Any, ...]], workers: int
+) -> Iterator[tuple[str, T]]:
+    """The results as they come, each with its name."""
+    if workers < 2 or len(tasks) < 2:
+        for name, arguments in tasks.items():
+            yield name, _alone(function, *arguments)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(_one_session, store, session, asked, settings): session for session in sessions}
+        running = {pool.submit(_alone, function, *arguments): name for name, arguments in tasks.items()}
         for future in as_completed(running):
             yield running[future], future.result()
+
+
+def _alone(function: Callable[..., T], *arguments: Any) -> T:
+    with threadpool_limits(1):  # the tasks are what runs side by side
+        return function(*arguments)
 
 
 def _one_session(
     store: FeatureStore, session_id: str, asked: Sequence[tuple[SignalName, SignalName]], settings: SynchronySettings
 ) -> list[SessionSynchrony] | SignalError:
     try:
-        with threadpool_limits(1):  # the sessions are what runs side by side
-            return [result for names in asked for result in session_synchrony(store, session_id, names, settings)]
+        return [result for names in asked for result in session_synchrony(store, session_id, names, settings)]
     except SignalError as error:
         return error
+    finally:
+        store.let_go(session_id)
