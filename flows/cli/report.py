@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -35,6 +35,14 @@ def report(
     check_sound: Annotated[
         bool, typer.Option("--check-sound", help="Decode every recording's sound to find clipped samples.")
     ] = False,
+    recordings: Annotated[
+        Literal["choose", "relative"],
+        typer.Option(help="What the pages play: a file that the reader chooses, or the study's own by relative links."),
+    ] = "choose",
+    proxy: Annotated[
+        Path | None,
+        typer.Option(help="Folder for small H.264 copies of the recordings, which every browser plays; linked."),
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Write a site about a study and its features, to open from disk; no frame and no text unless asked for."""
@@ -44,7 +52,7 @@ def report(
     from flows.settings import load_settings
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.report.page import Disclosure
-    from tasks.inspect.report.pages import ReportError, check_target
+    from tasks.inspect.report.pages import ReportError, check_proxy_folder, check_target
     from tasks.inspect.report.session_page import ReportOptions
     from tasks.inspect.report.site import build_report
     from tasks.study.load import load_study
@@ -55,12 +63,21 @@ def report(
         check_study_record(feature_store.storage, loaded)
         try:
             check_target(out)
+            if proxy is not None:
+                check_proxy_folder(proxy, out)
             built = build_report(
                 loaded,
                 feature_store,
                 settings,
                 out,
-                ReportOptions(Disclosure(with_text, with_video), check_sound, settings.labels, settings.sections),
+                ReportOptions(
+                    Disclosure(with_text, with_video),
+                    check_sound,
+                    link_recordings=recordings == "relative",
+                    proxies=proxy,
+                    rules=settings.labels,
+                    sections=settings.sections,
+                ),
                 progress,
             )
         except ReportError as error:
@@ -82,7 +99,7 @@ def report(
     ):
         if wanted and not sessions:
             shown.print(f"[yellow]No {what}[/]: no session has any")
-    if built.quoted or built.pictured:
+    if built.quoted or built.pictured or proxy:
         shown.print("[yellow]It holds recordings of people[/]: keep it private.")
     shown.print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)
 

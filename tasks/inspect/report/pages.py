@@ -70,7 +70,7 @@ def _count(number: int, noun: str) -> str:
 
 
 MARKER = ".storyframes-report"
-_OWN_ASSETS = ("report.css", "report.js")
+_OWN_ASSETS = ("report.css", "report.js", "player.js")
 
 
 class ReportError(Exception):
@@ -85,6 +85,18 @@ def check_target(out: Path) -> None:
     """
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARKER).is_file())):
         raise ReportError(f"{out} exists and is not a report: give a new or an empty folder")
+
+
+def check_proxy_folder(folder: Path, out: Path) -> None:
+    """Make the private folder of small copies of recordings, where it is not there.
+
+    Raises:
+        ReportError: it is in the report, which is replaced as a whole.
+        OSError: it cannot be made.
+    """
+    if folder.resolve().is_relative_to(out.resolve()):
+        raise ReportError(f"{folder} is in the report, which is replaced as a whole: give a folder beside {out}")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @contextmanager

@@ -26,6 +26,8 @@ from tasks.inspect.report.matrix import Matrix
 from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.pages import render
 from tasks.inspect.report.people_chart import people_chart
+from tasks.inspect.report.player import PlayedTrack, address, played_file
+from tasks.inspect.report.previews import write_preview
 from tasks.inspect.report.timeline import timeline
 from tasks.inspect.report.timetable import Timetable, read_timetable
 from tasks.inspect.session_curves import SessionCurves
@@ -43,6 +45,9 @@ class ReportOptions:
 
     disclosure: Disclosure = field(default_factory=Disclosure)
     check_sound: bool = False  # decode every recording's sound to find clipped samples
+    # recordings that the pages play: chosen by the reader, unless the pages link the study's files or small copies
+    link_recordings: bool = False
+    proxies: Path | None = None  # folder of the copies
     rules: Mapping[str, LabelRule] = field(default_factory=dict)  # by scheme, which raters' curves are features
     sections: Mapping[str, Any] = field(default_factory=dict)  # of plug-ins in the configuration, for their pages
 
@@ -113,6 +118,7 @@ def write_session(pages: Pages, session_id: str) -> None:
     session = pages.study.sessions.get(session_id)
     people, people_problem = people_chart(pages.study, session_id)
     main.problem = " ".join(filter(None, (main.problem, people_problem)))
+    played = [track for part in tracks if (track := _played(pages, session_id, part))]
     page = render(
         "session.html",
         root="../",
@@ -120,6 +126,7 @@ def write_session(pages: Pages, session_id: str) -> None:
         session_id=session_id,
         participants=_participants(pages.study, session_id) or ([session.participant_id] if session else []),
         tracks=tracks,
+        played=played,
         people=people,
         clip_data=[{"start": clip.start_s, "stop": clip.stop_s, "about": clip.about} for clip in main.table.clips],
         cells=pages.matrix.by_track(session_id),
@@ -182,6 +189,25 @@ def _read(pages: Pages, session_id: str, track: str, device: Device | None) -> t
     except (RecordingError, OSError) as error:
         return curves, f"The sound was not checked: {error}"
     return curves, ""
+
+
+def _played(pages: Pages, session_id: str, part: TrackPart) -> PlayedTrack | None:
+    """How the track is played; None where it has no recording or no curves."""
+    file = None if part.device is None else played_file(pages.study, part.device)
+    if file is None or part.device is None or part.curves is None:
+        return None
+    linked = file if pages.options.link_recordings else None
+    if pages.options.proxies is not None and part.device.files.video is not None:
+        track = part.device.files.of or part.name  # a region is played within the picture that it is cut from
+        name = session_id if track == MAIN else f"{session_id}@{track}"
+        linked = pages.options.proxies / f"{name}.mp4"
+        try:
+            sound = pages.study.path(part.device.files.audio) if part.device.files.audio else None
+            write_preview(file, sound, linked)
+        except (RecordingError, StudyFileError) as error:
+            part.problem, linked = f"{part.problem} No preview: {without_folders(str(error))}".strip(), None
+    where = "" if linked is None else address(linked, pages.site / "sessions")
+    return PlayedTrack(part.name, part.key, part.device, part.curves, where)
 
 
 def _pictures(pages: Pages, session_id: str, track: str, device: Device | None) -> tuple[list[Picture], str]:

@@ -192,5 +192,6 @@
     print(holders);
     dark.addEventListener("change", () => holders.forEach((holder) => Plotly.relayout(holder, theme(holder.layout))));
     document.documentElement.dataset.drawn = String(holders.length);
+    document.dispatchEvent(new Event("storyframes-drawn"));
   });
 })();

@@ -1,0 +1,256 @@
+// Plays a recording of the reader's own disk beside the timelines: one cursor for all, on the session's clock.
+//
+// Nothing of a recording is in the page. Times: the recording's own seconds count from its first frame (or sample), as
+// those of the features do; each track has its clock, and the session's seconds connect them.
+"use strict";
+(function () {
+  const SECOND = 10000; // the page's times are whole numbers of 0.1 ms
+  const CLICK_PX = 4; // a pointer that moves further drags
+  const DIFFERENT_S = 1; // a recording whose length differs by more is probably another one
+
+  // --- times ---
+
+  async function unpack(text) {
+    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Int32Array(await new Response(stream).arrayBuffer());
+  }
+
+  async function frameTimes(text) {
+    let at = 0;
+    return Float64Array.from(await unpack(text), (step) => (at += step) / SECOND);
+  }
+
+  // The number of the frame that is shown at a second: the last one that has begun; -1 before the first.
+  function frameAt(times, second) {
+    let [low, high] = [0, times.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (times[middle] <= second + 0.5 / SECOND) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+
+  // A second in the middle of a frame, so that no rounding shows a neighbour.
+  function middleOf(times, frame) {
+    const next = frame + 1 < times.length ? times[frame + 1] : 2 * times[frame] - (times[frame - 1] || 0);
+    return (times[frame] + next) / 2;
+  }
+
+  // Along the straight pieces between moments; the outer ones continue.
+  function along(second, from, to) {
+    if (from.length === 1) return second - from[0] + to[0];
+    let piece = 0;
+    while (piece < from.length - 2 && second > from[piece + 1]) piece += 1;
+    const slope = (to[piece + 1] - to[piece]) / (from[piece + 1] - from[piece]);
+    return to[piece] + (second - from[piece]) * slope;
+  }
+
+  const toSession = (track, second) => along(second, track.clock_s, track.session_s);
+  const toDevice = (track, second) => along(second, track.session_s, track.clock_s);
+
+  function clockTime(second) {
+    const minutes = Math.floor(Math.max(second, 0) / 60);
+    return minutes + ":" + (Math.max(second, 0) - 60 * minutes).toFixed(2).padStart(5, "0");
+  }
+
+  // --- the cursor on a timeline ---
+
+  function cursorOn(holder) {
+    const line = document.createElement("div");
+    line.className = "cursor";
+    line.hidden = true;
+    holder.append(line);
+    let second = 0;
+    function place() {
+      const { xaxis, _size: size } = holder._fullLayout;
+      const x = xaxis.l2p(second);
+      line.hidden = x < 0 || x > xaxis._length;
+      line.style.left = xaxis._offset + x + "px";
+      line.style.top = size.t + "px";
+      line.style.height = size.h + "px";
+      line.dataset.second = second;
+    }
+    holder.on("plotly_afterplot", () => { if (line.dataset.second) place(); });
+    return (at) => { second = at; place(); };
+  }
+
+  // Called with the second that was clicked; a drag zooms, as before.
+  function onClick(holder, act) {
+    let down = null;
+    holder.addEventListener("pointerdown", (event) => { down = [event.clientX, event.clientY]; }, true);
+    document.addEventListener("pointerup", (event) => {
+      if (!down) return;
+      const moved = Math.hypot(event.clientX - down[0], event.clientY - down[1]);
+      down = null;
+      const { xaxis } = holder._fullLayout;
+      const x = event.clientX - holder.getBoundingClientRect().left - xaxis._offset;
+      if (moved <= CLICK_PX && x >= 0 && x <= xaxis._length) act(xaxis.p2l(x));
+    }, true);
+  }
+
+  // --- the player ---
+
+  class Player {
+    constructor(tracks) {
+      this.tracks = tracks;
+      this.track = tracks[0];
+      this.video = document.querySelector("#player video");
+      this.readout = document.getElementById("player-time");
+      this.message = document.getElementById("player-message");
+      this.loop = document.getElementById("player-loop");
+      this.zero = null; // when the first frame is shown, in the browser's seconds of this file
+      this.loaded = false;
+      this.onShow = []; // called with (track, second of the track, frame)
+      for (const track of tracks) {
+        track.holder = document.getElementById(track.chart);
+        if (!track.holder) continue;
+        track.cursor = cursorOn(track.holder);
+        onClick(track.holder, (second) => { if (this.loaded) this.seek(toDevice(this.track, toSession(track, second))); });
+      }
+      this.video.addEventListener("loadedmetadata", () => this.begin());
+      this.video.addEventListener("error", () => this.refuse());
+      for (const event of ["timeupdate", "seeked", "play"]) this.video.addEventListener(event, () => this.listen());
+      const frame = (_, shown) => {
+        if (this.zero === null) this.zero = shown.mediaTime;
+        this.show(shown.mediaTime - this.zero);
+        this.video.requestVideoFrameCallback(frame);
+      };
+      this.video.requestVideoFrameCallback(frame);
+    }
+
+    open(address, name) {
+      this.zero = null;
+      this.loaded = false;
+      this.name = name;
+      this.message.textContent = "";
+      this.video.src = address;
+    }
+
+    begin() {
+      this.loaded = true;
+      this.pictures = this.video.videoWidth > 0;
+      if (!this.pictures) this.zero = 0;
+      document.getElementById("player").classList.add("loaded");
+      const length = this.video.duration;
+      if (Number.isFinite(length) && Math.abs(length - this.track.end_s) > DIFFERENT_S) {
+        this.message.textContent = `${this.name} has ${length.toFixed(1)} s, and the features end at ` +
+          `${this.track.end_s.toFixed(1)} s: is it the recording of ${this.track.name}?`;
+      }
+      if (!this.pictures) this.show(0);
+    }
+
+    refuse() {
+      this.loaded = false;
+      this.message.textContent = `This browser cannot play ${this.name}` +
+        `${/\.avi$/i.test(this.name) ? ": browsers play no AVI" : " (it is not there, or its codec is unknown here)"}. ` +
+        "'storyframes report … --proxy FOLDER' writes recordings that every browser plays, and links them.";
+    }
+
+    // A sound has no frames that call; its cursor follows the clock of the player.
+    listen() {
+      if (!this.loaded || this.pictures) return;
+      this.show(this.video.currentTime);
+      if (this.video.paused || this.waiting) return;
+      this.waiting = true;
+      requestAnimationFrame(() => { this.waiting = false; this.listen(); });
+    }
+
+    show(second) {
+      this.second = second;
+      const session = toSession(this.track, second);
+      for (const track of this.tracks) if (track.cursor) track.cursor(toDevice(track, session));
+      const frame = this.track.times && this.track.times.length ? frameAt(this.track.times, second) : null;
+      this.frame = frame;
+      const own = this.track === this.tracks[0] ? "" : `, ${clockTime(session)} of the session`;
+      this.readout.textContent = clockTime(second) + own + (frame === null ? "" : `, frame ${frame}`);
+      for (const button of document.querySelectorAll(`button.span[data-chart="${this.track.chart}"]`)) {
+        const here = Number(button.dataset.start) <= second && second < Number(button.dataset.stop);
+        button.setAttribute("aria-current", String(here));
+      }
+      for (const call of this.onShow) call(this.track, second, frame);
+      this.turnBack();
+    }
+
+    // In a loop, what the timeline shows is played again from its beginning.
+    turnBack() {
+      if (!this.loop.checked || this.video.paused || !this.track.holder) return;
+      const [start, stop] = this.track.holder.layout.xaxis.range.map(Number);
+      if (this.second >= Math.min(stop, this.track.end_s) - 0.005 || this.second < start - 0.5) this.seek(Math.max(start, 0));
+    }
+
+    seek(second) {
+      if (!this.loaded) return;
+      const times = this.track.times;
+      const at = times && times.length ? middleOf(times, Math.max(frameAt(times, second), 0)) : Math.max(second, 0);
+      this.video.currentTime = Math.min((this.zero || 0) + at, this.video.duration || Infinity);
+    }
+
+    step(frames) {
+      const times = this.track.times;
+      if (!times || !times.length) return this.seek(this.video.currentTime + frames * 0.04);
+      const frame = Math.min(Math.max(this.frame + frames, 0), times.length - 1);
+      this.seek(times[frame]);
+    }
+
+    toggle() {
+      if (this.video.paused) this.video.play();
+      else this.video.pause();
+    }
+  }
+
+  // --- keys as in ELAN ---
+
+  function keys(player) {
+    document.addEventListener("keydown", (event) => {
+      const typing = event.target.closest("input, select, textarea, summary, a");
+      if (!player.loaded || typing || event.ctrlKey || event.altKey || event.metaKey) return;
+      if (event.key === " " && !event.target.closest("button")) player.toggle();
+      else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+        const sign = event.key === "ArrowLeft" ? -1 : 1;
+        if (event.shiftKey) player.seek(player.second + sign);
+        else player.step(sign);
+      } else return;
+      event.preventDefault();
+      event.stopPropagation();
+    }, true);
+  }
+
+  function controls(player) {
+    const file = document.getElementById("player-file");
+    const take = (one) => { if (one) player.open(URL.createObjectURL(one), one.name); };
+    file.addEventListener("change", () => take(file.files[0]));
+    const section = document.getElementById("player");
+    section.addEventListener("dragover", (event) => event.preventDefault());
+    section.addEventListener("drop", (event) => { event.preventDefault(); take(event.dataTransfer.files[0]); });
+    const chosen = document.getElementById("player-track");
+    const openLinked = () => {
+      const { recording } = player.track;
+      if (recording) player.open(recording, decodeURIComponent(recording.split("/").pop()));
+    };
+    if (chosen) chosen.addEventListener("change", () => { player.track = player.tracks[chosen.value]; openLinked(); });
+    const speed = document.getElementById("player-speed");
+    speed.addEventListener("change", () => { player.video.playbackRate = Number(speed.value); });
+    section.addEventListener("click", (event) => {
+      const button = event.target.closest("button[data-step]");
+      if (button && player.loaded) player.step(Number(button.dataset.step));
+    });
+    openLinked();
+  }
+
+  async function start() {
+    const element = document.getElementById("player-tracks");
+    if (!element) return;
+    const tracks = JSON.parse(element.textContent);
+    for (const track of tracks) track.times = await frameTimes(track.frames);
+    const player = new Player(tracks);
+    window.storyframesPlayer = player;
+    keys(player);
+    controls(player);
+    document.getElementById("player").hidden = false;
+    document.dispatchEvent(new CustomEvent("storyframes-player", { detail: player }));
+  }
+
+  document.addEventListener("storyframes-drawn", start);
+})();

@@ -1,0 +1,98 @@
+"""Recordings that every browser plays: small copies in H.264 and AAC with the same times.
+
+They are recordings of people, so they are written only where the user asks, readable by the owner alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from fractions import Fraction
+from heapq import merge
+from pathlib import Path
+from typing import Any
+
+import av
+import cv2
+import numpy as np
+
+from storyframes.store.storage.files import TEMPORARY_SUFFIX
+from tasks.media.recording import read_frames
+from tasks.media.sound import NoAudioError, read_audio
+from tasks.media.video_header import read_header
+
+_LONGEST_SIDE = 640  # pixels
+_SOUND_RATE = 48_000
+_CLOCK = Fraction(1, 90_000)  # s, of the frames' times in the copy
+_OPTIONS = {"preset": "veryfast", "crf": "28", "g": "30", "bf": "0"}  # a key frame a second or so: seeking is quick
+
+
+def write_preview(recording: Path, sound: Path | None, out: Path) -> None:
+    """Copy a video's upright pictures, at most 640 pixels, and its sound into an MP4 that begins with the first frame.
+
+    Args:
+        recording: the video.
+        sound: a file with the sound; None for the video's own, if it has any.
+        out: the MP4, mode 0600; an older one is kept where it is newer than both.
+
+    Raises:
+        RecordingError: the video cannot be read.
+        OSError: the copy cannot be written.
+    """
+    sources = [recording, *([sound] if sound else [])]
+    if out.exists() and out.stat().st_mtime > max(source.stat().st_mtime for source in sources):
+        return
+    unfinished = out.with_name(f".{out.name}{TEMPORARY_SUFFIX}")
+    os.close(os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+    try:
+        with av.open(str(unfinished), "w", format="mp4") as container:
+            _write(container, recording, sound)
+        unfinished.replace(out)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _write(container: av.container.OutputContainer, recording: Path, sound: Path | None) -> None:
+    header = read_header(recording)
+    scale = min(1.0, _LONGEST_SIDE / max(header.width, header.height))
+    size = [max(2, round(length * scale / 2) * 2) for length in (header.width, header.height)]  # H.264's are even
+    video: Any = container.add_stream("libx264", options=_OPTIONS)
+    video.width, video.height, video.pix_fmt = *size, "yuv420p"
+    video.codec_context.time_base = video.time_base = _CLOCK
+    blocks = _sound(recording, sound, header.start_s)
+    if (first := next(blocks, None)) is not None:
+        voice: Any = container.add_stream("aac", rate=_SOUND_RATE, layout="mono")
+        blocks = merge(iter([first]), blocks, key=_time)
+    for time, content in merge(_pictures(recording), blocks, key=_time):
+        if content.ndim == 3:
+            small = cv2.resize(content, size, interpolation=cv2.INTER_AREA)
+            picture = av.VideoFrame.from_ndarray(small, "rgb24")
+            picture.pts, picture.time_base = round(time / _CLOCK), _CLOCK
+            container.mux(video.encode(picture))
+        else:
+            samples = av.AudioFrame.from_ndarray(content[None], "fltp", "mono")
+            samples.sample_rate, samples.pts = _SOUND_RATE, round(time * _SOUND_RATE)
+            samples.time_base = Fraction(1, _SOUND_RATE)
+            container.mux(voice.encode(samples))
+    for stream in container.streams:
+        container.mux(stream.encode(None))  # type: ignore[attr-defined]  # both are streams that encode
+
+
+def _time(part: tuple[float, np.ndarray]) -> float:
+    return part[0]
+
+
+def _pictures(recording: Path) -> Iterator[tuple[float, np.ndarray]]:
+    for batch in read_frames(recording, 16, allow_truncated=True):
+        yield from zip(batch.time.tolist(), batch.rgb, strict=True)
+
+
+def _sound(recording: Path, sound: Path | None, start_s: float) -> Iterator[tuple[float, np.ndarray]]:
+    """Blocks of samples (n,) float32 with the second of their first; none from before the first frame."""
+    try:
+        for block in read_audio(sound or recording, _SOUND_RATE, None if sound else start_s):
+            early = max(0, round(-block.time * _SOUND_RATE))
+            if len(samples := np.asarray(block.samples[early:], np.float32)):
+                yield max(block.time, 0.0), np.ascontiguousarray(samples)
+    except NoAudioError:
+        return

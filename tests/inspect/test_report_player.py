@@ -1,0 +1,225 @@
+"""A recording of one's own disk is played beside the timelines, in a real browser: one cursor, true to the frame.
+
+Each planted frame shows its own number as ten black or white fields, so what the browser shows is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from support.browser import Visit, chromium
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+
+pytestmark = pytest.mark.slow
+SECONDS = 4
+RATES = {"s15": Fraction(15), "s25": Fraction(25), "s29": Fraction(30000, 1001)}
+OFFSET_S, DRIFT_PPM = 0.75, 900  # of the side camera's clock: starts late, runs fast
+# What the video shows, as a number; read in the callback of the shown frame.
+SHOWN = """() => {
+    const video = document.querySelector('#player video'), canvas = document.createElement('canvas');
+    [canvas.width, canvas.height] = [320, 180];
+    const context = canvas.getContext('2d', { willReadFrequently: true });
+    window.shownNumber = () => {
+        context.drawImage(video, 0, 0, 320, 180);
+        let number = 0;
+        for (let bit = 0; bit < 10; bit++)
+            if (context.getImageData(23 + 30 * bit, 90, 1, 1).data[1] > 127) number |= 1 << bit;
+        return number;
+    };
+    window.seen = [];
+    const look = () => {
+        window.seen.push([window.shownNumber(), window.storyframesPlayer.frame]);
+        video.requestVideoFrameCallback(look);
+    };
+    video.requestVideoFrameCallback(look);
+}"""
+
+
+def write_counter(path: Path, rate: Fraction, codec: str = "libvpx") -> None:
+    """A video in which frame k shows k, with a tone that sets in at each second."""
+    path.parent.mkdir(exist_ok=True)
+    with av.open(str(path), "w") as container:
+        video: Any = container.add_stream(codec, rate=rate)
+        video.width, video.height, video.pix_fmt = 320, 180, "yuv420p"
+        sound: Any = container.add_stream("libopus" if codec == "libvpx" else "pcm_s16le", rate=48_000, layout="mono")
+        for number in range(round(SECONDS * rate)):
+            picture = np.zeros((180, 320, 3), np.uint8)
+            for bit in range(10):
+                picture[40:140, 10 + 30 * bit : 36 + 30 * bit] = 255 * (number >> bit & 1)
+            frame = av.VideoFrame.from_ndarray(picture, "rgb24")
+            frame.pts, frame.time_base = number, 1 / rate
+            container.mux(video.encode(frame))
+        time = np.arange(SECONDS * 48_000) / 48_000
+        beep = (0.3 * np.sin(2 * np.pi * 880 * time) * (time % 1 < 0.1) * 32767).astype(np.int16)
+        samples = av.AudioFrame.from_ndarray(beep[None], "s16", "mono")
+        samples.sample_rate, samples.pts, samples.time_base = 48_000, 0, Fraction(1, 48_000)
+        container.mux(sound.encode(samples))
+        for stream in (video, sound):
+            container.mux(stream.encode(None))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three sessions, and beside the last a second camera with a late start and a fast clock."""
+    folder = tmp_path_factory.mktemp("played")
+    for session, rate in RATES.items():
+        write_counter(folder / f"media/{session}.webm", rate)
+    write_counter(folder / "media/side.avi", Fraction(25), "mpeg4")
+    rows = "".join(f"{session},p{number},media/{session}.webm\n" for number, session in enumerate(RATES))
+    (folder / "sessions.csv").write_text(f"session_id,participant_id,video\n{rows}")
+    (folder / "tracks.csv").write_text("session_id,track,video,clock\ns29,side,media/side.avi,camera\n")
+    moments = [(0.0, OFFSET_S), (1 + DRIFT_PPM * 1e-6, OFFSET_S + 1)]
+    rows = "".join(f"s29,camera,{own},{session}\n" for own, session in moments)
+    (folder / "clocks.csv").write_text(f"session_id,clock,clock_s,session_s\n{rows}")
+    config = folder / "storyframes.toml"
+    config.write_text("[clips]\nwindow_s = 1\nstride_s = 1\n")
+    extracted = run("extract", folder, folder / "features", "--features", "frames,opensmile", "--config", config)
+    assert extracted.exit_code == 0, extracted.output
+    for site, options in (("site", ()), ("linked", ("--proxy", folder / "proxies"))):
+        made = run("report", folder, folder / "features", "--out", folder / site, *options)
+        assert made.exit_code == 0, made.output
+    return folder
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as launched:
+        yield launched
+
+
+def opened(browser: Any, study: Path, session: str, recording: str) -> Visit:
+    """The page of a session in which the reader has chosen a recording, at its first frame."""
+    visit = Visit(browser, study / f"site/sessions/{session}.html")
+    until(visit.page, "window.storyframesPlayer !== undefined")
+    visit.page.evaluate(SHOWN)
+    visit.page.set_input_files("#player-file", str(study / recording))
+    until(visit.page, "window.seen.length > 0 && window.storyframesPlayer.frame === 0")
+    return visit
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait for a condition; the pages let nothing evaluate texts, so it is asked for from outside."""
+    for _ in range(1800):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {condition}")
+
+
+def cursor_s(visit: Visit, chart: str) -> float:
+    """The second at which a timeline's cursor really is, from its place on the screen."""
+    return visit.page.evaluate(
+        "chart => { const one = document.getElementById(chart), { xaxis } = one._fullLayout;"
+        "const line = one.querySelector('.cursor').getBoundingClientRect(), box = one.getBoundingClientRect();"
+        "return xaxis.p2l(line.left + line.width / 2 - box.left - xaxis._offset); }",
+        chart,
+    )
+
+
+@pytest.mark.parametrize("session", RATES)
+def test_seeking_stepping_and_playing_show_the_frame_that_the_page_says(
+    browser: Any, study: Path, session: str
+) -> None:
+    rate = RATES[session]
+    with opened(browser, study, session, f"media/{session}.webm") as visit:
+        page = visit.page
+        for frame in (round(2.5 * rate), 1, round(3.9 * rate)):
+            page.evaluate(f"storyframesPlayer.seek({float((frame + 0.4) / rate)})")
+            until(page, f"storyframesPlayer.frame === {frame}")
+            assert page.evaluate("shownNumber()") == frame
+            assert cursor_s(visit, "timeline") == pytest.approx(float(frame / rate), abs=0.02)
+        page.locator("h1").click()
+        page.keyboard.press("ArrowLeft")
+        until(page, f"storyframesPlayer.frame === {frame - 1}")
+        assert page.evaluate("shownNumber()") == frame - 1
+        page.keyboard.press("Shift+ArrowLeft")
+        until(page, f"Math.abs(storyframesPlayer.frame - {float(frame - 1 - rate)}) <= 1")
+        page.evaluate("storyframesPlayer.seek(0); window.seen = []")
+        page.keyboard.press("Space")
+        until(page, "storyframesPlayer.second > 1")
+        page.keyboard.press("Space")
+        seen = page.evaluate("window.seen")
+        assert len(seen) > 3
+        # drawImage may already have the frame after the one whose callback runs
+        assert max(abs(shown - said) for shown, said in seen) <= 1
+        assert visit.wrong == []
+
+
+def test_a_loop_stays_in_what_the_timeline_shows(browser: Any, study: Path) -> None:
+    with opened(browser, study, "s25", "media/s25.webm") as visit:
+        page = visit.page
+        page.evaluate("Plotly.relayout('timeline', { 'xaxis.range': [1, 1.6] })")
+        page.check("#player-loop")
+        page.evaluate("storyframesPlayer.seek(1.3)")
+        until(page, "storyframesPlayer.frame === 32")
+        page.evaluate("window.seen = []; storyframesPlayer.toggle()")
+        until(page, "window.seen.some(([shown], at) => at && shown < window.seen[at - 1][0] - 5)")
+        shown = [number for number, _ in page.evaluate("window.seen")]
+        assert min(shown) >= 24
+        assert max(shown) <= 41
+
+
+def test_one_cursor_on_every_clock(browser: Any, study: Path) -> None:
+    with opened(browser, study, "s29", "media/s29.webm") as visit:
+        page = visit.page
+        page.evaluate("storyframesPlayer.seek(3)")
+        until(page, "storyframesPlayer.second > 2.9")
+        second = page.evaluate("storyframesPlayer.second")
+        assert cursor_s(visit, "timeline") == pytest.approx(second, abs=0.02)
+        of_side = (second - OFFSET_S) * (1 + DRIFT_PPM * 1e-6)
+        assert cursor_s(visit, "timeline-2") == pytest.approx(of_side, abs=0.02)
+        exactly = page.evaluate("Number(document.querySelector('#timeline-2 .cursor').dataset.second)")
+        assert exactly == pytest.approx(of_side, abs=1e-6)
+        # A click into the other camera's timeline goes to that moment of this recording.
+        box = page.locator("#timeline-2 .nsewdrag").first.bounding_box()
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        wanted = OFFSET_S + SECONDS / 2 / (1 + DRIFT_PPM * 1e-6)
+        until(page, f"Math.abs(storyframesPlayer.second - {wanted}) < 1 / 29")
+        assert page.evaluate("shownNumber()") == page.evaluate("storyframesPlayer.frame")
+
+
+def test_what_no_browser_plays_is_said_and_its_copy_has_the_same_frames(browser: Any, study: Path) -> None:
+    with Visit(browser, study / "linked/sessions/s29.html") as visit:
+        page = visit.page
+        until(page, "window.storyframesPlayer && storyframesPlayer.loaded")  # the linked copy
+        page.set_input_files("#player-file", str(study / "media/side.avi"))
+        until(page, "document.getElementById('player-message').textContent.includes('no AVI')")
+        page.select_option("#player-track", label="side")
+        until(page, "storyframesPlayer.loaded && storyframesPlayer.track.name === 'side'")
+        page.evaluate(SHOWN)
+        page.set_input_files("#player-file", str(study / "proxies/s29@side.mp4"))
+        until(page, "storyframesPlayer.loaded && storyframesPlayer.frame === 0")
+        page.evaluate("storyframesPlayer.seek(2.02)")
+        until(page, "storyframesPlayer.frame === 50")
+        assert page.evaluate("shownNumber()") == 50
+        assert page.locator("#player-message").text_content() == ""
+    for copy in (study / "proxies").iterdir():
+        assert copy.stat().st_mode & 0o777 == 0o600
+    assert sorted(copy.name for copy in (study / "proxies").iterdir()) == [
+        "s15.mp4", "s25.mp4", "s29.mp4", "s29@side.mp4",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["site", "linked"])
+def test_a_page_has_no_pixel_and_no_sample(study: Path, name: str) -> None:
+    site = study / name
+    assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {".html", ".js", ".css", ""}
+    assert all(b"data:image" not in page.read_bytes() for page in site.rglob("*.html"))
+
+
+def test_a_folder_of_copies_inside_the_report_is_refused(study: Path) -> None:
+    refused = run("report", study, study / "features", "--out", study / "site", "--proxy", study / "site/copies")
+    assert refused.exit_code == 2
+    assert "is in the report" in " ".join(refused.output.split())
