@@ -183,9 +183,12 @@ def test_one_cursor_on_every_clock(browser: Any, study: Path) -> None:
         exactly = page.evaluate("Number(document.querySelector('#timeline-2 .cursor').dataset.second)")
         assert exactly == pytest.approx(of_side, abs=1e-6)
         # A click into the other camera's timeline goes to that moment of this recording.
-        box = page.locator("#timeline-2 .nsewdrag").first.bounding_box()
-        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        wanted = OFFSET_S + SECONDS / 2 / (1 + DRIFT_PPM * 1e-6)
+        x = page.evaluate(
+            "(() => { const { xaxis } = document.getElementById('timeline-2')._fullLayout;"
+            "return xaxis._offset + xaxis.l2p(2); })()"
+        )
+        page.locator("#timeline-2").click(position={"x": x, "y": 60})
+        wanted = OFFSET_S + 2 / (1 + DRIFT_PPM * 1e-6)
         until(page, f"Math.abs(storyframesPlayer.second - {wanted}) < 1 / 29")
         assert page.evaluate("shownNumber()") == page.evaluate("storyframesPlayer.frame")
 
@@ -198,9 +201,9 @@ def test_what_no_browser_plays_is_said_and_its_copy_has_the_same_frames(browser:
         until(page, "document.getElementById('player-message').textContent.includes('no AVI')")
         page.select_option("#player-track", label="side")
         until(page, "storyframesPlayer.loaded && storyframesPlayer.track.name === 'side'")
-        page.evaluate(SHOWN)
         page.set_input_files("#player-file", str(study / "proxies/s29@side.mp4"))
-        until(page, "storyframesPlayer.loaded && storyframesPlayer.frame === 0")
+        until(page, "storyframesPlayer.loaded && storyframesPlayer.video.currentSrc.startsWith('blob:')")
+        page.evaluate(SHOWN)
         page.evaluate("storyframesPlayer.seek(2.02)")
         until(page, "storyframesPlayer.frame === 50")
         assert page.evaluate("shownNumber()") == 50
