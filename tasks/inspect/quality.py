@@ -66,6 +66,11 @@ class QualityFinding:
     message: str
     spans: tuple[Span, ...] = ()  # (start, stop) seconds, in order; empty where it concerns the whole session
 
+    @property
+    def worst(self) -> tuple[Span, ...]:
+        """The longest three spans, in order."""
+        return tuple(sorted(sorted(self.spans, key=lambda span: span[0] - span[1])[:3]))
+
 
 def spans_where(flags: np.ndarray, time: np.ndarray, end_s: float, at_least_s: float) -> tuple[Span, ...]:
     """The spans of consecutive rows with ``flags`` set; a row lasts until the next one."""

@@ -378,7 +378,7 @@ def test_a_sessions_page_has_every_track_with_its_clock(site: Path) -> None:
     assert ["late", "", "", "", "", "", "", "its seconds are the session's"] in rows
     assert [row[1:3] for row in rows if row[0] == "openface"] == [["main", "○ skipped"], ["child_b", "✓ done"]]
     headings = re.findall(r"<h2>(.*?)</h2>", page)
-    assert headings == ["Tracks", "Track main", "Track child_a", "Track child_b", "Track late", "Features"]
+    assert headings == ["Play", "Tracks", "Track main", "Track child_a", "Track child_b", "Track late", "Features"]
     assert "c001 (child), c002 (child)" in page
     part = page[page.index("<h2>Track child_b") : page.index("<h2>Track late")]
     assert f"<p>2.72 s, 68 frames; {clock}. All times here are in seconds of its own recording.</p>" in part

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from storyframes.spec import MAIN
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
-from tasks.inspect.report.timetable import Clip, Timetable
+from tasks.inspect.report.timetable import Clip, Tier, Timetable
 from tasks.inspect.session_curves import ACTION_UNITS, SessionCurves
 
 CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
@@ -43,7 +43,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
         table: phases, clips and utterances of the track.
         key: the chart's id on the page.
     """
-    rows = [row for part in (_spoken_rows(curves, table), _face_rows(curves), _sound_rows(curves)) for row in part]
+    rows = [*_spoken_rows(curves, table), *_label_rows(table), *_face_rows(curves), *_sound_rows(curves)]
     rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves), *_heat_rows(curves)]
     times = curves.time if curves.has_frames or curves.sound_time is None else curves.sound_time
     is_main = curves.track == MAIN
@@ -200,6 +200,46 @@ def _clip_bars(clips: Sequence[Clip]) -> go.Bar:
         marker={"color": BLUE, "line": {"width": 0}},
         hovertemplate="%{text}<extra></extra>",
     )
+
+
+# --- labels ---
+
+
+def _label_rows(table: Timetable) -> Iterator[Row]:
+    """Names as bands, a tier for each rater; numbers as steps and curves, a line for each rater, so that their spread
+    is seen."""
+    schemes = {tier.scheme.name: tier.scheme for tier in table.tiers}
+    for name, scheme in schemes.items():
+        tiers = [tier for tier in table.tiers if tier.scheme.name == name]
+        if scheme.is_numeric:
+            names = [label(tier.name) or "labels" for tier in tiers]
+            lines = [_steps(tier, names[number], number) for number, tier in enumerate(tiers)]
+            bounds = [scheme.minimum, scheme.maximum]
+            axis: dict[str, object] = {} if None in bounds else {"range": bounds}
+            yield Row(_named(label(name), names) if any(tier.name for tier in tiers) else label(name), lines, 92, axis)
+            continue
+        values = list(scheme.labels) or sorted({str(value) for tier in tiers for *_, value in tier.spans})
+        bars = []
+        for tier in tiers:
+            texts = [label(value) for *_, value in tier.spans]
+            colours = [
+                COLOURS[values.index(str(value)) % len(COLOURS)] if str(value) in values else GREY
+                for *_, value in tier.spans
+            ]
+            times = [(start, end) for start, end, _ in tier.spans]
+            bars.append(_spans(label(tier.name) or "labels", times, texts, texts, colours))
+            bars[-1].marker.line = {"width": 1, "color": colours}  # a moment has no length, and is seen all the same
+        axis = {"type": "category", "autorange": "reversed", "automargin": True}
+        yield Row(label(name), bars, 26 * len(tiers) + 8, axis)
+
+
+def _steps(tier: Tier, name: str, number: int) -> go.Scatter:
+    if tier.curve is not None:
+        return _line(name, tier.curve.time_s, tier.curve.value, number)
+    x = [moment for start, end, _ in tier.spans for moment in (start, end, None)]
+    y = [height for *_, value in tier.spans for height in (value, value, None)]
+    line = _line(name, np.empty(0), np.empty(0), number)
+    return line.update(x=x, y=y, mode="lines+markers", marker={"size": 4})
 
 
 # --- curves ---

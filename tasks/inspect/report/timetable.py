@@ -1,16 +1,22 @@
-"""The phases, clips and utterances of a session, from the study's tables and the clip index."""
+"""The phases, clips, labels and utterances of a session, from the study's tables and the clip index."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
 from storyframes.spec import MAIN
+from storyframes.times import SESSION_CLOCK
 from tasks.extractors.text.speech import speaker_labels
 from tasks.inspect.devices import Device
 from tasks.inspect.report.label_facts import value_text
+from tasks.study.curves import CurveError, CurveSamples, read_curve
+from tasks.study.labels import Label, Scheme
 from tasks.study.load import Phase, Study, StudyFileError
+from tasks.study.rows import Curve
 from tasks.study.transcript import TranscriptError, read_transcript
 
 
@@ -69,12 +75,23 @@ class Spoken:
 
 
 @dataclass(frozen=True)
+class Tier:
+    """What one rater said by one scheme about parts of a session; as a tier of ELAN."""
+
+    scheme: Scheme
+    name: str  # of the rater, and of the person and the target that the labels are about
+    spans: tuple[tuple[float, float, float | str], ...] = ()  # start, end, value; in order
+    curve: CurveSamples | None = None  # of a scheme of curves, in place of spans
+
+
+@dataclass(frozen=True)
 class Timetable:
-    """Phases in order, the clips inside them, and utterances; in seconds of a track's own recording."""
+    """Phases in order, the clips inside them, labels, and utterances; in seconds of a track's own recording."""
 
     phases: tuple[Phase, ...] = ()
     clips: tuple[Clip, ...] = ()
     spoken: tuple[Spoken, ...] = ()
+    tiers: tuple[Tier, ...] = ()
 
 
 def read_timetable(
@@ -86,7 +103,7 @@ def read_timetable(
     *,
     with_text: bool,
 ) -> tuple[Timetable, str]:
-    """The timetable of a track, and why its transcript cannot be read.
+    """The timetable of a track, and why its transcript or a curve cannot be read.
 
     Args:
         device: the track's; None where the study has no such track.
@@ -94,9 +111,10 @@ def read_timetable(
         speaker_prefixes: ``[transcript] speaker_prefixes``.
         with_text: whether utterances may be on the page.
     """
-    table = Timetable(_phases(study, session_id, device), _clips(study, index, session_id))
-    if not with_text or device is None or device.files.transcript is None:
-        return table, ""
+    tiers, problem = _tiers(study, session_id, device)
+    table = Timetable(_phases(study, session_id, device), _clips(study, index, session_id), tiers=tiers)
+    if problem or not with_text or device is None or device.files.transcript is None:
+        return table, problem
     try:
         path = study.path(device.files.transcript)
         transcript = read_transcript(path, allow_malformed=True, speaker_prefixes=speaker_prefixes)
@@ -124,6 +142,46 @@ def _phases(study: Study, session_id: str, device: Device | None) -> tuple[Phase
         phase.model_copy(update={"start_s": float(to_device(phase.start_s)), "end_s": float(to_device(phase.end_s))})
         for phase in phases
     )
+
+
+def _tiers(study: Study, session_id: str, device: Device | None) -> tuple[tuple[Tier, ...], str]:
+    """The labels of parts of the session that are not private, and why a curve cannot be read.
+
+    The timeline of the session's own files has all labels, that of another track those of its own recording.
+    """
+    if session_id in study.excluded or device is None:
+        return (), ""
+    shown = {name: scheme for name, scheme in study.schemes.items() if not scheme.private}
+
+    def here(label: Label | Curve) -> bool:
+        mine = device.track in (MAIN, label.track)
+        return mine and label.session_id == session_id and label.scheme in shown
+
+    def seconds(label: Label | Curve, times: ArrayLike) -> NDArray[np.float64]:
+        clock = study.clock(session_id, label.track or MAIN) if label.track else SESSION_CLOCK
+        return device.clock.to_device(clock.to_session(times))
+
+    spans: dict[tuple[str, str], list[tuple[float, float, float | str]]] = {}
+    for label in filter(here, study.labels):
+        if label.start_s is None or label.end_s is None:
+            continue  # of the whole session
+        start, end = seconds(label, [label.start_s, label.end_s]).tolist()
+        about = ", ".join(part for part in (label.rater_id, label.person_id, label.target) if part)
+        spans.setdefault((label.scheme, about), []).append((start, end, label.value))
+    tiers = [
+        Tier(shown[scheme], about, tuple(sorted(of, key=lambda span: span[:2])))
+        for (scheme, about), of in sorted(spans.items())
+    ]
+    problems = []
+    for curve in filter(here, study.curves):
+        try:
+            samples = read_curve(study.path(curve.path), shown[curve.scheme])
+        except (CurveError, StudyFileError) as error:
+            problems.append(str(error))
+            continue
+        samples = replace(samples, time_s=seconds(curve, samples.time_s))
+        tiers.append(Tier(shown[curve.scheme], curve.rater_id or "", curve=samples))
+    return tuple(tiers), " ".join(problems)
 
 
 def _clips(study: Study, index: pd.DataFrame | None, session_id: str) -> tuple[Clip, ...]:
