@@ -65,7 +65,7 @@ def _write(container: av.container.OutputContainer, recording: Path, sound: Path
         blocks = merge(iter([first]), blocks, key=_time)
     for time, content in merge(_pictures(recording), blocks, key=_time):
         if content.ndim == 3:
-            small = cv2.resize(content, size, interpolation=cv2.INTER_AREA)
+            small = np.asarray(cv2.resize(content, size, interpolation=cv2.INTER_AREA), np.uint8)
             picture = av.VideoFrame.from_ndarray(small, "rgb24")
             picture.pts, picture.time_base = round(time / _CLOCK), _CLOCK
             container.mux(video.encode(picture))
