@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import queue
+import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -16,6 +17,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, Protocol, TypeVar
 
 TRIES = 3  # of a unit that failed for a reason that may pass
+# Seconds before its second and its third try: a file server that restarts is away for about a minute.
+PAUSES_S = (10.0, 60.0)
 # Tasks of one kind that are submitted at the same time. More than any cluster has workers, so that none of them waits
 # for its next task; not all of them, because each costs the scheduler and a worker some 70 KB while it waits.
 AT_ONCE = 256
@@ -148,14 +151,16 @@ class Gather(Generic[O]):
     Units begin in the order in which they are given, so many tasks of each kind at once. Short units of one kind go
     several to a task, as many as are worth giving out, but never so many that workers have none (see ``_bundle``). A
     unit waits until those that make what it ``awaits`` have ended, well or not; what their failure means for it, it
-    finds out itself. A unit that failed for a reason that may pass is tried again when the rest is done. A unit whose
-    worker died may be innocent (a neighbour in the same process, or in its own task, killed it), so at the very end
-    each such unit is tried once more, alone.
+    finds out itself. A unit that failed for a reason that may pass is tried again when the rest is done, after a pause.
+    A unit whose worker died may be innocent (a neighbour in the same process, or in its own task, killed it), so at the
+    very end each such unit is tried once more, alone.
     """
 
     executor: Executor[O]  # does the units
     settled: Callable[[O], None] = lambda _: None  # called with every outcome that is final
     at_once: int = AT_ONCE  # how many tasks of a kind are submitted at the same time
+    warn: Callable[[str], None] = lambda _: None  # called with a line where the run waits
+    sleep: Callable[[float], None] = time.sleep  # waits so many seconds
     _ranked: list[_Ranked[O]] = field(default_factory=list)
     _order: TopologicalSorter[int] = field(default_factory=TopologicalSorter)  # of the ranks: what waits for what
     _ready: dict[Hashable, list[_Ranked[O]]] = field(default_factory=lambda: defaultdict(list))  # a heap for each kind
@@ -185,6 +190,10 @@ class Gather(Generic[O]):
         while self._again or self._suspects:
             if self._again:
                 again, self._again = self._again, []
+                pause_s = max(PAUSES_S[self._tries[ranked.rank] - 1] for ranked in again)
+                named = f"{again[0].unit.name}" + (f" and {len(again) - 1} more" if len(again) > 1 else "")
+                self.warn(f"{named} failed for a reason that may pass: trying again in {pause_s:.0f} s")
+                self.sleep(pause_s)
                 for ranked in again:
                     self._queue(ranked)
             else:

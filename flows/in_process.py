@@ -91,10 +91,11 @@ def do_in_process(
     begins: Callable[[Any], None],
     settled: Callable[[O], None] = lambda _: None,
     thread: ThreadPoolExecutor | None = None,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> list[O]:
     """The outcomes of units that are done here; arguments are those of :class:`InThisProcess` and ``Gather``."""
     executor: InThisProcess[O] = InThisProcess(begins, thread)
-    return Gather(executor, settled, at_once=1).run(units)
+    return Gather(executor, settled, at_once=1, warn=warn).run(units)
 
 
 def is_faster_alone(run: Run) -> bool:
@@ -133,7 +134,7 @@ def perform_in_process(run: Run) -> list[Outcome]:
         thread = ThreadPoolExecutor(1, "extract")
         stack.callback(thread.shutdown, wait=False, cancel_futures=True)
         stack.callback(claims.close)
-        return do_in_process(units, claims.begin, run.progress.finished, thread)
+        return do_in_process(units, claims.begin, run.progress.finished, thread, run.progress.warned)
 
 
 class NotedPart(Progress):

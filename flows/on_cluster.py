@@ -51,8 +51,8 @@ def do_on_cluster(
         admit: a block in which only workers that can do the units do them, given the cluster, the units and ``warn``;
             raises ClusterError where a worker that is there cannot.
         doubts: of the outcomes that workers say, those that this process does not find to be so, with the reason.
-        warn: called, from another thread, with a line about a worker that joined while the run goes on and takes no
-            units.
+        warn: called, also from another thread, with a line about a worker that joined while the run goes on and takes
+            no units, or about what the run waits for.
 
     Raises:
         ClusterError: the cluster cannot do these units; none of them was started.
@@ -73,7 +73,7 @@ def do_on_cluster(
         DaskTaskRunner(address=connection.address, client_kwargs=connection.options) as runner,
     ):
         executor = ClusterExecutor(runner, task, resources_of(cluster, connection), doubts)
-        return Gather(executor, settle).run(units)
+        return Gather(executor, settle, warn=warn).run(units)
 
 
 class ClusterExecutor(Executor[O]):

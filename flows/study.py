@@ -76,7 +76,7 @@ def _ended(plan: Callable[[], Run]) -> State:
         with heeded():
             return _bring_up_to_date(plan()).state()
     except _REFUSALS as error:
-        return Failed(message=str(error))
+        return Failed(message=str(error), data=error)  # of which the command makes its exit code
 
 
 def _bring_up_to_date(run: Run) -> RunResult:

@@ -48,7 +48,7 @@ def run_extraction(request: ExtractionRequest, console: Console, *, server: bool
 
     Raises:
         StudyError, SettingsError, ClusterSettingsError, ClusterError, SelectionError, StoreError, MissingToolError:
-            what was asked for cannot be done; nothing was started.
+            what was asked for cannot be done, as planning or the flow found; no feature was begun.
         ServerError: there is no Prefect server to use; nothing was started.
         SystemExit: 1, with a message, where the flow itself broke.
     """
@@ -110,6 +110,8 @@ def run_flow(run: object, go_on: Callable[[str], State], result: type[R], starti
         starting("starting the run")
         state = _first_word_heard(lambda: go_on(run_id))
     ended = result_of(state)
+    if isinstance(ended, Exception):
+        raise ended
     if not isinstance(ended, result):
         from tasks.tools.disk_space import places_without_room
 

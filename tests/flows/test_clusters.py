@@ -183,5 +183,5 @@ def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: 
     config.write_text(f'[dope]\ndevice = "cuda"\nmodel = "{__file__}"\n')
     asked = ("--features", "dope", "--config", config)
     result = storyframes("extract", study_copy, tmp_path / "features", *asked, environment=shared_server)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "a feature asks for 1 GPU, but no worker has that (there is: CPU " in " ".join(result.stderr.split())

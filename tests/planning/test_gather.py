@@ -76,6 +76,11 @@ class Fake(Executor[Outcome]):
         self.published: set[str] = set()
         self.open = 0
         self.settled: list[Outcome] = []
+        self.slept_s = 0.0
+        self.warnings: list[str] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
 
     def capacity(self, needs) -> int:
         return self.count
@@ -109,7 +114,7 @@ class Fake(Executor[Outcome]):
     def run(self, *units: ExtractionUnit):
         units = tuple(replace(unit, cost=unit.cost or self.cost) for unit in units)
         FakeUnit.fake = self
-        outcomes = Gather(self, self.settled.append, self.at_once).run(units)
+        outcomes = Gather(self, self.settled.append, self.at_once, self.warnings.append, self.sleep).run(units)
         assert self.settled == outcomes
         assert self.open == 0
         assert Counter(f"{outcome.session_id}/{outcome.feature}" for outcome in outcomes) == Counter(
@@ -192,6 +197,15 @@ def test_what_may_pass_is_tried_again_when_the_rest_is_done() -> None:
     fake = Fake(lambda unit, attempt: "transient" if unit.session_id == "a" and attempt < 3 else "done")
     assert fake.run(unit("a", "openface"), unit("b", "openface")) == {"b/openface": "done", "a/openface": "done"}
     assert fake.order == ["a/openface", "b/openface", "a/openface", "a/openface"]
+
+
+def test_the_tries_outlast_a_file_server_that_is_away_for_a_minute() -> None:
+    fake = Fake(lambda unit, attempt: "transient" if fake.slept_s < 60 else "done")
+    assert fake.run(unit("a", "openface"), unit("b", "openface")) == {"a/openface": "done", "b/openface": "done"}
+    assert fake.slept_s == 70
+    assert fake.warnings == [
+        f"a/openface and 1 more failed for a reason that may pass: trying again in {seconds} s" for seconds in (10, 60)
+    ]
 
 
 def test_what_does_not_pass_stands_after_so_many_tries() -> None:

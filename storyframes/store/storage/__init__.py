@@ -21,6 +21,8 @@ from typing import Any, Protocol
 
 # Errors of a network file system or a busy machine; a missing file, a forbidden one or a full disk stay what they are.
 _MAY_PASS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ECONNRESET, errno.EBUSY, errno.ENOMEM}
+# A mount in user space (sshfs) whose connection broke, or a server that is not reached.
+_MAY_PASS |= {errno.ENOTCONN, errno.ECONNABORTED, errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH}
 
 
 class StorageError(OSError):
