@@ -67,7 +67,7 @@ def do_on_cluster(
 
     needs = [unit.needs for unit in units]
     with (
-        dask_cluster(cluster, needs) as connection,
+        dask_cluster(cluster, needs, warn) as connection,
         admit(connection, units, warn),
         heeded(),
         DaskTaskRunner(address=connection.address, client_kwargs=connection.options) as runner,

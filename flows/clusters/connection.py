@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 Needs = Mapping[str, float]
+SAY_EVERY_S = 60.0
 
 
 class ClusterError(Exception):
@@ -63,15 +64,27 @@ class Connection:
         return Client(self.address, **self.options, **options)
 
 
-def wait_for_workers(connection: Connection, needs: Sequence[Needs], wait_s: float) -> None:
+def wait_for_workers(
+    connection: Connection,
+    needs: Sequence[Needs],
+    wait_s: float,
+    *,
+    why: Callable[[], str] = lambda: "",
+    warn: Callable[[str], None] = lambda _: None,
+) -> None:
     """Wait until the scheduler has a worker for every need.
+
+    Args:
+        wait_s: seconds until it is an error that there is none.
+        why: says what the workers that are missing wait for.
+        warn: called every minute with what is missing, and why.
 
     Raises:
         ClusterError: it cannot be reached, or has none in time.
     """
     from distributed.comm.core import FatalCommClosedError
 
-    deadline = time.monotonic() + wait_s
+    began = said = time.monotonic()
     try:
         client = connection.client(timeout=min(max(wait_s, 1), 30))
     except FatalCommClosedError:
@@ -87,9 +100,13 @@ def wait_for_workers(connection: Connection, needs: Sequence[Needs], wait_s: flo
             ]
             try:
                 check_needs(needs, workers)
-            except ClusterError:
-                if time.monotonic() > deadline:
-                    raise
+            except ClusterError as error:
+                now = time.monotonic()
+                if now > began + wait_s:
+                    raise ClusterError(f"{error}{why()}") from None
+                if now > said + SAY_EVERY_S:
+                    said = now
+                    warn(f"waiting for workers since {now - began:.0f} s: {error}{why()}")
                 time.sleep(0.5)
             else:
                 return

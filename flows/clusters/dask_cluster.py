@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from flows.clusters.connection import Connection, Needs
@@ -30,9 +30,14 @@ DASK = {
 
 @contextmanager
 def dask_cluster(
-    settings: LocalCluster | ExistingScheduler | Slurm | Kubernetes, needs: Sequence[Needs]
+    settings: LocalCluster | ExistingScheduler | Slurm | Kubernetes,
+    needs: Sequence[Needs],
+    warn: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Connection]:
     """A scheduler whose workers can do tasks with these needs.
+
+    Args:
+        warn: called, also from another thread, with a line about what the cluster waits for.
 
     Raises:
         ClusterError: they cannot be met; nothing has been started then, or it has been stopped again.
@@ -53,7 +58,7 @@ def dask_cluster(
             case Slurm():
                 from flows.clusters.slurm import slurm_cluster
 
-                manager = slurm_cluster(settings, needs)
+                manager = slurm_cluster(settings, needs, warn)
             case Kubernetes():
                 from flows.clusters.kubernetes import kubernetes_cluster
 

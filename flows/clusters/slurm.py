@@ -11,12 +11,12 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from flows.clusters.connection import ClusterError, Connection, Needs, check_needs, wait_for_workers
+from flows.clusters.connection import SAY_EVERY_S, ClusterError, Connection, Needs, check_needs, wait_for_workers
 from flows.clusters.settings import Slurm, WorkerShape
 
 if TYPE_CHECKING:
@@ -27,11 +27,17 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S = 10.0
 _LOST_AFTER = "30 s"
+_SAID = 3  # jobs in a sentence
 
 
 @contextmanager
-def slurm_cluster(settings: Slurm, needs: Sequence[Needs]) -> Iterator[Connection]:
+def slurm_cluster(
+    settings: Slurm, needs: Sequence[Needs], warn: Callable[[str], None] = lambda _: None
+) -> Iterator[Connection]:
     """A scheduler in this process and one job per worker, kept at strength: a job that ends early is replaced.
+
+    Args:
+        warn: called every minute while there is no worker with what its job waits for, by what Slurm says.
 
     Raises:
         ClusterError: the jobs cannot meet the needs, none starts in time, or the certificates cannot be written.
@@ -55,11 +61,13 @@ def slurm_cluster(settings: Slurm, needs: Sequence[Needs]) -> Iterator[Connectio
     ):
         _set_workers(cluster, settings)
         stop = threading.Event()
-        keeper = threading.Thread(target=_keep_at_strength, args=(cluster, stop), daemon=True)
+        keeper = threading.Thread(target=_keep_at_strength, args=(cluster, stop, warn), daemon=True)
         keeper.start()
         try:
             connection = Connection(cluster.scheduler_address, security)
-            wait_for_workers(connection, needs, settings.start_timeout_s)
+            wait_for_workers(
+                connection, needs, settings.start_timeout_s, why=lambda: f"; {_state_of(cluster)}", warn=warn
+            )
             yield connection
         finally:
             stop.set()
@@ -124,18 +132,38 @@ def _set_workers(cluster: SLURMCluster, settings: Slurm) -> None:
     cluster.scale(len(cluster.worker_spec))
 
 
-def _keep_at_strength(cluster: SLURMCluster, stop: threading.Event) -> None:
+def _keep_at_strength(cluster: SLURMCluster, stop: threading.Event, warn: Callable[[str], None]) -> None:
     """Submit the jobs that are missing, again and again: Slurm ends jobs at their time limit."""
     joined: set[str] = set()
+    lost_since = time.monotonic()
     loop = cast("IOLoop", cluster.loop)  # None only after the cluster's end
     while not stop.wait(_LOOK_EVERY_S):
         names = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
+        if names or not joined:  # without any from the start, another waits and says so
+            lost_since = time.monotonic()
+        elif time.monotonic() > lost_since + SAY_EVERY_S:
+            lost_since = time.monotonic()
+            warn(_state_of(cluster))
         joined |= {job.job_id for name, job in cluster.workers.copy().items() if name in names}
         for name, job in cluster.workers.copy().items():
             if job.job_id and job.job_id not in joined and not _is_in_the_queue(job.job_id):
                 # Dask misses only workers that it has seen; this one's job ended while it started.
                 loop.add_callback(cluster.workers.pop, name, None)
         cluster.scale(len(cluster.worker_spec))
+
+
+def _state_of(cluster: SLURMCluster) -> str:
+    """How many workers there are, and what Slurm says of the jobs that are to be others."""
+    joined = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
+    missing = {job.job_id for name, job in cluster.workers.copy().items() if name not in joined and job.job_id}
+    command = ["squeue", "--noheader", "--jobs", ",".join(sorted(missing)), "--format", "job %i %T: %r"]
+    asked = subprocess.run(command, capture_output=True, text=True) if missing else None
+    lines = asked.stdout.splitlines() if asked and not asked.returncode else []
+    more = [f"and {len(lines) - _SAID} more"] if len(lines) > _SAID else []
+    said = [line.replace("PENDING", "pending").replace("RUNNING: None", "starts") for line in lines[:_SAID]]
+    return (
+        "; ".join([f"{len(joined)} workers", *said, *more]) if lines else f"{len(joined)} workers, no job in the queue"
+    )
 
 
 def _is_in_the_queue(job: str) -> bool:

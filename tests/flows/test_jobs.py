@@ -12,7 +12,7 @@ import pytest
 from support.commands import ROOT, storyframes
 from support.processes import HANG_S, wait_for
 from support.servers.prefect_runs import request
-from support.servers.slurm_cluster import missing_programs, slurm
+from support.servers.slurm_cluster import skip_without_slurm, slurm
 from support.stores import local
 
 from flows.clusters.job_arrays import Job, Scheduler, scripts
@@ -136,8 +136,7 @@ def _shards(root: Path) -> list[str]:
 @pytest.mark.slow
 def test_an_array_of_a_real_slurm_with_a_part_requeued_and_a_part_killed(small_study: Path, tmp_path: Path) -> None:
     """Each part hangs at its first OpenFace; one is requeued by Slurm, one killed; submitted again, all is there."""
-    if missing := missing_programs():
-        pytest.skip(f"Slurm is not installed ({', '.join(missing)})")
+    skip_without_slurm()
     tool, root, whole = tmp_path / "FeatureExtraction", tmp_path / "features", tmp_path / "whole"
     tool.write_text(
         f"""#!/bin/sh

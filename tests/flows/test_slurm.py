@@ -13,7 +13,7 @@ import pytest
 import yaml
 from support.commands import ROOT, storyframes
 from support.processes import command_line, ports_of, processes_with, wait_for
-from support.servers.slurm_cluster import missing_programs, slurm
+from support.servers.slurm_cluster import skip_without_slurm, slurm
 from support.servers.strangers import intrude, let_in, open_folder
 
 import flows.clusters.slurm
@@ -26,10 +26,7 @@ CLUSTERS = ROOT / "deploy" / "clusters"
 
 @pytest.fixture(scope="module")
 def cluster():
-    if missing := missing_programs():
-        pytest.skip(f"Slurm is not installed ({', '.join(missing)})")
-    if os.geteuid() != 0:
-        pytest.skip("a fake GPU is a device file, which needs root")
+    skip_without_slurm()
     with slurm() as folder:
         yield folder
 
@@ -149,6 +146,27 @@ def test_a_job_that_ends_while_it_starts_is_replaced(
     with flows.clusters.slurm.slurm_cluster(settings, [{"CPU": 1}]) as connection, connection.client() as client:
         assert client.submit(sum, (1, 2), resources={"CPU": 1}).result(60) == 3
     assert (tmp_path / "first").exists()
+    wait_for(lambda: jobs() == {})
+
+
+@pytest.mark.slow
+def test_a_drained_node_is_named_while_the_run_waits_and_when_it_gives_up(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.clusters.connection.SAY_EVERY_S", 1.0)
+    settings = load_cluster(str(slurm_file(tmp_path, cpu={"count": 1, "memory": "1GiB"}, start_timeout_s=5)))
+    said: list[str] = []
+    subprocess.run(["scontrol", "update", "NodeName=ci1", "State=DRAIN", "Reason=test"], check=True)
+    try:
+        with (
+            pytest.raises(ClusterError, match=r"\(there is: no worker\); 0 workers; job \d+ pending: .*DRAIN"),
+            flows.clusters.slurm.slurm_cluster(settings, [{"CPU": 1}], said.append),
+        ):
+            pass
+    finally:
+        subprocess.run(["scontrol", "update", "NodeName=ci1", "State=RESUME"], check=True)
+    assert "waiting for workers since" in said[0]
+    assert "DRAIN" in said[-1]
     wait_for(lambda: jobs() == {})
 
 

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from support.processes import HANG_S
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "sbatch", "scontrol")
@@ -53,8 +55,12 @@ PartitionName=debug Nodes=ci1 Default=YES MaxTime=INFINITE DefMemPerCPU=100 Stat
 """
 
 
-def missing_programs() -> list[str]:
-    return [program for program in PROGRAMS if shutil.which(program) is None]
+def skip_without_slurm() -> None:
+    """Skip a test where no Slurm can be started."""
+    if missing := [program for program in PROGRAMS if shutil.which(program) is None]:
+        pytest.skip(f"Slurm is not installed ({', '.join(missing)})")
+    if os.geteuid() != 0:
+        pytest.skip("a fake GPU is a device file, which needs root")
 
 
 @contextlib.contextmanager
