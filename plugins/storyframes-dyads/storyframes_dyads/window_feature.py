@@ -18,7 +18,9 @@ from storyframes_dyads.synchrony import SynchronySettings, paired_signals
 CODE = "storyframes-dyads: window_feature 1"
 """Raised when the same signals would give other values."""
 
+PREFIX = "synchrony_"
 OF_A_PAIR = ("peak_z", "lag_s", "shared")
+CHOSEN = ("window_s", "stride_s", "max_lag_s", "min_shared", "rate")  # the settings that decide the values
 Asked = Sequence[tuple[SignalName, SignalName]]
 
 
@@ -44,12 +46,40 @@ def derivation(name: str, asked: Asked, settings: SynchronySettings, pairs: Sequ
         "valid": ArraySpec(Axis.MOMENT, "uint8", "1 where a pair has a peak", fill=0),
     }
     try:
-        spec = FeatureSpec(f"synchrony_{name}", "how two people move together, by window", arrays, mask="valid")
+        spec = FeatureSpec(f"{PREFIX}{name}", "how two people move together, by window", arrays, mask="valid")
     except ValueError as error:
         raise SignalError(str(error)) from None
     features = tuple(sorted({name.feature for names in asked for name in names}))
-    chosen = {key: getattr(settings, key) for key in ("window_s", "stride_s", "max_lag_s", "min_shared", "rate")}
+    chosen = {name: getattr(settings, name) for name in CHOSEN}
     return Derivation(spec, features, chosen | {"pairs": [[str(one), str(other)] for one, other in asked]}, CODE)
+
+
+def is_ours(feature: str) -> bool:
+    """Whether a feature of a store is one of these, by its name."""
+    return feature.startswith(PREFIX)
+
+
+def made_of(store: FeatureStore, session_id: str, feature: str) -> tuple[Asked, SynchronySettings]:
+    """The signals and settings that a stored feature was made with.
+
+    Raises:
+        SignalError: it does not say so: it is no feature of :func:`derivation`.
+    """
+    try:
+        said = dict(store.attributes(session_id, feature)["provenance"]["settings"])
+        asked = [(SignalName.parse(one), SignalName.parse(other)) for one, other in said.pop("pairs")]
+        return asked, SynchronySettings(**{name: None if said[name] is None else float(said[name]) for name in CHOSEN})
+    except (KeyError, TypeError, ValueError):
+        raise SignalError(f"{session_id}/{feature} does not say of which signals it was made") from None
+
+
+def grid_rate(store: FeatureStore, session_id: str, asked: Asked, settings: SynchronySettings) -> float:
+    """Points per second of the grid of all signals: what was asked for, else the slowest feature's rate.
+
+    Raises:
+        SignalError: a signal cannot be read.
+    """
+    return settings.rate or min(usual_rate(store, session_id, signal) for names in asked for signal in names)
 
 
 def publish_windows(store: FeatureStore, session_id: str, name: str, asked: Asked, settings: SynchronySettings) -> None:
@@ -59,7 +89,7 @@ def publish_windows(store: FeatureStore, session_id: str, name: str, asked: Aske
         SignalError: a signal cannot be read, or the session is shorter than a window.
         StoreError, PublishError, OSError: as of :meth:`storyframes.derivation.Derivation.publish`.
     """
-    rate = settings.rate or min(usual_rate(store, session_id, signal) for names in asked for signal in names)
+    rate = grid_rate(store, session_id, asked, settings)
     windows = settings.windows(rate)
     pairs, columns = [], []
     for names in asked:

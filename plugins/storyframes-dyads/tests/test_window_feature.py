@@ -14,6 +14,8 @@ from storyframes.features import FEATURES
 from storyframes.store import FeatureWriter, compact
 from storyframes.store.maintenance.verification import verify
 from storyframes_dyads.commands import app
+from storyframes_dyads.lag_page import lag_page
+from tasks.inspect.report.page import ReportContext
 
 SMILES = ["--between", "openface:AU12_r", "--and", "openface@b:AU12_r", "--max-lag-s", "1", "--window-s", "5"]
 
@@ -57,6 +59,34 @@ def test_a_window_is_a_row_that_clips_have_and_another_version_of_a_signal_makes
     compact(store.storage)
     assert stored(root) == "synchrony_smile: 1 published, 1 up to date"
     assert stored(root, "--stride-s", "2") == "synchrony_smile: 2 published, 0 up to date"
+
+
+def test_the_report_shows_who_leads_when(tmp_path: Path) -> None:
+    root = tmp_path / "s"
+    write_dyads(root, lag_s=-0.6, sessions=["s1"], seconds=30, masked=0.0)
+    assert lag_page(ReportContext(FeatureStore(root))) is None
+    stored(root)
+    store = FeatureStore(root)
+    page = lag_page(ReportContext(store))
+    assert page is not None
+    introduction, table, chart = page.parts
+    assert "does not say what chance" in introduction
+    session_id, first, second, leads, follows, _ = table.rows[0]
+    assert (session_id, str(first), str(second)) == ("s1", SMILES[1], SMILES[3])
+    assert int(leads[:-1]) < 20 < 70 < int(follows[:-1])
+    shown, dots = chart.figure.data
+    at = list(shown.x).index(pytest.approx(15.5, abs=0.04))
+    assert shown.y[np.argmax(shown.z[:, at])] == pytest.approx(-0.6, abs=1 / 15)  # the second leads
+    assert dots.y[at] == pytest.approx(-0.6, abs=1 / 15)
+    assert f"{second} in {follows}" in chart.alt
+    assert "<" not in chart.data
+    with FeatureWriter(store.storage, "s1", store.spec("s1", "synchrony_smile"), frames=False) as out:
+        for name in ("values", "time", "valid"):
+            out.write(name, store.read("s1", "synchrony_smile", array=name))
+        out.publish("of others", {})
+    compact(store.storage)
+    other = lag_page(ReportContext(FeatureStore(root)))
+    assert "does not say of which signals it was made" in str(other.parts[-1].rows[0])
 
 
 def test_what_cannot_be_a_feature_is_refused(tmp_path: Path) -> None:
