@@ -68,7 +68,9 @@ def made_of(store: FeatureStore, session_id: str, feature: str) -> tuple[Asked, 
     try:
         said = dict(store.attributes(session_id, feature)["provenance"]["settings"])
         asked = [(SignalName.parse(one), SignalName.parse(other)) for one, other in said.pop("pairs")]
-        return asked, SynchronySettings(**{name: None if said[name] is None else float(said[name]) for name in CHOSEN})
+        window_s, stride_s, max_lag_s, min_shared = (float(said[name]) for name in CHOSEN[:4])
+        rate = None if said["rate"] is None else float(said["rate"])
+        return asked, SynchronySettings(window_s, stride_s, max_lag_s, min_shared, rate)
     except (KeyError, TypeError, ValueError):
         raise SignalError(f"{session_id}/{feature} does not say of which signals it was made") from None
 
