@@ -43,6 +43,10 @@ def report(
         Path | None,
         typer.Option(help="Folder for small H.264 copies of the recordings, which every browser plays; linked."),
     ] = None,
+    points: Annotated[
+        bool,
+        typer.Option("--points", help="Landmarks, joints and people's boxes, drawn over the picture that is played."),
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
     """Write a site about a study and its features, to open from disk; no frame and no text unless asked for."""
@@ -75,6 +79,7 @@ def report(
                     check_sound,
                     link_recordings=recordings == "relative",
                     proxies=proxy,
+                    points=points,
                     rules=settings.labels,
                     sections=settings.sections,
                 ),

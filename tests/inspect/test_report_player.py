@@ -14,9 +14,13 @@ import av
 import numpy as np
 import pytest
 from support.browser import Visit, chromium
+from support.stores import local
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from storyframes.features import FEATURES, OPENFACE_COLUMNS
+from storyframes.store import catalogue
+from storyframes.store.publish import FeatureWriter
 
 pytestmark = pytest.mark.slow
 SECONDS = 4
@@ -75,7 +79,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_counter(folder / "media/side.avi", Fraction(25), "mpeg4")
     rows = "".join(f"{session},p{number},media/{session}.webm\n" for number, session in enumerate(RATES))
     (folder / "sessions.csv").write_text(f"session_id,participant_id,video\n{rows}")
-    (folder / "tracks.csv").write_text("session_id,track,video,clock\ns29,side,media/side.avi,camera\n")
+    (folder / "tracks.csv").write_text(
+        'session_id,track,video,clock,region\ns29,side,media/side.avi,camera,\ns25,left,,,"0,0,0.5,1"\n'
+    )
     moments = [(0.0, OFFSET_S), (1 + DRIFT_PPM * 1e-6, OFFSET_S + 1)]
     rows = "".join(f"s29,camera,{own},{session}\n" for own, session in moments)
     (folder / "clocks.csv").write_text(f"session_id,clock,clock_s,session_s\n{rows}")
@@ -83,10 +89,28 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config.write_text("[clips]\nwindow_s = 1\nstride_s = 1\n")
     extracted = run("extract", folder, folder / "features", "--features", "frames,opensmile", "--config", config)
     assert extracted.exit_code == 0, extracted.output
-    for site, options in (("site", ()), ("linked", ("--proxy", folder / "proxies"))):
+    plant_landmarks(folder / "features", "s25", round(SECONDS * 25))
+    for site, options in (("site", ("--points",)), ("linked", ("--proxy", folder / "proxies"))):
         made = run("report", folder, folder / "features", "--out", folder / site, *options)
         assert made.exit_code == 0, made.output
     return folder
+
+
+def plant_landmarks(root: Path, session: str, frames: int) -> None:
+    """OpenFace's landmarks, all in the middle of a picture's lower edge but number 0, which moves with the frames."""
+    values = np.zeros((frames, 714), np.float32)
+    for number in range(68):
+        values[:, OPENFACE_COLUMNS.index(f"x_{number}")] = 160
+        values[:, OPENFACE_COLUMNS.index(f"y_{number}")] = 170
+    values[:, OPENFACE_COLUMNS.index("x_0")] = 20 + 2 * np.arange(frames)
+    values[:, OPENFACE_COLUMNS.index("y_0")] = 20
+    tracked = (np.arange(frames) % 2 == 0).astype(np.uint8)
+    with FeatureWriter(local(root), session, FEATURES["openface"]) as out:
+        out.write("values", values)
+        out.write("valid", tracked)
+        out.write("confidence", tracked.astype(np.float32))
+        out.publish("planted", {})
+    catalogue.compact(local(root))
 
 
 def run(*arguments: object) -> Any:
@@ -191,6 +215,36 @@ def test_one_cursor_on_every_clock(browser: Any, study: Path) -> None:
         wanted = OFFSET_S + 2 / (1 + DRIFT_PPM * 1e-6)
         until(page, f"Math.abs(storyframesPlayer.second - {wanted}) < 1 / 29")
         assert page.evaluate("shownNumber()") == page.evaluate("storyframesPlayer.frame")
+
+
+def test_landmarks_and_regions_are_drawn_over_the_frame_that_is_shown(browser: Any, study: Path) -> None:
+    with opened(browser, study, "s25", "media/s25.webm") as visit:
+        page = visit.page
+        page.click("#player-draw")
+        until(page, "storyframesPlayer.points !== undefined")
+        assert page.locator("#player-points label:visible").all_text_contents() == [" landmarks", " left"]
+        for frame, colour in ((60, [0, 220, 0]), (61, [128, 128, 128])):  # no measurement: grey
+            page.evaluate(f"storyframesPlayer.seek({(frame + 0.4) / 25})")
+            until(page, f"storyframesPlayer.frame === {frame}")
+            x, y = 20 + 2 * frame, 20
+            assert drawn_at(page, x, y) == colour
+            assert drawn_at(page, x + 12, y) is None
+        assert drawn_at(page, 160, 90) == [86, 180, 233]  # the right edge of the left half
+        page.get_by_label("landmarks").uncheck()
+        assert drawn_at(page, x, y) is None
+        assert [one for one in visit.wrong if "willReadFrequently" not in one] == []  # of this test's own reading
+
+
+def drawn_at(page: Any, x: int, y: int) -> list[int] | None:
+    """The colour that is drawn at a pixel of the recording; None where nothing is."""
+    return page.evaluate(
+        """([x, y]) => {
+            const canvas = document.querySelector('#player canvas'), zoom = canvas.width / 320;
+            const [r, g, b, a] = canvas.getContext('2d').getImageData(x * zoom, y * zoom, 1, 1).data;
+            return a > 127 ? [r, g, b] : null;
+        }""",
+        [x, y],
+    )
 
 
 def test_what_no_browser_plays_is_said_and_its_copy_has_the_same_frames(browser: Any, study: Path) -> None:

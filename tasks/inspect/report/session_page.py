@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import cv2
 import numpy as np
@@ -27,6 +28,7 @@ from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.pages import render
 from tasks.inspect.report.people_chart import people_chart
 from tasks.inspect.report.player import PlayedTrack, address, played_file
+from tasks.inspect.report.points import write_points
 from tasks.inspect.report.previews import write_preview
 from tasks.inspect.report.timeline import timeline
 from tasks.inspect.report.timetable import Timetable, read_timetable
@@ -48,6 +50,7 @@ class ReportOptions:
     # recordings that the pages play: chosen by the reader, unless the pages link the study's files or small copies
     link_recordings: bool = False
     proxies: Path | None = None  # folder of the copies
+    points: bool = False  # landmarks, joints and boxes of people, which the player draws over the picture
     rules: Mapping[str, LabelRule] = field(default_factory=dict)  # by scheme, which raters' curves are features
     sections: Mapping[str, Any] = field(default_factory=dict)  # of plug-ins in the configuration, for their pages
 
@@ -119,6 +122,13 @@ def write_session(pages: Pages, session_id: str) -> None:
     people, people_problem = people_chart(pages.study, session_id)
     main.problem = " ".join(filter(None, (main.problem, people_problem)))
     played = [track for part in tracks if (track := _played(pages, session_id, part))]
+    points = f"{session_id}.points.js"
+    try:
+        with_points = pages.options.points and write_points(
+            pages.site / "sessions" / points, pages.study, pages.store, session_id, devices, played
+        )
+    except (RecordingError, StoreError, StudyFileError) as error:
+        with_points, main.problem = False, f"{main.problem} No points: {without_folders(str(error))}".strip()
     page = render(
         "session.html",
         root="../",
@@ -127,6 +137,7 @@ def write_session(pages: Pages, session_id: str) -> None:
         participants=_participants(pages.study, session_id) or ([session.participant_id] if session else []),
         tracks=tracks,
         played=played,
+        points=quote(points) if with_points else "",
         people=people,
         clip_data=[{"start": clip.start_s, "stop": clip.stop_s, "about": clip.about} for clip in main.table.clips],
         cells=pages.matrix.by_track(session_id),

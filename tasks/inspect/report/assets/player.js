@@ -10,10 +10,10 @@
 
   // --- times ---
 
-  async function unpack(text) {
+  async function unpack(text, Numbers = Int32Array) {
     const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return new Int32Array(await new Response(stream).arrayBuffer());
+    return new Numbers(await new Response(stream).arrayBuffer());
   }
 
   async function frameTimes(text) {
@@ -200,6 +200,90 @@
     }
   }
 
+  // --- landmarks, joints and boxes over the picture ---
+
+  const MISSING = -32768; // in place of a coordinate
+  const GREY = "#808080"; // no measurement
+
+  class Points {
+    constructor(player, sizes, sets) {
+      this.player = player;
+      this.sizes = sizes;
+      this.sets = sets;
+      this.canvas = document.querySelector("#player canvas");
+      this.list = document.getElementById("player-points");
+      for (const set of sets) {
+        const box = document.createElement("input");
+        const name = document.createElement("label");
+        box.type = "checkbox";
+        box.checked = true;
+        box.addEventListener("change", () => { set.hidden = !box.checked; this.draw(); });
+        name.append(box, " " + set.name);
+        this.list.append(name);
+        set.label = name;
+      }
+      player.onShow.push(() => this.draw());
+      this.draw();
+    }
+
+    static async read(player, { sizes, sets }) {
+      for (const set of sets) {
+        const width = 2 * set.points;
+        set.xy = await unpack(set.xy, Int16Array);
+        for (let at = width; at < set.xy.length; at++) set.xy[at] += set.xy[at - width]; // wraps, as what was written
+        set.measured = await unpack(set.measured, Int16Array);
+      }
+      return new Points(player, sizes, sets);
+    }
+
+    draw() {
+      const { video, track, frame } = this.player;
+      const context = this.canvas.getContext("2d");
+      [this.canvas.width, this.canvas.height] = [video.clientWidth, video.clientHeight];
+      this.drawn = 0; // points in this frame
+      for (const set of this.sets) set.label.hidden = set.track !== track.name;
+      if (!this.player.pictures || frame === null || frame < 0 || !this.sizes[track.name]) return;
+      const scale = Math.min(video.clientWidth / video.videoWidth, video.clientHeight / video.videoHeight);
+      const [width] = this.sizes[track.name];
+      const zoom = (scale * video.videoWidth) / width; // from the pixels of the recording; a copy may be smaller
+      context.translate((video.clientWidth - scale * video.videoWidth) / 2, (video.clientHeight - scale * video.videoHeight) / 2);
+      for (const set of this.sets) if (set.track === track.name && !set.hidden) this.drawSet(context, set, frame, zoom);
+    }
+
+    drawSet(context, set, frame, zoom) {
+      const first = frame * set.points * 2;
+      const at = (point) => [set.xy[first + 2 * point], set.xy[first + 2 * point + 1]];
+      const there = (point) => set.xy[first + 2 * point] !== MISSING && first + 2 * point < set.xy.length;
+      context.strokeStyle = context.fillStyle = set.measured[frame] ? set.colour : GREY;
+      context.lineWidth = 2;
+      context.beginPath();
+      for (const [start, end] of set.bones) {
+        if (!there(start) || !there(end)) continue;
+        context.moveTo(...at(start).map((pixel) => pixel * zoom));
+        context.lineTo(...at(end).map((pixel) => pixel * zoom));
+      }
+      context.stroke();
+      for (let point = 0; point < set.points; point++) {
+        if (!there(point)) continue;
+        const [x, y] = at(point);
+        context.fillRect(x * zoom - 1.5, y * zoom - 1.5, 3, 3);
+        this.drawn += 1;
+      }
+    }
+  }
+
+  function points(player) {
+    const button = document.getElementById("player-draw");
+    if (!button) return;
+    button.addEventListener("click", () => {
+      button.disabled = true;
+      window.storyframesPoints = async (content) => { player.points = await Points.read(player, content); };
+      const script = document.createElement("script");
+      script.src = button.dataset.script;
+      document.head.append(script);
+    });
+  }
+
   // --- keys as in ELAN ---
 
   function keys(player) {
@@ -248,8 +332,8 @@
     window.storyframesPlayer = player;
     keys(player);
     controls(player);
+    points(player);
     document.getElementById("player").hidden = false;
-    document.dispatchEvent(new CustomEvent("storyframes-player", { detail: player }));
   }
 
   document.addEventListener("storyframes-drawn", start);
