@@ -95,7 +95,7 @@ def turns(
                 refused[name] = str(error)
                 continue
             found, events = turns_of(spoken.talkspurts, backchannel_s, interruption_s)
-            results[name] = summaries(spoken.talkspurts, found, events), found, events
+            results[name] = summaries(spoken.talkspurts, spoken.known, found, events), found, events
         if as_feature:
             compact(opened.storage, [(name, "turns") for name in results])
     if not results:

@@ -11,7 +11,9 @@ clusters (Hayes, R. J. and Moulton, L. H. (2017), Cluster Randomised Trials, cha
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -127,10 +129,10 @@ def compare(values: pd.Series, groups: pd.DataFrame, seed: int = 0) -> dict[str,
         if len(x) < FEWEST_OF_BOTH:
             raise ComparisonError(
                 f"{len(x)} clusters have sessions of both {first!r} and {second!r}; at least {FEWEST_OF_BOTH} are "
-                "needed"
+                "needed. To compare people who were in one group alone, leave the others out of --groups"
             )
         tested = permutation_test((x, y), _difference, permutation_type="samples", **_options(seed))
-        interval = ttest_rel(y, x).confidence_interval()
+        test = partial(ttest_rel, y, x)
     else:
         x, y = means[first].dropna().to_numpy(), means[second].dropna().to_numpy()
         for name, count in ((first, len(x)), (second, len(y))):
@@ -140,7 +142,10 @@ def compare(values: pd.Series, groups: pd.DataFrame, seed: int = 0) -> dict[str,
                     "are needed"
                 )
         tested = permutation_test((x, y), _welch, permutation_type="independent", **_options(seed))
-        interval = ttest_ind(y, x, equal_var=False).confidence_interval()
+        test = partial(ttest_ind, y, x, equal_var=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # that all values are the same
+        interval = test().confidence_interval()
     used = table["cluster"].isin(means.index)
     return {
         "group_1": first,

@@ -71,6 +71,7 @@ class Motion(FrameExtractor[MotionSettings]):
         shortest, longest = (share * usual for share in REGULAR)
         self._is_regular = np.append(False, (interval >= shortest) & (interval <= longest))
         out.attributes |= {"interval_s": usual, "threshold": self.settings.threshold}
+        self._quality, self._same = out.quality, np.zeros(2, np.int64)
         return super().open(source, out)
 
     def rows(self, batch: FrameBatch) -> Mapping[str, np.ndarray]:
@@ -83,4 +84,8 @@ class Motion(FrameExtractor[MotionSettings]):
                 change = cv2.absdiff(grey, before)
                 values[row] = change.mean(), np.count_nonzero(change > self.settings.threshold) / change.size
             before = grey
+        self._same += np.count_nonzero(values[:, 0] == 0), np.count_nonzero(valid)
+        self._quality["unchanged"] = float(
+            self._same[0] / max(self._same[1], 1)
+        )  # repeated frames, or a frozen picture
         return {"values": values, "valid": valid.astype(np.uint8)}

@@ -48,7 +48,7 @@ def person_lines(table: pd.DataFrame) -> Table:
     """A table of what each person of each session did."""
     shown = Table(
         "session", "person", "speech", "share", "turns", "turn (median)", "latency (median)", "interruptions",
-        "backchannels", box=None,
+        "backchannels", "not known", box=None,
     )  # fmt: skip
     for row in table.itertuples():
         shown.add_row(
@@ -61,6 +61,7 @@ def person_lines(table: pd.DataFrame) -> Table:
             f"{_number(row.latency_s_median)} s",
             str(row.interruptions),
             str(row.backchannels),
+            f"{row.unknown_s:.1f} s",
         )
     return shown
 

@@ -143,6 +143,8 @@ class PersonSummary:
         latency_s_median: of the turns that follow the other's.
         interruptions, backchannels: how many the person made.
         pause_s_median: within the person's turns.
+        unknown_s: between the first and the last talkspurt of the session, seconds of which it is not known whether the
+            person speaks; they count as silence.
     """
 
     person: str
@@ -154,12 +156,21 @@ class PersonSummary:
     interruptions: int
     backchannels: int
     pause_s_median: float
+    unknown_s: float
 
 
-def summaries(speech: Talkspurts, turns: list[Turn], events: list[TurnEvent]) -> list[PersonSummary]:
-    """A summary of each person."""
+def summaries(
+    speech: Talkspurts, known: Mapping[str, np.ndarray], turns: list[Turn], events: list[TurnEvent]
+) -> list[PersonSummary]:
+    """A summary of each person.
+
+    Args:
+        known: by person, (m, 2) the stretches of which it is known whether the person speaks.
+    """
     seconds = {person: float((rows[:, 1] - rows[:, 0]).sum()) for person, rows in speech.items()}
     together = sum(seconds.values())
+    ends = np.concatenate([*speech.values()])
+    first, last = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
     result = []
     for person in speech:
         own = [turn for turn in turns if turn.person == person]
@@ -175,6 +186,7 @@ def summaries(speech: Talkspurts, turns: list[Turn], events: list[TurnEvent]) ->
                 interruptions=sum(event.kind is Event.INTERRUPTION for event in made),
                 backchannels=sum(event.kind is Event.BACKCHANNEL for event in made),
                 pause_s_median=_median([e.end_s - e.start_s for e in made if e.kind is Event.PAUSE]),
+                unknown_s=float(last - first - np.diff(np.clip(known[person], first, last), axis=1).sum()),
             )
         )
     return result

@@ -86,15 +86,17 @@ def test_the_values_are_numpys_of_the_same_pictures(
 
 
 def test_the_share_counts_what_exceeds_the_threshold(tmp_path: Path) -> None:
-    pictures = np.full((3, *SHAPE, 3), 100, np.uint8)
+    pictures = np.full((4, *SHAPE, 3), 100, np.uint8)
     pictures[1, :12] = 110
-    pictures[2, :12] = 121  # by 11, in a quarter of the picture
+    pictures[2:, :12] = 121  # by 11, in a quarter of the picture
     study = make_study(tmp_path / "study", video="v.mkv")
-    write_pictures(study / "v.mkv", pictures, [0, 40, 80])
+    write_pictures(study / "v.mkv", pictures, [0, 40, 80, 120])
     create_store(tmp_path / "store")
     run(study, tmp_path / "store", Selection(only=("motion",)))
     values = FeatureStore(tmp_path / "store").read("s", "motion")
-    np.testing.assert_array_equal(values[1:], np.float32([[2.5, 0], [2.75, 0.25]]))
+    np.testing.assert_array_equal(values[1:], np.float32([[2.5, 0], [2.75, 0.25], [0, 0]]))
+    (motion,) = (one for one in FeatureStore(tmp_path / "store").statuses("s") if one.feature == "motion")
+    assert motion.current.quality["unchanged"] == pytest.approx(1 / 3)
 
 
 def test_it_keeps_the_contract_of_extractors(pictures: np.ndarray, tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ def test_a_planted_conversation_has_its_turns() -> None:
     assert [(event.kind, event.person) for event in events] == [
         (Event.BACKCHANNEL, "b"), (Event.PAUSE, "a"), (Event.GAP, "b"), (Event.GAP, "a"), (Event.INTERRUPTION, "b"),
     ]  # fmt: skip
-    first, second = summaries(speech, turns, events)
+    known = {"a": spurts((-np.inf, np.inf)), "b": spurts((-1, 3), (4, 13))}
+    first, second = summaries(speech, known, turns, events)
+    assert (first.unknown_s, second.unknown_s) == (0, 2)
     assert (first.person, first.turns, first.backchannels, first.interruptions) == ("a", 2, 0, 0)
     assert (second.turns, second.backchannels, second.interruptions) == (2, 1, 1)
     assert first.speech_s == pytest.approx(7.5)
