@@ -47,7 +47,7 @@ _SECTIONS = {
 }
 _OF_STUDY = frozenset("rate minimum maximum between longest_gap_s".split())  # constants, and what a study's tables say
 _OF_PEOPLE = frozenset(["microphones", "region", "speakers"])  # what a study's tables say, and a release does not
-_WORDS = {
+WORDS = {
     "backend": "csv|binary|container",
     "binary": "/home/openface-build/build/bin/FeatureExtraction",  # in OpenFace's public image
     "between": "linear|hold|nearest",
@@ -69,7 +69,7 @@ _WORDS = {
     "weights": "IMAGENET1K_V[12]",
 }
 """Settings that are words, by their names, and the words that they may be."""
-_NUMBERS = frozenset(
+NUMBERS = frozenset(
     "batch_norm_eps chunk_s context_s demo_vectors every_n_frames layer margin max_pieces max_size min_size "
     "nms_min_score rival_score rpn_post_nms_top_n rpn_pre_nms_top_n static_image_mode min_face_detection_confidence "
     "min_face_presence_confidence min_pose_detection_confidence min_pose_presence_confidence "
@@ -118,10 +118,10 @@ def _versions(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _may_be_told(name: str, value: Any) -> bool:
-    if name not in _WORDS and name not in _NUMBERS:
+    if name not in WORDS and name not in NUMBERS:
         return False
     if isinstance(value, str):
-        return re.fullmatch(_WORDS.get(name, "(?!)"), value) is not None
+        return re.fullmatch(WORDS.get(name, "(?!)"), value) is not None
     if isinstance(value, list):
         return all(type(number) is int and abs(number) < _MOST for number in value)
     return value is None or (isinstance(value, bool | int | float) and abs(value) < _MOST)
