@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -20,6 +22,10 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    from storyframes.export.clips import ExportedClips
+    from tasks.study.transcript import Word
 
 
 def share(
@@ -59,7 +65,10 @@ def share(
 def export(
     store: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder to make.")],
-    format_: Annotated[str, typer.Option("--format", help="parquet, csv, npy, hdf5, mat, or a plug-in's.")] = "parquet",
+    format_: Annotated[
+        str,
+        typer.Option("--format", help="parquet, csv, npy, hdf5, mat, a plug-in's; clips: mmsa, datasets, webdataset."),
+    ] = "parquet",
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, stories for the texts; repeat for more.")
     ] = None,
@@ -76,10 +85,17 @@ def export(
     functionals: Annotated[
         list[str] | None, typer.Option(help="With --per: mean, std, max, with commas; the mean otherwise.")
     ] = None,
+    where: Annotated[str | None, typer.Option(help="Of clips: which, such as 'face_tracked >= 0.9'.")] = None,
+    label: Annotated[str, typer.Option(help="Of clips for mmsa: the label, a column of the clip index.")] = "",
+    raw_text: Annotated[
+        Path | None, typer.Option(help="For mmsa: the study whose transcripts are written into the file as they are.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
+    from storyframes.export.clip_formats import CLIP_WRITERS
+    from storyframes.export.clips import export_clips
     from storyframes.export.formats import ExportError
     from storyframes.export.run import export as export_features
     from storyframes.pooling import MEAN, POOLED_OVER
@@ -91,6 +107,27 @@ def export(
     with usage_errors(), progress_bar("exporting") as progress:
         if per not in (None, *POOLED_OVER):
             raise ExportError(f"--per {per!r}: there are {', '.join(POOLED_OVER)}")
+        if format_ in CLIP_WRITERS:
+            if session or rate is not None:
+                raise ExportError(
+                    f"--format {format_} has clips: choose them with --where, without --session and --rate"
+                )
+            clips = export_clips(
+                FeatureStore(store),
+                out,
+                format_,
+                features=names,
+                where=where,
+                label=label,
+                per=Axis(per) if per else None,
+                functionals=computed,
+                texts=None if raw_text is None else _spoken(raw_text),
+                replace=replace,
+            )
+            _show_clips(out, clips, json=json)
+            return
+        if where is not None or label or raw_text is not None:
+            raise ExportError(f"--where, --label and --raw-text are of clips: {', '.join(CLIP_WRITERS)}")
         done = export_features(
             FeatureStore(store),
             out,
@@ -115,6 +152,39 @@ def export(
         console().print("README.md there says what each file is; they are measurements of persons, keep them private")
     if done.left_out:
         raise typer.Exit(1)
+
+
+def _show_clips(out: Path, done: ExportedClips, *, json: bool) -> None:
+    for line in done.left_out:
+        error_console().print(f"[yellow]left out[/] {escape(line)}")
+    if json:
+        print(done.to_json(), end="")  # noqa: T201
+        return
+    splits = ", ".join(f"{split} {count:,}" for split, count in done.splits.items())
+    console().print(f"{escape(str(out))}: {sum(done.splits.values()):,} clips: {splits}")
+    console().print("README.md there says what each file is, and what is lost; keep them private")
+
+
+def _spoken(study: Path) -> Callable[[str, float, float], str]:
+    """The words of a study's transcripts that start within some seconds of a session."""
+    from storyframes.times import ticks
+    from tasks.study.load import load_study
+    from tasks.study.transcript import read_transcript
+
+    loaded = load_study(study)
+
+    @cache
+    def words(session_id: str) -> list[Word]:
+        session = loaded.sessions.get(session_id)
+        if session is None or session.transcript is None:
+            return []
+        return read_transcript(loaded.path(session.transcript)).words()
+
+    def text(session_id: str, start_s: float, stop_s: float) -> str:
+        first, stop = ticks((start_s, stop_s))
+        return " ".join(word.text for word in words(session_id) if first <= ticks(word.start_s) < stop)
+
+    return text
 
 
 MAKE = "make"

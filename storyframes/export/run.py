@@ -10,7 +10,7 @@ from typing import Any
 
 from storyframes.export.formats import ExportError, Write, writer
 from storyframes.export.pooled_tables import pooled_tables
-from storyframes.export.readme import Exported, readme
+from storyframes.export.readme import README, Exported, readme
 from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
 from storyframes.features import STORIES, in_order
 from storyframes.pooling import MEAN, POOLED_OVER, check_functionals
@@ -22,7 +22,6 @@ from storyframes.store.storage import StorageError
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.tables import Table, tables_of
 
-README = "README.md"
 Progress = Callable[[str, int, int], None]
 """Called with the next ``session/feature``, its number and how many there are."""
 

@@ -1,0 +1,184 @@
+"""The formats that clips are exported to: MMSA's pickle, Parquet for ``datasets``, and tar shards for ``webdataset``.
+
+Each writer gets the dataset and the clips of each split. Arrays are those of :class:`ClipDataset`, with their masks and
+lengths; what a format cannot hold is in its ``LOST``, which the export's README quotes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.readers import Batch
+from storyframes.export.formats import ExportError
+
+Rows = Mapping[str, np.ndarray]
+"""By split, the numbers of its clips in the dataset."""
+_AT_ONCE = 16  # clips that are read together
+_SHARD_BYTES = 2**28
+MMSA_FILE = "mmsa.pkl"
+_MMSA_SPLITS = {"train": "train", "val": "valid", "test": "test"}
+MODALITIES = {"text": "glove", "audio": "opensmile", "vision": "openface"}
+"""The parts of MMSA's pickle, and the features that they are unless others are named in this order."""
+
+OPENED = {
+    "mmsa": f"""
+`{MMSA_FILE}` is a pickle in MMSA's layout: `MMSA_run("tfn", "mosi", custom_feature="{MMSA_FILE}")`. Every clip is as
+long as the longest. A pickle runs code when it is opened: open only your own.
+""",
+    "datasets": """
+`datasets.load_dataset(folder, split="train", streaming=True)`, where the folder is this one: a row is a clip, with its
+row of the clip index; arrays are lists of fixed length (`.with_format("numpy")`). An index's column that is called like
+an array is `clip_<column>`. pandas and polars read the Parquet files as well.
+""",
+    "webdataset": """
+`webdataset.WebDataset("train-000000.tar").decode()`: a sample has `<field>.npy` for each array, and `json`, its row of
+the clip index. `tar -tf` lists them.
+""",
+}
+LOST = {
+    "mmsa": """
+MMSA reads no masks: rows that are no measurement, missing values and padding are all 0. (The pickle has the masks as
+`text_mask`, `audio_mask`, `vision_mask`, which MMSA ignores.) Names of columns, times and units are not in it, and of
+labels only one. Its accuracies of two, three, five and seven classes go by the label's sign and size: they mean nothing
+unless the label is centred at 0, from -3 to 3; its MAE and correlation hold. Models that need `text_bert` (those with
+`use_bert`, as Self-MM) find none: the store has no tokens of words.
+""",
+    "datasets": """
+Names of columns, units and caveats are not in the files. Overlapping clips repeat their frames. float16 is float32.
+""",
+    "webdataset": """
+Names of columns, units and caveats are not in the files. Overlapping clips repeat their frames. Samples are read in
+order: shuffle them (`.shuffle(1000)`), as neighbouring clips overlap.
+""",
+}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What MMSA's samples have beside their arrays.
+
+    Attributes:
+        label: the column of the clip index with the label.
+        texts: (clips,) what is said in each; empty texts where it does not leave the study.
+    """
+
+    label: str
+    texts: list[str]
+
+
+def write_mmsa(dataset: ClipDataset, rows: Rows, folder: Path, labelled: Labelled) -> None:
+    """Write ``mmsa.pkl``: by split (train, valid, test) the arrays of MMSA's layout. All clips are in memory at once.
+
+    Raises:
+        ExportError: a split has no clip, which MMSA does not allow, or a feature has no rows of numbers.
+    """
+    content: dict[str, dict[str, Any]] = {}
+    features = [name for name, field in dataset.fields.items() if f"{name}_mask" in dataset.fields]
+    flat = [name for name in features if len(dataset.fields[name].shape) != 2]
+    if flat or len(features) != len(MODALITIES):
+        named = ", ".join(flat or features)
+        raise ExportError(f"MMSA needs three features with rows of numbers, and these are others: {named}")
+    for split, name in _MMSA_SPLITS.items():
+        numbers = rows.get(split, np.zeros(0, np.int64))
+        if not len(numbers):
+            raise ExportError(f"MMSA needs clips of all splits, and no clip with the label is in {split!r}")
+        batch = dataset.read(numbers.tolist())
+        labels = dataset.clips[labelled.label].iloc[numbers].to_numpy(np.float32)
+        part: dict[str, Any] = {
+            "raw_text": [labelled.texts[number] for number in numbers],
+            "id": [clip_id.replace(":", "$_$", 1) for clip_id in dataset.clips["clip_id"].iloc[numbers]],
+            "regression_labels": labels,
+            "classification_labels": (np.sign(labels) + 1).astype(np.int64),
+            "annotations": [("Negative", "Neutral", "Positive")[int(sign) + 1] for sign in np.sign(labels)],
+        }
+        for modality, feature in zip(MODALITIES, features, strict=True):
+            mask = batch[f"{feature}_mask"]
+            part[f"{modality}_mask"] = mask
+            part[modality] = np.where(mask[..., None], np.nan_to_num(batch[feature].astype(np.float32)), np.float32(0))
+            lengths = batch.get(f"{feature}_length", np.full(len(numbers), mask.shape[1]))
+            part[f"{modality}_lengths"] = np.maximum(lengths, 1).tolist()  # MMSA packs no sequence of nothing
+        content[name] = part
+    with (folder / MMSA_FILE).open("wb") as file:
+        pickle.dump(content, file, protocol=4)
+
+
+def write_datasets(dataset: ClipDataset, rows: Rows, folder: Path, _: Labelled) -> None:
+    """Write ``<split>.parquet``: a row for each clip, with its row of the clip index; some clips at a time."""
+    index = dataset.clips.rename(columns={name: f"clip_{name}" for name in dataset.clips if name in dataset.fields})
+    names = index.select_dtypes("category").columns
+    about = pa.Table.from_pandas(index.astype(dict.fromkeys(names, object)), preserve_index=False)
+    for split, numbers in rows.items():
+        writer: pq.ParquetWriter | None = None
+        for batch, _clips in _batches(dataset, numbers):
+            table = about.take(pa.array(batch["index"]))
+            for name, values in batch.items():
+                table = table.append_column(name, _lists(values.astype(np.float32) if values.dtype == "f2" else values))
+            table = table.replace_schema_metadata(None)
+            writer = writer or pq.ParquetWriter(folder / f"{split}.parquet", table.schema, compression="zstd")
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
+
+
+def _lists(values: np.ndarray) -> pa.Array:
+    """(clips, …) as lists of fixed lengths."""
+    array = pa.array(np.ascontiguousarray(values).reshape(-1))
+    for size in reversed(values.shape[1:]):
+        array = pa.FixedSizeListArray.from_arrays(array, size)
+    return array
+
+
+def write_webdataset(dataset: ClipDataset, rows: Rows, folder: Path, _: Labelled) -> None:
+    """Write ``<split>-000000.tar``, …: shards of about 256 MB."""
+    for split, numbers in rows.items():
+        shard, size, tar = 0, 0, None
+        for batch, clips in _batches(dataset, numbers):
+            if tar is None or size >= _SHARD_BYTES:
+                if tar is not None:
+                    tar.close()
+                tar = tarfile.open(folder / f"{split}-{shard:06}.tar", "w")  # noqa: SIM115 - one for many batches
+                shard, size = shard + 1, 0
+            records = json.loads(clips.to_json(orient="records", double_precision=15))
+            for place, record in enumerate(records):
+                key = f"{batch['index'][place]:09}"
+                size += _add(tar, f"{key}.json", json.dumps(record, ensure_ascii=False).encode())
+                for name, values in batch.items():
+                    stream = io.BytesIO()
+                    np.save(stream, values[place])
+                    size += _add(tar, f"{key}.{name}.npy", stream.getvalue())
+        if tar is not None:
+            tar.close()
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> int:
+    member = tarfile.TarInfo(name)  # of nobody, and of no time
+    member.size, member.mode = len(content), 0o600
+    tar.addfile(member, io.BytesIO(content))
+    return len(content)
+
+
+def _batches(dataset: ClipDataset, numbers: np.ndarray) -> Iterator[tuple[Batch, pd.DataFrame]]:
+    """Some clips at a time, with their rows of the clip index."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        some = numbers[start : start + _AT_ONCE].tolist()
+        yield dataset.read(some), dataset.clips.iloc[some]
+
+
+CLIP_WRITERS: Mapping[str, Callable[[ClipDataset, Rows, Path, Labelled], None]] = {
+    "mmsa": write_mmsa,
+    "datasets": write_datasets,
+    "webdataset": write_webdataset,
+}
