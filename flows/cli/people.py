@@ -42,8 +42,7 @@ def people(
         str | None,
         typer.Option(
             metavar="NAME=DISTANCE",
-            help="Without --seat: join what a model of faces, an [[embed]] with crop = 'face', finds nearer than this "
-            "cosine distance.",
+            help="Join what a model of faces, an [[embed]] with crop = 'face', finds nearer than this cosine distance.",
         ),
     ] = None,
     track: Annotated[str, typer.Option(help="Look at this track's video instead of the session's own.")] = "",
@@ -86,8 +85,6 @@ def people(
     proposals, failed = [], False
     with usage_errors(), refused_if(SeatError, DetectorError, JoiningError):
         settings, loaded = load_settings(config), load_study(study)
-        if seat and same_face:
-            fail("--seat and --same-face: pieces are joined by the one or by the other", 2)
         joining = SameFace.parse(same_face, settings) if same_face else None
         options = Options(parse_seats(seat or []), joining, rate, margin, min_confidence)
         if unknown := [name for name in session or [] if name not in loaded.sessions]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -100,7 +101,7 @@ def by_seats(
     nobodys: list[Unattributed] = []
     candidates: dict[str, list[Piece]] = {name: [] for name in seats}
     for piece in pieces:
-        homes = [name for name, area in seats.items() if _is_inside(piece, area, size)]
+        homes = [name for name, area in seats.items() if _share_inside(piece, area, size) >= _INSIDE]
         if len(homes) == 1:
             candidates[homes[0]].append(piece)
         else:
@@ -123,11 +124,38 @@ def by_seats(
     return people, sorted(nobodys, key=lambda each: float(each.piece.time[0]))
 
 
-def _is_inside(piece: Piece, area: Area, size: tuple[int, int]) -> bool:
+def with_names_of_seats(
+    people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int]
+) -> tuple[list[Person], list[str]]:
+    """People whose pieces a model of faces joined, named by their seats, and why others keep a number.
+
+    Somebody has a seat's name if nobody else is in it, and she in no other, for more than half as long.
+    """
+    seconds = np.array([[_seconds_inside(each, area, size) for area in seats.values()] for each in people])
+    numbers = (name for number in count(1) if (name := f"p{number}") not in seats)
+    named, reasons = [], []
+    for person, (row, own_s) in zip(people, enumerate(seconds), strict=True):
+        seat = int(own_s.argmax())
+        rivals = np.concatenate([np.delete(own_s, seat), np.delete(seconds[:, seat], row)])
+        if own_s[seat] > 0 and rivals.max(initial=0) <= _CONTESTED * own_s[seat]:
+            named.append(replace(person, name=list(seats)[seat]))
+        else:
+            named.append(replace(person, name=next(numbers)))
+            where = f"the seat of {list(seats)[seat]} is not surely this person's" if own_s[seat] else "is in no seat"
+            reasons.append(f"{named[-1].name}, from {person.pieces[0].time[0]:.1f} s: {where}")
+    return named, reasons
+
+
+def _seconds_inside(person: Person, area: Area, size: tuple[int, int]) -> float:
+    return sum(_share_inside(piece, area, size) * piece.sure_s for piece in person.pieces)
+
+
+def _share_inside(piece: Piece, area: Area, size: tuple[int, int]) -> float:
+    """The share of the piece's sure detections that have their middle in the area."""
     centre = (piece.box[:, :2] + piece.box[:, 2:] / 2) / np.array(size)
     corner, extent = np.array(area[:2]), np.array(area[2:])
     inside = ((centre >= corner) & (centre <= corner + extent)).all(axis=1)
-    return bool(inside[~piece.doubtful].mean() >= _INSIDE)
+    return float(inside[~piece.doubtful].mean())
 
 
 def _is_contested(there: Sequence[Piece], known: np.ndarray | None, rules: Rules) -> bool:

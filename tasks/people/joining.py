@@ -4,13 +4,14 @@ Each piece has the mean of its faces' embeddings, which is kept nowhere. Pieces 
 nearer to each other than the user's limit, and by :data:`MARGIN` nearer than to any other piece; if they are never
 there at once; and if their colours are alike. Where one of this is not so, they stay apart. A model to which two faces
 that are seen at the same time are about as near as the limit cannot tell these people apart: then nothing is joined.
+A doubtful detection is doubtful no more if its own face is as clearly that of the person whose piece it is in.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from tasks.people.detectors import Pictures
 from tasks.people.pieces import Piece, Rules
 
 MARGIN = 0.1
-_LOOKED_AT = 8  # faces of each piece, evenly chosen
+_LOOKED_AT = 8  # sure faces of each piece
 
 
 class JoiningError(Exception):
@@ -63,8 +64,16 @@ class SameFace:
         return cls(model, float(limit))
 
 
-def mean_embeddings(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding) -> np.ndarray:
-    """(n, d) float64: of each piece the mean of the embeddings of faces that are not doubtful, of length 1.
+@dataclass(frozen=True)
+class Embeddings:
+    """What a model makes of the faces of n pieces: vectors of length 1."""
+
+    means: np.ndarray  # (n, d) float64, of detections that are not doubtful
+    doubtful: list[np.ndarray]  # of each piece (k, d), of its doubtful detections in order; NaN without a face
+
+
+def embed_pieces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding) -> Embeddings:
+    """The embeddings of a recording's pieces, which is decoded once for it.
 
     Raises:
         ExtractionError: the model cannot be run, or gives numbers that are not finite.
@@ -75,46 +84,66 @@ def mean_embeddings(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmb
     prepared = model.encoder.prepared(model.settings.precision)
     engine = open_engine(prepared, model.settings)
     faces = list(_faces(pictures, pieces, model.settings.margin))
-    images = [prepared.preprocessing.images(face[None])[0] for _, face in faces]
+    images = [prepared.preprocessing.images(face[None])[0] for _, _, face in faces]
     starts = range(0, len(images), engine.batch_size)
     rows = np.concatenate([engine.start(np.stack(images[n : n + engine.batch_size]))() for n in starts])
     rows = _of_length_1(rows.reshape(len(rows), -1).astype(np.float64))
     if not np.isfinite(rows).all():
         raise ExtractionError(f"{model.settings.section}: the model gives numbers that are not finite for a face")
-    whose = np.array([number for number, _ in faces])
-    return _of_length_1(np.array([rows[whose == number].sum(axis=0) for number in range(len(pieces))]))
+    return in_pieces(pieces, [(number, row) for number, row, _ in faces], rows)
+
+
+def in_pieces(pieces: Sequence[Piece], places: Sequence[tuple[int, int]], vectors: np.ndarray) -> Embeddings:
+    """Embeddings (N, d) of length 1 by the pieces that their faces are in.
+
+    Args:
+        places: of each the number of its piece, and its row in it.
+    """
+    means = np.zeros((len(pieces), vectors.shape[1]))
+    of_rows = [np.full((len(piece.time), vectors.shape[1]), np.nan) for piece in pieces]
+    for (number, row), vector in zip(places, vectors, strict=True):
+        of_rows[number][row] = vector
+        if not pieces[number].doubtful[row]:
+            means[number] += vector
+    doubtful = [rows[piece.doubtful] for rows, piece in zip(of_rows, pieces, strict=True)]
+    return Embeddings(_of_length_1(means), doubtful)
 
 
 def _of_length_1(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
-def _faces(pictures: Pictures, pieces: Sequence[Piece], margin: float) -> Iterator[tuple[int, np.ndarray]]:
-    """Square pictures of the pieces' faces, each with its piece's number; the recording is decoded once."""
-    wanted: dict[float, list[tuple[int, np.ndarray]]] = defaultdict(list)
+def _faces(pictures: Pictures, pieces: Sequence[Piece], margin: float) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Square pictures of the pieces' faces, each with its piece's number and its row; the recording is decoded once."""
+    wanted: dict[float, list[tuple[int, int, np.ndarray]]] = defaultdict(list)
     for number, piece in enumerate(pieces):
-        sure = np.flatnonzero(~piece.doubtful)
-        for row in sure[np.linspace(0, len(sure) - 1, min(_LOOKED_AT, len(sure))).astype(int)]:
+        for row in rows_to_embed(piece):
             left, top, width, height = piece.box[row]
             place = [left + width / 2, top + height / 2, max(width, height) * (1 + 2 * margin)]
-            wanted[float(piece.time[row])].append((number, np.array([place])))
+            wanted[float(piece.time[row])].append((number, row, np.array([place])))
     for time, rgb in zip(pictures.time, pictures, strict=True):
-        for number, square in wanted.get(float(time), ()):
+        for number, row, square in wanted.get(float(time), ()):
             face = Faces(square).cut(0, rgb)
             if face is not None:
-                yield number, face
+                yield number, row, face
+
+
+def rows_to_embed(piece: Piece) -> list[int]:
+    """The detections of a piece that are looked at: a few sure ones, evenly chosen, and all that are doubtful."""
+    sure = np.flatnonzero(~piece.doubtful)
+    few = sure[np.linspace(0, len(sure) - 1, min(_LOOKED_AT, len(sure))).astype(int)]
+    return [*few.tolist(), *np.flatnonzero(piece.doubtful).tolist()]
 
 
 def joined(
-    pieces: Sequence[Piece], embeddings: np.ndarray, limit: float, rules: Rules
+    pieces: Sequence[Piece], embeddings: Embeddings, limit: float, rules: Rules
 ) -> tuple[list[Person], list[str]]:
     """People without a name, p1, p2, …, and why pieces that are near stay apart nevertheless.
 
     Args:
-        embeddings: (n, d) of each piece, of length 1.
         limit: see :class:`SameFace`.
     """
-    distance = 1 - embeddings @ embeddings.T
+    distance = 1 - embeddings.means @ embeddings.means.T
     at_once = [[are_at_once(a, b) and a is not b for b in pieces] for a in pieces]
     alike = np.array([[look_distance(a.look, b.look) <= rules.look for b in pieces] for a in pieces])
     if (nearest := float(distance[np.array(at_once)].min(initial=np.inf))) < limit + MARGIN:
@@ -123,7 +152,7 @@ def joined(
             f"not {MARGIN:g} above the limit of {limit:g}"
         ]
     near = (distance < limit) | np.eye(len(pieces), dtype=bool)
-    people: list[Person] = []
+    groups: list[np.ndarray] = []
     reasons = []
     taken: set[int] = set()
     for number in range(len(pieces)):
@@ -138,5 +167,21 @@ def joined(
             reasons.append(f"{first:.1f} to {last:.1f} s: near another face, but not surely the same")
             group = np.array([number])
         taken.update(group.tolist())
-        people.append(Person(f"p{len(people) + 1}", tuple(pieces[int(member)] for member in group)))
+        groups.append(group)
+    means = _of_length_1(np.array([embeddings.means[group].sum(axis=0) for group in groups]))
+    people = []
+    for number, group in enumerate(groups):
+        distances = [1 - embeddings.doubtful[member] @ means.T for member in group]
+        settled = [
+            _settled(pieces[row], each, number, limit) for row, each in zip(group.tolist(), distances, strict=True)
+        ]
+        people.append(Person(f"p{number + 1}", tuple(settled)))
     return people, reasons
+
+
+def _settled(piece: Piece, distance: np.ndarray, person: int, limit: float) -> Piece:
+    """The piece without doubt where the distances (k, people) of its doubtful detections say that it is this person."""
+    own, others = distance[:, person], np.delete(distance, person, axis=1).min(axis=1, initial=np.inf)
+    doubtful = piece.doubtful.copy()
+    doubtful[doubtful] = ~((own < limit) & (own + MARGIN <= others))  # without a face, NaN: still doubtful
+    return replace(piece, doubtful=doubtful)

@@ -15,11 +15,11 @@ import pandas as pd
 from storyframes.spec import MAIN
 from storyframes.store.storage.files import write_atomically
 from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
-from tasks.people.attribution import Area, Unattributed, by_seats, by_themselves
+from tasks.people.attribution import Area, Person, Unattributed, by_seats, by_themselves, with_names_of_seats
 from tasks.people.boxes import MARGIN, csv_of, region
 from tasks.people.detections import detect_faces
 from tasks.people.detectors import FaceDetector, choose_pictures
-from tasks.people.joining import SameFace, joined, mean_embeddings
+from tasks.people.joining import SameFace, embed_pieces, joined
 from tasks.people.pieces import Rules, find_pieces
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
 from tasks.study.load import Study
@@ -34,7 +34,7 @@ class Options:
 
     Attributes:
         seats: areas of the picture by name of who sits there; without any, each piece is a track of its own.
-        same_face: without seats, the model that joins pieces of one face.
+        same_face: the model that joins pieces of one face; who has no seat is a track all the same.
         rate: pictures a second in which faces are looked for; boxes between them are interpolated.
         margin: see ``boxes.region``.
         min_confidence: faces of which the detector is less sure are left out.
@@ -59,8 +59,8 @@ class Proposal:
     regions: Mapping[str, pd.DataFrame]  # by track, the rows of its file of boxes
     unattributed: tuple[Unattributed, ...]
     length_s: float
-    seated: tuple[str, ...] = ()  # the names of all seats, found or not
-    apart: tuple[str, ...] = ()  # pieces that a model of faces would join, and why it did not
+    names: str = r"p\d+"  # a pattern of the names that its tracks may have, found or not
+    apart: tuple[str, ...] = ()  # why a model of faces did not join pieces, or why people have no seat's name
 
     def file(self, track: str) -> str:
         """The file of boxes of a track, as the tables name it."""
@@ -111,19 +111,23 @@ def propose_people(
     size = pictures.width, pictures.height
     unattributed: list[Unattributed] = []
     apart: list[str] = []
-    if options.seats:
-        people, unattributed = by_seats(pieces, options.seats, size, options.rules)
-    elif options.same_face and len(pieces) > 1:
-        embeddings = mean_embeddings(pictures, pieces, options.same_face.model)
+    people: list[Person] = []
+    if options.same_face and pieces:
+        embeddings = embed_pieces(pictures, pieces, options.same_face.model)
         people, apart = joined(pieces, embeddings, options.same_face.limit, options.rules)
-    else:
+    if options.seats and people and not (apart and len(people) == len(pieces)):
+        people, without_seat = with_names_of_seats(people, options.seats, size)
+        apart += without_seat
+    elif options.seats:  # nothing was joined by faces
+        people, unattributed = by_seats(pieces, options.seats, size, options.rules)
+    elif not people:
         people = by_themselves(pieces)
     regions = {
         person.name: region(person, size, pictures.frame_s, options.margin) for person in people if person.pieces
     }
     length_s = float(pictures.time[-1]) + pictures.frame_s
-    seated = tuple(options.seats)
-    return Proposal(session_id, of, video, regions, tuple(unattributed), length_s, seated, tuple(apart))
+    names = [*map(re.escape, options.seats), *([r"p\d+"] if options.same_face or not options.seats else [])]
+    return Proposal(session_id, of, video, regions, tuple(unattributed), length_s, "|".join(names), tuple(apart))
 
 
 def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: bool = False) -> None:
@@ -197,7 +201,7 @@ def _refuse_old_tracks(table: str, proposal: Proposal, existing: Mapping[tuple[s
         for (session_id, track), row in existing.items()
         if session_id == proposal.session_id
         and track not in proposal.regions
-        and (track in proposal.seated if proposal.seated else re.fullmatch(r"p\d+", track))
+        and re.fullmatch(proposal.names, track)
         and _made(proposal, track, row)
     ]
     if old:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from flows.cli.app import app
 from tasks.media.upright import write_lossless
 from tasks.people.detections import LOOK_SIZE
-from tasks.people.joining import joined
+from tasks.people.joining import Embeddings, joined
 from tasks.people.pieces import Piece, Rules
 
 LIMIT = 0.3
@@ -34,10 +34,11 @@ def groups(*seen: Seen, looks: tuple[int, ...] = ()) -> tuple[list[list[int]], l
         shown = np.tile([10.0, 10, 40, 50], (len(time), 1)), np.ones(len(time)), np.tile(look, (len(time), 1))
         pieces.append(Piece(time, *shown, np.zeros(len(time), bool)))
     angle = np.deg2rad([angle for _, _, angle in seen])
-    people, reasons = joined(pieces, np.column_stack([np.cos(angle), np.sin(angle)]), LIMIT, Rules())
+    embeddings = Embeddings(np.column_stack([np.cos(angle), np.sin(angle)]), [np.zeros((0, 2))] * len(seen))
+    people, reasons = joined(pieces, embeddings, LIMIT, Rules())
     assert [person.name for person in people] == [f"p{n}" for n in range(1, len(people) + 1)]
-    number_of = {id(piece): number for number, piece in enumerate(pieces)}
-    return [[number_of[id(piece)] for piece in person.pieces] for person in people], reasons
+    number_of = {(piece.time[0], piece.time[-1]): number for number, piece in enumerate(pieces)}
+    return [[number_of[piece.time[0], piece.time[-1]] for piece in person.pieces] for person in people], reasons
 
 
 # cosine distances: 0.06 of 20 degrees, 0.18 of 35, 0.29 of 45, 0.36 of 50, 0.5 of 60, 1 of 90
@@ -79,6 +80,22 @@ def test_other_colours_keep_pieces_apart() -> None:
     assert groups((0, 5, 0), (6, 9, 0), looks=(0, 0)) == ([[0, 1]], [])
     people, reasons = groups((0, 5, 0), (6, 9, 0), looks=(0, 1))
     assert (people, len(reasons)) == ([[0], [1]], 2)
+
+
+def test_a_doubtful_face_is_sure_where_it_is_clearly_the_person_s() -> None:
+    """Of 0, 20, 45, 50 and 90 degrees, where the person is at 0 and another at 90; and without a face."""
+    palette = np.ones(LOOK_SIZE, np.float32)
+    time = np.arange(0, 3, 0.1)
+    shown = np.tile([10.0, 10, 40, 50], (30, 1)), np.ones(30), np.tile(palette, (30, 1))
+    doubtful = np.arange(30) >= 24
+    pieces = [Piece(time, *shown, doubtful), Piece(time, *shown, np.zeros(30, bool))]
+    angle = np.deg2rad([0, 20, 45, 50, 90, np.nan])
+    of_rows = [np.column_stack([np.cos(angle), np.sin(angle)]), np.zeros((0, 2))]
+    people, _ = joined(pieces, Embeddings(np.eye(2), of_rows), 0.7, Rules())
+    (settled,) = people[0].pieces
+    assert settled.doubtful[24:].tolist() == [False, False, True, True, True, True]
+    assert not settled.doubtful[:24].any()
+    assert pieces[0].doubtful[24:].all()
 
 
 # --- with a model, by the command ------------------------------------------------------------------------------------
@@ -158,6 +175,18 @@ def test_a_face_is_found_again_elsewhere_and_another_in_its_place_is_not_it(comm
             np.testing.assert_allclose(centre[seen], place or 0, atol=14)
 
 
+def test_with_seats_who_keeps_one_has_its_name_and_who_does_not_is_a_track_all_the_same(command) -> None:
+    """Ada is on the left, then on the right, about as long; Cem takes her place; Ben stays."""
+    seats = ("--seat", "left=ada", "--seat", "middle=ben", "--seat", "right=cem")
+    result = command("--json", "--dry-run", "--same-face", "face=0.2", *seats)
+    assert result.exit_code == 0, result.output
+    (recording,) = json.loads(result.stdout)["recordings"]
+    assert sorted(recording["tracks"]) == ["ben", "p1", "p2"]
+    assert [reason.partition(", ")[0] for reason in recording["apart"]] == ["p1", "p2"]
+    assert all("is not surely this person's" in reason for reason in recording["apart"])
+    assert recording["unattributed"] == []
+
+
 def test_a_limit_that_also_joins_who_is_there_at_once_joins_nobody_and_says_so(command) -> None:
     result = command("--same-face", "face=0.8", "--dry-run")
     assert result.exit_code == 0, result.output
@@ -172,7 +201,6 @@ def test_a_limit_that_also_joins_who_is_there_at_once_joins_nobody_and_says_so(c
         (["--same-face", "face=2"], "write NAME=DISTANCE"),
         (["--same-face", "nose=0.2"], "write NAME=DISTANCE"),
         (["--same-face", "frame=0.2"], "an [[embed]] with crop = 'face'"),
-        (["--same-face", "face=0.2", "--seat", "left=ada"], "--seat and --same-face"),
     ],
 )
 def test_what_joins_nothing_is_refused(command, arguments: list[str], message: str) -> None:
