@@ -9,7 +9,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 
@@ -29,9 +31,10 @@ from tasks.inspect.formatting import counted
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
-from tasks.study.boxes import BoxesError, in_words, read_boxes
+from tasks.study.boxes import Boxes, BoxesError, in_words, read_boxes
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
+from tasks.study.rows import fixed_box
 from tasks.study.transcript import TranscriptError, read_transcript
 
 _CURVE = "path"  # the column of the table curves, which no extractor reads: the study's labels come from it
@@ -39,6 +42,8 @@ UNEVEN = 0.25
 """A frame rate varies where the standard deviation of the steps between frames is above this share of their mean."""
 _FEWEST_STEPS = 10
 _SAME_RATE = 0.02
+_SHARED = 0.5  # of the smaller of two regions: overlapping by more, they may show the same face
+_ALWAYS_S = 1e6  # later than any recording's end
 _ANY_RATE = 16_000  # samples a second for decoding the beginning of the sound
 # A container may count frames that do not decode. A table with fewer rows than this share belongs to another recording.
 _FEWER = 0.9
@@ -79,6 +84,7 @@ def check_study(
     problems += _parts_beyond_the_end(reading.parts, lengths_s)
     problems += _apart_from_the_session(reading.files, reading.study, lengths_s)
     problems += _shared_recordings(reading.files, reading.study, remarks)
+    remarks += _overlapping_regions(reading.study)
     return replace(reading.study, remarks=tuple(remarks)), in_order(problems)
 
 
@@ -193,6 +199,34 @@ def _apart_from_the_session(
                 f"by its clock it was recorded from {first_s:.2f} to {last_s:.2f} s of the session, which is from 0 to "
                 f"{session_s:.2f} s: they share nothing in time. Is the clock right? 'storyframes sync' measures it"
             )
+
+
+def _overlapping_regions(study: Study) -> Iterator[str]:
+    """Of regions of one picture that overlap by more than half of the smaller: one face may be taken for both."""
+    for session_id, tracks in study.tracks.items():
+        regions: dict[str, Boxes] = {}
+        for name, track in tracks.items():
+            with suppress(StudyFileError, BoxesError, OSError):  # problems already
+                if track.box_file:
+                    regions[name] = read_boxes(study.path(track.box_file))
+                elif track.region:
+                    box = np.tile(fixed_box(track.region), (2, 1))
+                    regions[name] = Boxes(np.array([0, _ALWAYS_S]), box, np.zeros(2, bool))
+        for (name, one), (other_name, other) in combinations(regions.items(), 2):
+            if tracks[name].of != tracks[other_name].of:
+                continue
+            time_s = np.union1d(one.time_s, other.time_s)
+            a, b = one.at(time_s, 0), other.at(time_s, 0)
+            sides = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
+            smaller = np.minimum(a[:, 2:].prod(axis=1), b[:, 2:].prod(axis=1))
+            is_shared = np.maximum(sides, 0).prod(axis=1) > _SHARED * smaller  # NaN, where nobody is seen: not
+            if is_shared.any():
+                stretches = Boxes(time_s, a, is_shared).doubtful_s
+                when = "all times" if stretches == [(0, _ALWAYS_S)] else in_words(stretches)
+                yield (
+                    f"tracks: the regions {name} and {other_name} of {session_id} overlap by more than half at {when}: "
+                    "what finds a face by itself may take the same one in both"
+                )
 
 
 def _shared_recordings(files: list[list[NamedFile]], study: Study, remarks: list[str]) -> Iterator[Problem]:

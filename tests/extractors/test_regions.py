@@ -213,6 +213,24 @@ def test_a_region_changes_the_fingerprints_of_what_sees_it_alone(study: Path, mo
     assert "opensmile@right" not in before  # a region has no sound
 
 
+def test_regions_of_one_picture_that_overlap_by_more_than_half_are_named_with_their_times(
+    study: Path, tmp_path: Path
+) -> None:
+    """Two faces could be in either: b and c always, the moving one only until more than half of it has left a."""
+    shutil.copytree(study, tmp_path / "study")
+    rows = ['a,"0,0,0.5,1"', 'b,"0.6,0,0.4,1"', 'c,"0.7,0,0.2,1"', "d,d.csv"]
+    (tmp_path / "study/tracks.csv").write_text("session_id,track,region\n" + "".join(f"whole,{row}\n" for row in rows))
+    (tmp_path / "study/d.csv").write_text("time_s,x,y,w,h\n0,0.3,0,0.2,1\n0.2,0.45,0,0.1,1\n0.4,0.5,0,0.1,1\n0.6,,,,\n")
+    checked, problems = check_study(tmp_path / "study", ExtractorsSettings())
+    assert problems == []
+    assert [remark for remark in checked.remarks if "overlap" in remark] == [
+        "tracks: the regions a and d of whole overlap by more than half at 0.00 to 0.20 s: what finds a face by itself "
+        "may take the same one in both",
+        "tracks: the regions b and c of whole overlap by more than half at all times: what finds a face by itself may "
+        "take the same one in both",
+    ]
+
+
 def test_doubtful_stretches_and_damaged_boxes_are_findings_with_their_times(
     study: Path, store: FeatureStore, tmp_path: Path
 ) -> None:
