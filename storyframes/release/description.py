@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 import storyframes
+from storyframes.clips.splits import SPLITS
 from storyframes.export.readme import markdown_table
 from storyframes.features import CLOCK
 from storyframes.release.methods import bibtex, methods, model_of
@@ -108,7 +109,7 @@ def data_card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> 
 
 def splits(clips: pd.DataFrame) -> list[str]:
     """The splits that have clips, ``train`` first."""
-    return [split for split in ("train", "valid", "test") if len(clips) and (clips["split"] == split).any()]
+    return [split for split in SPLITS if len(clips) and (clips["split"] == split).any()]
 
 
 def _front_matter(done: Release, settings: ReleaseSettings) -> Iterator[str]:

@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput, FeatureStore
+from storyframes.clips.splits import SPLITS
 from storyframes.features import FEATURES, STORIES
 from storyframes.release import copying
 from storyframes.release.copying import HIDDEN_CAVEAT
@@ -247,7 +248,7 @@ def test_datasets_loads_the_clips_with_their_splits(original: FeatureStore, tmp_
     root = tmp_path / "features"
     shutil.copytree(original.storage.location, root)
     index = original.clips()
-    split_of = dict(zip(SESSIONS, ("train", "test", "valid", "train"), strict=True))
+    split_of = dict(zip(SESSIONS, ("train", "test", "val", "train"), strict=True))
     index["split"] = index["session_id"].map(split_of)
     write_clip_index(index, local(root))
     make_release(FeatureStore(root), tmp_path / "out", settings_of(tmp_path))
@@ -256,9 +257,10 @@ def test_datasets_loads_the_clips_with_their_splits(original: FeatureStore, tmp_
     loaded = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert loaded.returncode == 0, loaded.stderr
     clips, catalogued = json.loads(loaded.stdout)
-    assert list(clips) == ["train", "valid", "test"]
+    assert list(clips) == [*SPLITS]
     assert {"openface", "label.valence"} < {*catalogued}
     released = FeatureStore(tmp_path / "out/features").clips()
+    assert sum(map(len, clips.values())) == len(released)
     names = json.loads((tmp_path / "out.key.json").read_text())["names"]["sessions"]
     for session, split in list(split_of.items())[:3]:
         before = released[released["session_id"] == names[session]]
