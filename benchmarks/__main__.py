@@ -28,6 +28,7 @@ NAMES = (
     "extracting.people",
     "extracting.dope",
     "extracting.dope_layers",
+    "extracting.in_process",
     "extracting.study",
     "extracting.long_session",
     "scaling.orchestration",
