@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.settings import load_settings
 from storyframes import FeatureStore
-from storyframes.release.provenance import NUMBERS, WORDS, configuration, released_provenance
+from storyframes.release.provenance import NUMBERS, UNTRAINED, WORDS, configuration, released_provenance
 from storyframes.release.run import make_release
 from storyframes.release.settings import ReleaseError, read_settings
 from tasks.extractors.audio.extractor import AudioSettings
@@ -144,6 +145,30 @@ def test_settings_that_differ_are_refused_and_made_of_one_session(tmp_path: Path
         configuration(store)
     assert "every_n_frames = 4" in configuration(store, "s0002")
     assert "9 settings are not public" in configuration(store, "s0002")
+
+
+def test_images_untrained_weights_and_settings_of_the_study_are_written_as_settings(tmp_path: Path) -> None:
+    original = planted_store(tmp_path / "features")
+    text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\nopensmile = "all"\n'
+    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    changes: dict[str, dict[str, Any]] = {
+        "openface": {"settings": {"backend": "container"}, "models": {"image": "ab" * 32}},
+        "opensmile": {
+            "settings": {"feature_set": "eGeMAPSv02", "rate": 16000, "minimum": 0},
+            "models": {"x": UNTRAINED},
+        },
+    }
+    for feature, provenance in changes.items():
+        for path in (tmp_path / "out/features").glob(f"s*/{feature}/*/zarr.json"):
+            content = json.loads(path.read_bytes())
+            content["attributes"]["provenance"] = provenance
+            path.write_text(json.dumps(content))
+    printed = configuration(FeatureStore(tmp_path / "out/features"))
+    assert tomllib.loads(printed) == {
+        "features": ["openface", "opensmile"],
+        "openface": {"backend": "container", "image": f"sha256:{'ab' * 32}"},
+        "opensmile": {"feature_set": "eGeMAPSv02", "allow_untrained": True},
+    }
 
 
 def test_a_model_that_names_somebody_is_refused(tmp_path: Path) -> None:
