@@ -2,7 +2,7 @@
 
 The scenes are tests/support/media/people_scenes.py: people made of one portrait move, cross, leave, take each other's
 seats. The detector is planted: the true boxes with noise, of which some are lost, and false alarms. So is the model of
-faces, of a second row for each kind: the colours of a face, compared with the mean of the three people's.
+faces, of a second row for each kind: how alike the colours of a face are to those of each of the three people.
 """
 
 from __future__ import annotations
@@ -12,39 +12,18 @@ from collections import Counter, defaultdict
 from itertools import chain
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, picture, planted, portrait, scenes
+from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, planted, planted_embeddings, scenes
 
 from tasks.people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
 from tasks.people.detections import Detections, overlap
-from tasks.people.joining import Embeddings, in_pieces, joined, rows_to_embed
-from tasks.people.pieces import Piece, Rules, find_pieces
+from tasks.people.joining import joined
+from tasks.people.pieces import Rules, find_pieces
 
 RATE, LIMIT = 10.0, 0.5
-FACE = (60, 62, 165, 185)  # in a portrait: left, top, width, height
-
-
-def planted_embeddings(scene: Scene, pieces: list[Piece]) -> Embeddings:
-    """What a model that knows the three identities says of the pieces' faces."""
-    left, top, width, height = FACE
-    known = [_colours(portrait(name)[top : top + height, left : left + width]) for name in NAMES]
-    places, vectors = [], []
-    for number, piece in enumerate(pieces):
-        for row in rows_to_embed(piece):
-            x, y, w, h = np.maximum(piece.box[row].astype(int), 0)
-            vector = _colours(picture(scene, float(piece.time[row]))[y : y + h, x : x + w]) - np.mean(known, axis=0)
-            places.append((number, row))
-            vectors.append(vector / np.linalg.norm(vector))
-    return in_pieces(pieces, places, np.array(vectors))
-
-
-def _colours(face: np.ndarray) -> np.ndarray:
-    cells = cv2.resize(face, (6, 6), interpolation=cv2.INTER_AREA).astype(float) + 1
-    return (cells / cells.sum(axis=2, keepdims=True)).ravel()
 
 
 def attributed(scene: Scene, detections: Detections, *, with_faces: bool) -> list[Person]:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.media.people_scenes import HEIGHT, NAMES, WIDTH, planted, scenes
+from support.media.people_scenes import HEIGHT, NAMES, WIDTH, planted, planted_embeddings, scenes
 
-from tasks.people.attribution import SeatError, Unattributed, by_seats, by_themselves, parse_seats
+from tasks.people.attribution import SeatError, Unattributed, by_seats, by_themselves, parse_seats, with_names_of_seats
 from tasks.people.detections import LOOK_SIZE, Detections
+from tasks.people.joining import joined
 from tasks.people.pieces import Piece, Rules, find_pieces
 
 RATE, SIZE = 10.0, 60.0
@@ -154,6 +155,32 @@ def test_planted_scenes_are_attributed_rightly(kind: str) -> None:
     assert all(len(people_of(piece, whose)) == 1 for person in people for piece in person.pieces)
     attributed = sum(people_of(piece, whose).total() for person in people for piece in person.pieces)
     assert attributed >= {"two seated": 0.97, "another at once": 0.45, "crossing": 0.9}.get(kind, 0.0) * len(whose)
+
+
+@pytest.mark.parametrize("kind", ["another takes the seat", "crossing, with seats", "gallery laid out anew"])
+def test_with_a_model_of_faces_all_but_the_doubtful_are_one_person_s_track(kind: str) -> None:
+    """Where the seats alone name nobody, since two people have one, each for long."""
+    (scene,) = [scene for scene in scenes(1) if scene.kind == kind]
+    detections, names = planted(scene, np.random.default_rng(1), rate=5)
+    whose = {
+        (float(t), float(box[0])): NAMES.index(name) if name else -1
+        for t, boxes, of in zip(detections.time, detections.boxes, names, strict=True)
+        for box, name in zip(boxes, of, strict=True)
+    }
+    pieces = find_pieces(detections, Rules())
+    people, apart = joined(pieces, planted_embeddings(scene, pieces), 0.5, Rules())
+    assert apart == []
+    people, reasons = with_names_of_seats(people, parse_seats(scene.seats), (WIDTH, HEIGHT))
+    assert len(people) == len(scene.people)
+    found = [sum((people_of(piece, whose) for piece in person.pieces), Counter()) for person in people]
+    assert [len(each) for each in found] == [1] * len(people)
+    assert len({next(iter(each)) for each in found}) == len(people)
+    numbered = [person.name for person in people if person.name not in NAMES]
+    assert (
+        [reason.partition(",")[0] for reason in reasons] == numbered == [f"p{n}" for n in range(1, len(numbered) + 1)]
+    )
+    faces = sum(name >= 0 for name in whose.values())
+    assert sum(each.total() for each in found) >= 0.97 * faces
 
 
 # --- seats -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ import numpy as np
 
 from tasks.media.recording import read_frames
 from tasks.people.detections import LOOK_SIZE, Detections, look
+from tasks.people.joining import Embeddings, in_pieces, rows_to_embed
+from tasks.people.pieces import Piece
 
 PORTRAIT = Path(__file__).parents[3] / "demo/study/videos/p01-s01.avi"
 WIDTH, HEIGHT = 640, 360
@@ -165,6 +167,26 @@ def planted(
         )
         names.append([name for name, _ in found])
     return detections, names
+
+
+def planted_embeddings(scene: Scene, pieces: list[Piece]) -> Embeddings:
+    """What a model that knows the three identities says of the pieces' faces: how alike their colours are to each."""
+    left, top, width, height = _FACE
+    shown = slice(top, top + height), slice(left - _SHOWN[0], left - _SHOWN[0] + width)
+    known = np.array([_colours(portrait(name)[shown]) for name in NAMES])
+    places = [(number, row) for number, piece in enumerate(pieces) for row in rows_to_embed(piece)]
+    vectors = []
+    for number, row in places:
+        x, y, w, h = np.maximum(pieces[number].box[row].astype(int), 0)
+        face = picture(scene, float(pieces[number].time[row]))[y : y + h, x : x + w]
+        vectors.append(1 / ((_colours(face) - known) ** 2).sum(axis=1))
+    rows = np.array(vectors)
+    return in_pieces(pieces, places, rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def _colours(face: np.ndarray) -> np.ndarray:
+    cells = cv2.resize(face, (6, 6), interpolation=cv2.INTER_AREA).astype(float) + 1
+    return (cells / cells.sum(axis=2, keepdims=True)).ravel()
 
 
 # --- the kinds of scenes ---------------------------------------------------------------------------------------------
