@@ -121,7 +121,7 @@ def export(
                 label=label,
                 per=Axis(per) if per else None,
                 functionals=computed,
-                texts=None if raw_text is None else _spoken(raw_text),
+                texts=None if raw_text is None else spoken_words(raw_text),
                 replace=replace,
             )
             _show_clips(out, clips, json=json)
@@ -165,7 +165,7 @@ def _show_clips(out: Path, done: ExportedClips, *, json: bool) -> None:
     console().print("README.md there says what each file is, and what is lost; keep them private")
 
 
-def _spoken(study: Path) -> Callable[[str, float, float], str]:
+def spoken_words(study: Path) -> Callable[[str, float, float], str]:
     """The words of a study's transcripts that start within some seconds of a session."""
     from storyframes.times import ticks
     from tasks.study.load import load_study

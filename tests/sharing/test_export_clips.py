@@ -103,10 +103,10 @@ def test_text_leaves_only_when_it_is_asked_for(study: SyntheticStudy, tmp_path: 
 
 
 def test_the_words_of_a_clip_are_those_that_start_in_it() -> None:
-    from flows.cli.share import _spoken
+    from flows.cli.share import spoken_words
 
     transcript = json.loads((ROOT / "demo/study/transcripts/p01-s01.json").read_text())
-    text = _spoken(ROOT / "demo/study")
+    text = spoken_words(ROOT / "demo/study")
     words = [word for utterance in transcript["utterances"] for word in utterance.get("words", [])]
     assert len(words) > 3
     assert text("p01-s01", 0.0, 1e6).split() == " ".join(word["word"] for word in words).split()
