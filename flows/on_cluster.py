@@ -12,13 +12,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import dask
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
 from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
 from prefect.tasks import Task
 from prefect_dask import DaskTaskRunner
 
-from flows.clusters.connection import Connection, Needs, at_the_same_time, resources_of
+from flows.clusters.connection import Connection, Needs, SchedulerLostError, at_the_same_time, resources_of
 from flows.clusters.dask_cluster import dask_cluster
 from flows.clusters.settings import ClusterSettings
 from flows.gather import Bundle, Executor, Future, Gather, O, Unit, WorkerLostError
@@ -56,6 +58,7 @@ def do_on_cluster(
 
     Raises:
         ClusterError: the cluster cannot do these units; none of them was started.
+        SchedulerLostError: the scheduler ended in the middle.
     """
     if not units:
         return []
@@ -73,7 +76,13 @@ def do_on_cluster(
         DaskTaskRunner(address=connection.address, client_kwargs=connection.options) as runner,
     ):
         executor = ClusterExecutor(runner, task, resources_of(cluster, connection), doubts)
-        return Gather(executor, settle, warn=warn).run(units)
+        try:
+            return Gather(executor, settle, warn=warn).run(units)
+        except (ClosedClientError, CommClosedError):
+            raise SchedulerLostError(
+                f"the Dask scheduler at {connection.address} ended or is not reached any more: run this again when it "
+                "is there, what was published stays"
+            ) from None
 
 
 class ClusterExecutor(Executor[O]):

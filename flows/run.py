@@ -231,6 +231,12 @@ def write_tables(run: Run) -> tuple[ClipIndex, str]:
     return index, ""
 
 
+def result_without(run: Run, why: str) -> RunResult:
+    """The result of a run that could not go on: the tables are written from what was published."""
+    index, problem = write_tables(run)
+    return RunResult((), 0, len(index.clips), 0.0, "; ".join(filter(None, (why, problem))))
+
+
 def end_state(result: object, *, good: bool, in_part: bool) -> State:
     """The state that a run ends in; its message is the result as text, its data the result.
 
@@ -256,6 +262,14 @@ class IncompleteError(Exception):
     def __init__(self, result: object) -> None:
         super().__init__(str(result))
         self.result = result
+
+
+class RefusedError(Exception):
+    """What a flow ends with where what was asked for cannot be done, so that the command ends with 2."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def result_of(state: State) -> Any:

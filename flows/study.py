@@ -9,14 +9,14 @@ from prefect import flow, get_run_logger
 from prefect.states import Failed, State
 from prefect.tasks import Task
 
-from flows.clusters.connection import ClusterError
+from flows.clusters.connection import ClusterError, SchedulerLostError
 from flows.clusters.preflight import only_able_workers
 from flows.clusters.settings import ClusterSettings, ClusterSettingsError
 from flows.gather import Bundle
 from flows.interruption import heeded
 from flows.on_cluster import do_on_cluster, unit_task
 from flows.request import ExtractionRequest
-from flows.run import Run, RunResult, conclude, open_run, planned, registered_run
+from flows.run import RefusedError, Run, RunResult, conclude, open_run, planned, registered_run, result_without
 from flows.server.artifacts import ProgressArtifact, publish_key_tables, publish_result
 from flows.settings import SettingsError
 from storyframes.store.feature_store import FeatureStore
@@ -76,12 +76,15 @@ def _ended(plan: Callable[[], Run]) -> State:
         with heeded():
             return _bring_up_to_date(plan()).state()
     except _REFUSALS as error:
-        return Failed(message=str(error), data=error)  # of which the command makes its exit code
+        return Failed(message=str(error), data=RefusedError(error))  # of which the command makes its exit code
 
 
 def _bring_up_to_date(run: Run) -> RunResult:
     logger = get_run_logger()
-    result = conclude(run, perform(run), lambda odd: logger.warning("%s", odd))
+    try:
+        result = conclude(run, perform(run), lambda odd: logger.warning("%s", odd))
+    except SchedulerLostError as error:
+        result = result_without(run, str(error))
     publish_result(result)
     if not result.problem:
         facts = read_facts(run.study, FeatureStore(run.request.features), run.settings, run.settings.labels)

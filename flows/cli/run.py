@@ -23,7 +23,18 @@ from flows.cli.tables.study import not_read
 from flows.in_process import NotedPart, is_faster_alone, perform_in_process
 from flows.progress_bar import bars
 from flows.request import ExtractionRequest
-from flows.run import Progress, Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
+from flows.run import (
+    Progress,
+    RefusedError,
+    Run,
+    RunResult,
+    conclude,
+    open_run,
+    planned,
+    registered,
+    result_of,
+    result_without,
+)
 from flows.server.prefect_server import is_server_configured
 from flows.server.recent_runs import own_tag
 from storyframes.store.records import Status
@@ -110,8 +121,8 @@ def run_flow(run: object, go_on: Callable[[str], State], result: type[R], starti
         starting("starting the run")
         state = _first_word_heard(lambda: go_on(run_id))
     ended = result_of(state)
-    if isinstance(ended, Exception):
-        raise ended
+    if isinstance(ended, RefusedError):
+        raise ended.error
     if not isinstance(ended, result):
         from tasks.tools.disk_space import places_without_room
 
@@ -144,9 +155,8 @@ def _first_word_heard(run: Callable[[], State]) -> State:
 def _without_server(run: Run) -> RunResult:
     """The result of a run whose server died too often: the tables are written from what was published."""
     interruption.leave_at_once()
-    index, problem = write_tables(run)
     lost = "the command's own Prefect server died again and again: extract again, what was published stays"
-    return RunResult((), 0, len(index.clips), 0.0, "; ".join(filter(None, (lost, problem))))
+    return result_without(run, lost)
 
 
 class RunProgress(Progress):

@@ -24,6 +24,10 @@ class ClusterError(Exception):
     """The work cannot be done on this cluster; the message says what is asked for and what there is."""
 
 
+class SchedulerLostError(Exception):
+    """The scheduler ended, or cannot be reached any more, while it had work."""
+
+
 def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
     """Refuse tasks that no worker, there or to come, can do: Dask would let them wait in silence.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import wait_for
+from support.stores import catalogue_rows
 
 from flows.clusters.connection import ClusterError, Connection
 from flows.clusters.dask_cluster import dask_cluster
@@ -48,12 +50,19 @@ def test_certificates_lie_beside_the_file_that_names_them(tmp_path: Path) -> Non
 def somebody_elses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a cluster's file; the scheduler and two workers are started as docs/operations.md says."""
     folder = tmp_path_factory.mktemp("somebody")
+    with cluster_in(folder, "--nworkers 2 --nthreads 1 --resources CPU=1"):
+        yield folder
+
+
+@contextlib.contextmanager
+def cluster_in(folder: Path, workers: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A scheduler, which is given, and its workers; ``cluster.yaml`` in the folder names it."""
     text = (ROOT / "docs/operations.md").read_text()
     (make,) = [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ openssl req")]
     subprocess.run(make, shell=True, cwd=folder, check=True, capture_output=True)
     tls = "--tls-ca-file cert.pem --tls-cert cert.pem --tls-key key.pem"
     scheduler = f"scheduler --host 127.0.0.1 --port 0 --no-dashboard --scheduler-file s.json --protocol tls {tls}"
-    worker = f"worker --scheduler-file s.json --nworkers 2 --nthreads 1 --resources CPU=1 --no-dashboard {tls}"
+    worker = f"worker --scheduler-file s.json {workers} --no-dashboard {tls}"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     started = []
     try:
@@ -73,7 +82,7 @@ def somebody_elses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (folder / "cluster.yaml").write_text(
             f"kind: address\naddress: {address}\ntls: {{ca: cert.pem, cert: cert.pem, key: key.pem}}\n"
         )
-        yield folder
+        yield started[0]
     finally:
         for process in started:
             process.terminate()
@@ -98,6 +107,35 @@ def test_an_existing_scheduler_does_the_work(
     assert "6 extracted" in result.stdout
     with dask_cluster(load_cluster(str(cluster)), [{"CPU": 1}]) as connection, connection.client() as client:
         assert len(client.scheduler_info()["workers"]) == 2  # it is somebody else's, and goes on
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_is_one_sentence_and_what_was_published_is_in_the_tables(
+    study_copy: Path, tmp_path: Path, shared_server
+) -> None:
+    tool = tmp_path / "FeatureExtraction"
+    tool.write_text("#!/bin/sh\ntouch $0.runs\nexec sleep 1000\n")
+    tool.chmod(0o755)
+    config = tmp_path / "c.toml"
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
+    command = ["extract", study_copy, tmp_path / "features", "--features", "openface", "--config", config]
+    with cluster_in(tmp_path, "--nworkers 1 --nthreads 2 --resources CPU=2") as scheduler:
+        address = json.loads((tmp_path / "s.json").read_text())["address"]
+        run = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", *map(str, command), "--cluster", str(tmp_path / "cluster.yaml")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | shared_server,
+        )
+        wait_for((tmp_path / "FeatureExtraction.runs").exists)
+        scheduler.kill()
+        printed, errors = run.communicate()
+    assert (run.returncode, "Traceback" in errors) == (1, False), errors
+    assert f"the Dask scheduler at {address} ended or is not reached any more" in printed + errors
+    assert (printed + errors).count("ended or is not reached") == 1
+    assert len(catalogue_rows(tmp_path / "features")) >= 1  # the frame times that were published
 
 
 @pytest.mark.slow
