@@ -143,12 +143,13 @@ def _highest(
         count = np.float32(windows.length)
         sum_x, sum_xx = first.sum(axis=1)[:, None], np.square(first).sum(axis=1)[:, None]
         sum_y, sum_yy = y.sum(axis=1)[None], y_squared.sum(axis=1)[None]
-    else:
+        correlation = first @ y.T
+    else:  # few products of many rows are faster than many of few
         valid = sliding_window_view(x_valid, windows.length)[block].astype(np.float32)
-        count = valid @ y_valid.T
-        sum_x, sum_xx = first @ y_valid.T, np.square(first) @ y_valid.T
-        sum_y, sum_yy = valid @ y.T, valid @ y_squared.T
-    correlation = first @ y.T  # and from here on covariances and variances, times the square of the count
+        sum_x, sum_xx, count = np.split(np.concatenate([first, np.square(first), valid]) @ y_valid.T, 3)
+        correlation, sum_y = np.split(np.concatenate([first, valid]) @ y.T, 2)
+        sum_yy = valid @ y_squared.T
+    # From here on covariances and variances, times the square of the count.
     correlation *= count
     correlation -= sum_x * sum_y
     sum_xx *= count

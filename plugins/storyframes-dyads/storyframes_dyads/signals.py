@@ -93,15 +93,16 @@ def read_frame(store: FeatureStore, session_id: str, feature: str, rate: float) 
         SignalError: the session has no such feature, or the clock of its track is not known.
     """
     try:
-        return store.to_pandas(session_id, feature, rate=rate)
+        frame = store.to_pandas(session_id, feature, rate=rate)
     except StoreError as error:
         raise SignalError(str(error)) from None
+    frame.attrs.clear()  # pandas copies all of them, the units of 714 columns, whenever a column is taken
+    return frame
 
 
 def columns_of(frame: pd.DataFrame) -> list[str]:
     """The columns of a feature that can be signals: its numbers."""
-    names = [name for name in frame.columns if name not in NOT_VALUES]
-    return [name for name in names if np.issubdtype(frame[name].dtype, np.number)]
+    return [name for name, dtype in frame.dtypes.items() if name not in NOT_VALUES and np.issubdtype(dtype, np.number)]
 
 
 def signal_of(frame: pd.DataFrame, column: str) -> np.ndarray:

@@ -216,10 +216,11 @@ def pseudo_dyad_null(
             session: (folder, number[session], [number[dealing[session]] for dealing in dealings], rows, windows)
             for session in sessions
         }
-        values = []
-        for _, of_session in _side_by_side(_beside_others, tasks, workers):
-            values.append(of_session)
-            progress(f"pseudo-dyads: {len(values)} of {len(sessions)} sessions")
+        done: dict[str, np.ndarray] = {}
+        for session, of_session in _side_by_side(_beside_others, tasks, workers):
+            done[session] = of_session
+            progress(f"pseudo-dyads: {len(done)} of {len(sessions)} sessions")
+    values = [done[session] for session in sessions]  # in one order, so that their sum is always the same
     known = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         means = np.where(known, values, 0).sum(axis=0) / known.sum(axis=0)
