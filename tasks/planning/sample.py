@@ -11,10 +11,13 @@ from itertools import islice
 from pathlib import Path
 
 import av
+import numpy as np
+import pandas as pd
 
 from tasks.extractors.base import Input, InputFile
 from tasks.media.container import RecordingError, open_container
 from tasks.planning.sources import input_file
+from tasks.study.boxes import BoxesError, read_boxes
 from tasks.study.transcript import TranscriptError, read_transcript
 from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
@@ -50,7 +53,7 @@ class Sample:
             case Input.OPENFACE:
                 cut_table(path, target, frames)
             case Input.REGION:
-                target.write_bytes(path.read_bytes())
+                target = cut_boxes(path, target, self.seconds)
             case Input.TRANSCRIPT:
                 target = target.with_suffix(".json")
                 stands_for_s = cut_transcript(path, target, self.seconds, self.of_s)
@@ -114,6 +117,29 @@ def cut_table(path: Path, target: Path, rows: int) -> None:
             cut.writelines(islice(source, rows + 1))
     except (OSError, EOFError) as error:
         raise SampleError(f"{path.name}: no sample of it can be cut ({_explain(error)})") from None
+
+
+def cut_boxes(path: Path, target: Path, seconds: float) -> Path:
+    """Copy a table of boxes; that of somebody who comes after ``seconds`` as if she came at the beginning.
+
+    Her pictures in the sample show what else is there: how long an extraction takes depends on their size.
+
+    Raises:
+        SampleError: it is damaged.
+    """
+    try:
+        boxes = read_boxes(path)
+    except BoxesError as error:
+        raise SampleError(str(error)) from None
+    seen = np.isfinite(boxes.box[:, 0])
+    first_s = float(boxes.time_s[np.argmax(seen)])
+    if not seen.any() or first_s < seconds:
+        target.write_bytes(path.read_bytes())
+        return target
+    table = pd.DataFrame(np.column_stack([boxes.time_s - first_s, boxes.box]), columns=["time_s", *"xywh"])
+    target = target.with_suffix(".csv")
+    table[table["time_s"] >= 0].to_csv(target, index=False)
+    return target
 
 
 def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> float:

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,8 +27,9 @@ from tasks.media.sound import read_audio
 from tasks.planning.forecast import Recording, forecast, longest_worker, measure_study
 from tasks.planning.plan import plan_extraction
 from tasks.planning.rates import ArrayRate, Rate, measure_rates
-from tasks.planning.sample import Sample, SampleError, cut_recording, cut_table, cut_transcript
+from tasks.planning.sample import Sample, SampleError, cut_boxes, cut_recording, cut_table, cut_transcript
 from tasks.planning.selection import Selection, SelectionError
+from tasks.study.boxes import read_boxes
 from tasks.study.load import load_study
 from tasks.study.transcript import read_transcript
 
@@ -87,6 +89,19 @@ def test_the_last_worker_ends_within_one_unit_of_the_mean(units: list[float], wo
     ends = longest_worker(units, workers)
     assert max(bound, max(units)) <= ends * (1 + 1e-9) + 1e-9
     assert ends <= bound + max(units) + 1e-9
+
+
+def test_boxes_of_somebody_who_comes_later_are_cut_from_then_on(tmp_path: Path) -> None:
+    late = "time_s,x,y,w,h\n0,,,,\n40,0.1,0.2,0.3,0.4\n41,0.2,0.2,0.3,0.4\n42,,,,\n"
+    for name, content, times in (("late", late, [0, 1, 2]), ("soon", late.replace("40,", "2,"), [0, 2, 41, 42])):
+        (tmp_path / f"{name}.csv").write_text(content)
+        boxes = read_boxes(cut_boxes(tmp_path / f"{name}.csv", tmp_path / f"{name}-cut.csv", 3))
+        assert boxes.time_s.tolist() == times
+        assert boxes.box[-3:-1, 0].tolist() == [0.1, 0.2]
+        assert np.isnan(boxes.box[-1]).all()
+    with pytest.raises(SampleError, match="is missing"):
+        (tmp_path / "late.csv").write_text("time_s\n0\n")
+        cut_boxes(tmp_path / "late.csv", tmp_path / "cut.csv", 3)
 
 
 def test_samples_are_what_the_recording_begins_with(demo_study: Path, tmp_path: Path) -> None:
