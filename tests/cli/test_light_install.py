@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from support.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 from support.synthetic_features import StudySpec, write_features
+from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 
 import storyframes
 from storyframes.installation import install_line

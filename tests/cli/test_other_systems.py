@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from support.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 from support.stores import publish_openface
 from support.synthetic_features import StudySpec, write_features
-from support.windows import AS_ON_WINDOWS
+from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
+from support.systems.windows import AS_ON_WINDOWS
 
 from storyframes import ClipDataset, FeatureStore
 from storyframes.export.formats import Format

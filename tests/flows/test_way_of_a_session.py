@@ -12,7 +12,7 @@ from flows.run import open_run, planned
 from storyframes.store.records import Status
 from tasks.extract import extract
 
-MOST, MOST_WITH_PLANNING = 30, 42
+MOST, MOST_WITH_PLANNING = 30, 43
 
 
 def test_a_session_comes_from_planning_to_its_current_version_in_few_files(small_study: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from support.faults import faulty_disk
 from support.faults.faulty_disk import EIO, faults
 from support.stores import local, publish_openface
-from support.users import as_user
+from support.systems.users import as_user
 
 from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.layout import create_store

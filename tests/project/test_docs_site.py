@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from support.installed import Installed, clean
+from support.systems.installed import Installed, clean
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = [path for path in sorted((ROOT / "docs/tutorials").glob("*.md")) if "{code-cell}" in path.read_text()]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.installed import Installed, clean
+from support.systems.installed import Installed, clean
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,12 +7,11 @@ video) · `stores` (versions in a folder) · `object_stores` (versions on an obj
 dates and paths wherever they can occur) · `synthetic_features` (the features of a whole study, without any
 extraction) · `track_features` (those of sessions with several devices).
 
-Programs: `commands` (the storyframes command) · `installed` (the wheel, in an environment of its own) ·
-`light_install` (storyframes without the pipeline) · `windows` (a process without what Windows lacks) · `processes`
-(those of a run: what they listen on, whether they live) · `browser` (pages in Chromium) · `opened_files` (what this
-process opens) · `called_files` (in which files of ours a function is called) · `work` (how much a process does).
+Programs: `commands` (the storyframes command) · `processes` (those of a run: what they listen on, whether they live) ·
+`browser` (pages in Chromium) · `opened_files` (what this process opens) · `called_files` (in which files of ours a
+function is called) · `work` (how much a process does).
 
 Rooms: `media` (recordings of all kinds) · `models` (tiny models) · `servers` (Prefect, PostgreSQL, Slurm,
 and who attacks them) · `tools` (stand-ins for tools, containers, plug-ins) · `faults` (disks that fail, writers that
-meet) · `dope` (DOPE's references).
+meet) · `dope` (DOPE's references) · `systems` (other installations, users and operating systems).
 """

@@ -17,7 +17,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
-    from support.installed import Installed
+    from support.systems.installed import Installed
 
 ROOT = Path(__file__).parents[2]
 hypothesis.settings.register_profile("any machine", deadline=None)  # a busy machine takes its time
@@ -108,7 +108,7 @@ def demo_study() -> Path:
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The wheel of this checkout in an environment of its own."""
-    from support.installed import install
+    from support.systems.installed import install
 
     return install(tmp_path_factory.mktemp("installed"))
 
@@ -122,7 +122,7 @@ def extracted_demo(
     Its network computes in bfloat16 where the processor can: half of what the demo takes. The demo keeps a
     configuration that is there.
     """
-    from support.installed import clean
+    from support.systems.installed import clean
     from tasks.models.libraries import import_openvino
 
     folder = tmp_path_factory.mktemp("newcomer")

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.processes import wait_for
+from support.systems.rootless import USER, as_ordinary_user
 from support.tools import standin
 from support.tools.container_engines import LIMITS, extract_in
 from support.tools.openface_tools import extract, open_values
-from support.tools.rootless import USER, as_ordinary_user
 
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store

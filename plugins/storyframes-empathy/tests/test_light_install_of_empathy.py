@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from empathy_support.runs import leave_runs
-from support.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 from support.synthetic_features import StudySpec, write_features
+from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 
 from storyframes.installation import install_line
 from storyframes_empathy import DISTRIBUTION

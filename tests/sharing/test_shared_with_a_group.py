@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.stores import local, publish_openface
-from support.users import as_user
+from support.systems.users import as_user
 from typer.testing import CliRunner
 
 from flows.cli.app import app
