@@ -1,0 +1,66 @@
+"""A feature that is made of stored features: what it records, and when it is out of date."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.stores import local, publish_openface
+
+from storyframes import FeatureStore
+from storyframes.derivation import Derivation
+from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.store import FeatureWriter, StoreError, compact
+from storyframes.store.records import Caveat
+from storyframes.times import Clock, stored_clock
+
+SPEC = FeatureSpec(
+    "mean_smile",
+    "of a test",
+    {
+        "values": ArraySpec(Axis.MOMENT, "float32", "of a test"),
+        "time": ArraySpec(Axis.MOMENT, "float64", "of a test", units="s"),
+    },
+)
+MADE = Derivation(SPEC, ("openface",), {"window_s": 2}, "a test 1")
+ROWS = {"values": np.array([0.5, 0.25], np.float32), "time": np.array([1.0, 2.0])}
+
+
+def reopened(root: Path) -> FeatureStore:
+    compact(local(root))
+    return FeatureStore(root)
+
+
+def test_it_is_current_until_what_it_is_made_of_changes(store_root: Path) -> None:
+    publish_openface(store_root, "a", 10)
+    store = reopened(store_root)
+    assert not MADE.is_current(store, "a")
+    MADE.publish(store, "a", ROWS)
+    store = reopened(store_root)
+    assert MADE.is_current(store, "a")
+    assert store.read("a", "mean_smile").tolist() == [0.5, 0.25]
+    provenance = store.attributes("a", "mean_smile")["provenance"]
+    assert (provenance["settings"], provenance["code"]) == ({"window_s": 2}, "a test 1")
+    assert list(provenance["features"]) == ["openface"]
+    for other in (replace(MADE, settings={"window_s": 3}), replace(MADE, code="a test 2")):
+        assert not other.is_current(store, "a")
+    with pytest.raises(StoreError, match="a has no feature 'openface@b', of which mean_smile is made"):
+        replace(MADE, features=("openface", "openface@b")).is_current(store, "a")
+
+
+def test_the_clock_of_a_track_decides_and_that_of_another_does_not(store_root: Path) -> None:
+    publish_openface(store_root, "a", 10)
+    with FeatureWriter(local(store_root), "a", replace(SPEC, name="smile"), frames=False, track="b") as out:
+        for name, rows in ROWS.items():
+            out.write(name, rows)
+        out.caveat(Caveat.SHORT_SOUND)
+        out.publish("f" * 64, {})
+    store = reopened(store_root)
+    of_both = replace(MADE, features=("openface", "smile@b"))
+    clocks = [{"a": {"b": stored_clock(Clock("b", (0.0,), (start,)))}} for start in (1.0, 2.0)]
+    assert len({of_both.fingerprint(store, "a", clock) for clock in clocks}) == 2
+    assert len({MADE.fingerprint(store, "a", clock) for clock in clocks}) == 1
+    of_both.publish(store, "a", ROWS)
+    assert reopened(store_root).session("a").caveats["mean_smile"] == [Caveat.SHORT_SOUND]
