@@ -85,6 +85,7 @@ def export(
     functionals: Annotated[
         list[str] | None, typer.Option(help="With --per: mean, std, max, with commas; the mean otherwise.")
     ] = None,
+    by: Annotated[str, typer.Option(help="clip, or for datasets also session: whole sessions, row by row.")] = "clip",
     where: Annotated[str | None, typer.Option(help="Of clips: which, such as 'face_tracked >= 0.9'.")] = None,
     label: Annotated[str, typer.Option(help="Of clips for mmsa: the label, a column of the clip index.")] = "",
     raw_text: Annotated[
@@ -107,7 +108,9 @@ def export(
     with usage_errors(), progress_bar("exporting") as progress:
         if per not in (None, *POOLED_OVER):
             raise ExportError(f"--per {per!r}: there are {', '.join(POOLED_OVER)}")
-        if format_ in CLIP_WRITERS:
+        if by not in ("clip", "session") or (by == "session" and format_ in CLIP_WRITERS and format_ != "datasets"):
+            raise ExportError(f"--by {by}: mmsa and webdataset have clips, datasets has clips or sessions")
+        if format_ in CLIP_WRITERS and by == "clip":
             if session or rate is not None:
                 raise ExportError(
                     f"--format {format_} has clips: choose them with --where, without --session and --rate"

@@ -25,6 +25,18 @@ def write_parquet(table: Table, path: Path) -> None:
             writer.write_table(arrow_table(table, block, schema))
 
 
+def write_named_sessions(table: Table, path: Path) -> None:
+    """Write ``<path>.parquet`` with ``session_id`` before the other columns: ``datasets`` joins all files."""
+    schema = arrow_schema(table)
+    session = pa.field("session_id", pa.string())
+    with pq.ParquetWriter(
+        path.with_name(f"{path.name}.parquet"), schema.insert(0, session), compression="zstd"
+    ) as file:
+        for block in table.blocks():
+            rows = arrow_table(table, block, schema)
+            file.write_table(rows.add_column(0, session, pa.repeat(table.session_id, len(rows))))
+
+
 def arrow_schema(table: Table) -> pa.Schema:
     """The Arrow schema of a table; units and descriptions are metadata of the columns."""
     empty = named_columns(table, table.read(0, 0))

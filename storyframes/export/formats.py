@@ -30,6 +30,7 @@ class Format(StrEnum):
     NPY = "npy"
     HDF5 = "hdf5"
     MAT = "mat"
+    DATASETS = "datasets"
 
 
 _WRITERS = {
@@ -38,6 +39,7 @@ _WRITERS = {
     Format.NPY: ("array_files", "write_npy", ""),
     Format.HDF5: ("array_files", "write_hdf5", "h5py"),
     Format.MAT: ("matlab_files", "write_matlab", "scipy"),
+    Format.DATASETS: ("arrow_files", "write_named_sessions", ""),
 }
 
 

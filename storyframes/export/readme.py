@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import storyframes
 from storyframes.export.formats import Format, about_format
+from storyframes.features import STORIES
 from storyframes.spec import Axis
 
 README = "README.md"
@@ -36,6 +38,11 @@ Python: `h5py.File(file)["values"][:]`. R: `hdf5r::H5File$new(file, "r")[["value
 `s = load(file); t = array2table(s.values, 'VariableNames', s.values_columns);`. Names in MATLAB have at most 63
 letters, digits and `_`, and are no words of the language: `values_names`, and `<feature>.columns.csv`, have what each
 is called in the store.
+""",
+    Format.DATASETS: """
+`datasets.load_dataset(folder, "openface", split="train", streaming=True)`, where the folder is this one: each feature
+is a configuration, and each of its rows begins with its `session_id`. Splits are those of the clip index; sessions
+without clips are in `unassigned`. Labels are lost; units and caveats are in the Parquet files and below only.
 """,
 }
 _STORED_ROWS = """
@@ -73,6 +80,7 @@ class Exported:
         rate: points a second; None for rows as stored.
         per: words or utterances that rows are; None for rows as stored or at the rate.
         functionals: what is computed over each.
+        splits: the split of each session that has clips.
         tables: the tables that were written, as in ``export.json``.
         left_out: session, feature and reason of each feature that could not be exported.
         files: by path below the folder, size and SHA-256.
@@ -82,6 +90,7 @@ class Exported:
     rate: float | None
     per: Axis | None = None
     functionals: list[str] = field(default_factory=list)
+    splits: dict[str, str] = field(default_factory=dict)
     tables: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[dict[str, str]] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
@@ -99,6 +108,8 @@ def readme(done: Exported) -> str:
 
 def _lines(done: Exported) -> Iterator[str]:
     sessions = list(dict.fromkeys(table["session_id"] for table in done.tables))
+    if done.to == Format.DATASETS:
+        yield from _configs(done)
     yield "# Exported features"
     yield ""
     yield f"{len(done.tables)} tables of {len(sessions)} sessions, exported by storyframes {storyframes.__version__}."
@@ -119,6 +130,22 @@ def _lines(done: Exported) -> Iterator[str]:
          for table in done.tables],
     )  # fmt: skip
     yield "`export.json` says the same to programs, and has the size and the SHA-256 of every file."
+
+
+def _configs(done: Exported) -> Iterator[str]:
+    """Which files are which split of which feature, as ``datasets`` reads it."""
+    files: dict[str, dict[str, list[str]]] = {}
+    for table in done.tables:
+        for file in table["files"]:
+            split = done.splits.get(table["session_id"], "unassigned")
+            name = Path(file).stem if table["session_id"] != STORIES else f"{Path(file).stem}.{STORIES}"
+            files.setdefault(name, {}).setdefault(split, []).append(file)
+    yield "---\nconfigs:"
+    for name, splits in files.items():
+        yield f"- config_name: {json.dumps(name)}\n  data_files:"
+        for split, paths in splits.items():
+            yield f"  - split: {split}\n    path: {json.dumps(paths)}"
+    yield "---\n"
 
 
 def _rows(done: Exported) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from storyframes.export.formats import ExportError, Write, writer
+from storyframes.export.formats import ExportError, Format, Write, writer
 from storyframes.export.pooled_tables import pooled_tables
 from storyframes.export.readme import README, Exported, readme
 from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
@@ -16,7 +16,7 @@ from storyframes.features import STORIES, in_order
 from storyframes.pooling import MEAN, POOLED_OVER, check_functionals
 from storyframes.spec import MAIN, Axis, feature_and_track, of_track
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import StoreError, why_no_session
+from storyframes.store.layout import CLIPS, StoreError, why_no_session
 from storyframes.store.session_times import SessionTimes, stored_clocks
 from storyframes.store.storage import StorageError
 from storyframes.store.storage.local_folder import LocalStorage
@@ -75,7 +75,7 @@ def export(
     write = writer(to)
     chosen = _chosen(store, sessions, features, with_stories=rate is None and per is None)
     os.makedirs(target.absolute().parent, exist_ok=True)
-    done = Exported(to, rate, per, list(functionals) if per else [])
+    done = Exported(to, rate, per, list(functionals) if per else [], _splits(store) if to == Format.DATASETS else {})
     with whole_folder(target, replace=replace) as folder:
         clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
@@ -95,6 +95,14 @@ def export(
         (folder / MANIFEST).write_text(done.to_json(), encoding="utf-8")
         (folder / MANIFEST).chmod(0o600)
     return done
+
+
+def _splits(store: FeatureStore) -> dict[str, str]:
+    """The split of each session that has clips."""
+    if store.storage.read(CLIPS) is None:
+        return {}
+    clips = store.clips().drop_duplicates("session_id")
+    return dict(zip(clips["session_id"], clips["split"].astype(str), strict=True))
 
 
 def _chosen(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from support.commands import ROOT
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 from typer.testing import CliRunner
@@ -142,6 +143,28 @@ def test_parquet_for_datasets(study: SyntheticStudy, tmp_path: Path) -> None:
     ]
 
 
+def test_whole_sessions_for_datasets(study: SyntheticStudy, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    chosen = ["--features", "openface,glove", "--per", "word", "--by", "session"]
+    code, said = run(study.root, "--out", out, "--format", "datasets", *chosen)
+    assert (code, "left out" in said) == (0, False)
+    _, front, _ = (out / "README.md").read_text().split("---\n", 2)
+    configs = yaml.safe_load(front)["configs"]
+    assert {config["config_name"] for config in configs} == {"openface.word", "glove"}
+    for config in configs:
+        sessions = []
+        for files in config["data_files"]:
+            own = study.clips.loc[study.clips["split"] == files["split"], "session_id"].unique()
+            rows = pq.read_table([out / path for path in files["path"]])
+            assert set(rows["session_id"].to_pylist()) <= set(own)
+            sessions += [path.split("/")[0] for path in files["path"]]
+        lacking = {"s03"} if config["config_name"] == "openface.word" else set()
+        assert sorted(sessions) == sorted({f"s{number:02}" for number in range(10)} - lacking)
+    words = pq.read_table(out / "s00/glove.parquet")
+    np.testing.assert_array_equal(words["time"].to_numpy(), study.arrays["s00", "glove", "start"])
+    assert words.column_names[0] == "session_id"
+
+
 def test_shards_for_webdataset(study: SyntheticStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clip_formats, "_SHARD_BYTES", 1_000_000)
     out = tmp_path / "out"
@@ -189,6 +212,7 @@ def test_shards_for_webdataset(study: SyntheticStudy, tmp_path: Path, monkeypatc
             ["--format", "datasets", "--features", "openface", "--raw-text", str(ROOT / "demo/study")],
             "--raw-text is what the format mmsa",
         ),
+        (["--format", "mmsa", "--by", "session"], "mmsa and webdataset have clips"),
         (["--where", "split == 'train'"], "--where, --label and --raw-text are of clips"),
     ],
 )
