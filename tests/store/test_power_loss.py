@@ -93,6 +93,18 @@ def test_whatever_the_power_loss_leaves_is_the_old_or_the_new_version(
         assert not problems(recording, steps, loss, tmp_path / "disk", seed), (loss, recording.steps[:steps][-3:])
 
 
+def test_a_power_loss_while_garbage_is_removed_takes_no_current_version(
+    store_root: Path, library: Path, tmp_path: Path
+) -> None:
+    collect = "from storyframes.store import maintenance as m; removed = []; catalogue_compact = catalogue.compact; "
+    collect += "catalogue.compact = lambda s: (catalogue_compact(s), removed.extend(m.collect(s, -1)))"
+    recording = recorded_publication(store_root, library, collect)
+    assert any(step[0] == "unlink" and "/c/0" in step[1] for step in recording.steps)  # the version before it is gone
+    for steps in range(len(recording.steps) + 1):
+        for loss in (Loss.ALL, Loss.CONTENTS, Loss.SOME):
+            assert not problems(recording, steps, loss, tmp_path / "disk", 1), (loss, recording.steps[:steps][-3:])
+
+
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
 def test_a_flush_that_is_left_out_is_noticed(store_root: Path, library: Path, tmp_path: Path, mutant: str) -> None:
     recording = recorded_publication(store_root, library, mutant)
