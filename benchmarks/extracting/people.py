@@ -1,4 +1,4 @@
-"""How rightly ``storyframes people`` attributes faces, on planted scenes: ``python -m benchmarks.extracting.people [SEEDS]``.
+"""How rightly ``people`` attributes faces, on planted scenes: ``python -m benchmarks.extracting.people [SEEDS]``.
 
 The scenes are tests/support/media/people_scenes.py: people made of one portrait move, cross, leave, take each other's
 seats. The detector is planted: the true boxes with noise, of which some are lost, and false alarms. So is the model of
