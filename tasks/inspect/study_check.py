@@ -31,7 +31,7 @@ from tasks.inspect.formatting import counted
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
-from tasks.study.boxes import Boxes, BoxesError, in_words, read_boxes
+from tasks.study.boxes import Boxes, BoxesError, are_shared, in_words, read_boxes
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.rows import fixed_box
@@ -42,7 +42,6 @@ UNEVEN = 0.25
 """A frame rate varies where the standard deviation of the steps between frames is above this share of their mean."""
 _FEWEST_STEPS = 10
 _SAME_RATE = 0.02
-_SHARED = 0.5  # of the smaller of two regions: overlapping by more, they may show the same face
 _ALWAYS_S = 1e6  # later than any recording's end
 _ANY_RATE = 16_000  # samples a second for decoding the beginning of the sound
 # A container may count frames that do not decode. A table with fewer rows than this share belongs to another recording.
@@ -216,12 +215,9 @@ def _overlapping_regions(study: Study) -> Iterator[str]:
             if tracks[name].of != tracks[other_name].of:
                 continue
             time_s = np.union1d(one.time_s, other.time_s)
-            a, b = one.at(time_s, 0), other.at(time_s, 0)
-            sides = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
-            smaller = np.minimum(a[:, 2:].prod(axis=1), b[:, 2:].prod(axis=1))
-            is_shared = np.maximum(sides, 0).prod(axis=1) > _SHARED * smaller  # NaN, where nobody is seen: not
+            is_shared = are_shared(one, other, time_s)
             if is_shared.any():
-                stretches = Boxes(time_s, a, is_shared).doubtful_s
+                stretches = Boxes(time_s, one.at(time_s, 0), is_shared).doubtful_s
                 when = "all times" if stretches == [(0, _ALWAYS_S)] else in_words(stretches)
                 yield (
                     f"tracks: the regions {name} and {other_name} of {session_id} overlap by more than half at {when}: "

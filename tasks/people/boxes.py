@@ -8,12 +8,15 @@ weights are a Gaussian of :data:`SMOOTHING_S` seconds, within a piece: never acr
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
 
 from tasks.people.attribution import Person
 from tasks.people.pieces import Piece
+from tasks.study.boxes import Boxes, are_shared
 
 SMOOTHING_S = 0.25
 MARGIN = 0.4
@@ -40,6 +43,19 @@ def region(person: Person, size: tuple[int, int], frame_s: float, margin: float 
         end = pd.DataFrame({"time_s": [piece.time[-1] + frame_s / 2], "doubtful": [False]})
         rows += [table, end]
     return pd.concat(rows[:-1], ignore_index=True).reindex(columns=COLUMNS)
+
+
+def with_shared_as_doubtful(regions: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The rows of all people's files, doubtful also where two regions overlap by more than half: whose box it is may be
+    sure there, but a tool that finds a face in it by itself may take the neighbour's."""
+    boxes = {
+        name: Boxes(table["time_s"].to_numpy(), table[COLUMNS[1:5]].to_numpy(float), table["doubtful"].to_numpy(bool))
+        for name, table in regions.items()
+    }
+    marked = {name: table.copy() for name, table in regions.items()}
+    for (name, one), (_, other) in permutations(boxes.items(), 2):
+        marked[name]["doubtful"] |= are_shared(one, other, one.time_s)
+    return marked
 
 
 def csv_of(table: pd.DataFrame) -> bytes:

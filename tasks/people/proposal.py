@@ -16,7 +16,7 @@ from storyframes.spec import MAIN
 from storyframes.store.storage.files import write_atomically
 from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
 from tasks.people.attribution import Area, Person, Unattributed, by_seats, by_themselves, with_names_of_seats
-from tasks.people.boxes import MARGIN, csv_of, region
+from tasks.people.boxes import MARGIN, csv_of, region, with_shared_as_doubtful
 from tasks.people.detections import detect_faces
 from tasks.people.detectors import FaceDetector, choose_pictures
 from tasks.people.joining import SameFace, embed_pieces, joined
@@ -125,6 +125,7 @@ def propose_people(
     regions = {
         person.name: region(person, size, pictures.frame_s, options.margin) for person in people if person.pieces
     }
+    regions = with_shared_as_doubtful(regions)
     length_s = float(pictures.time[-1]) + pictures.frame_s
     names = [*map(re.escape, options.seats), *([r"p\d+"] if options.same_face or not options.seats else [])]
     return Proposal(session_id, of, video, regions, tuple(unattributed), length_s, "|".join(names), tuple(apart))

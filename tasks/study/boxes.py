@@ -29,6 +29,7 @@ from tasks.study.strict_tables import (
 _BOX = ("x", "y", "w", "h")
 _COLUMNS = ("time_s", *_BOX)
 _FARTHEST = 2.0  # a box further than a picture's side outside the picture, or larger than two, is in another unit
+_SHARED = 0.5
 _TRUE, _FALSE = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no", "")
 
 
@@ -77,6 +78,23 @@ class Boxes:
         edges = np.flatnonzero(np.diff(np.concatenate([[False], rows, [False]]).astype(np.int8)))
         ends = np.append(self.time_s, self.time_s[-1])
         return [(float(self.time_s[first]), float(ends[stop])) for first, stop in edges.reshape(-1, 2)]
+
+
+def are_shared(one: Boxes, other: Boxes, time_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether two regions overlap at these moments (n,) by more than half of the smaller.
+
+    A tool that finds faces by itself may take the same one in both there.
+
+    Example:
+        >>> left, right = (Boxes(np.zeros(1), np.array([[x, 0, 0.4, 1]]), np.zeros(1, bool)) for x in (0.3, 0.45))
+        >>> are_shared(left, right, np.zeros(1)).tolist()
+        [True]
+    """
+    a, b = one.at(time_s, 0), other.at(time_s, 0)
+    sides = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
+    smaller = np.minimum(a[:, 2:].prod(axis=1), b[:, 2:].prod(axis=1))
+    shared: NDArray[np.bool_] = np.maximum(sides, 0).prod(axis=1) > _SHARED * smaller  # NaN, nobody is seen: not
+    return shared
 
 
 def in_words(stretches: list[tuple[float, float]]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tasks.people.attribution import Person
-from tasks.people.boxes import csv_of, region, smoothed
+from tasks.people.boxes import csv_of, region, smoothed, with_shared_as_doubtful
 from tasks.people.detections import LOOK_SIZE
 from tasks.people.pieces import Piece
 
@@ -63,6 +63,20 @@ def test_doubtful_detections_end_where_the_next_piece_begins() -> None:
     table = region(Person("ada", (first, second)), SIZE, 0.04)
     assert np.diff(table["time_s"]).min() > 0
     assert table["time_s"][table["doubtful"]].round(3).tolist() == [1.7]
+
+
+def test_regions_that_overlap_by_more_than_half_are_doubtful_then_alone() -> None:
+    """A tool may take the neighbour's face there, however sure it is whose box it is."""
+    time = np.arange(0, 1, 0.1)
+    ada, ben = piece(time, 200 + 100 * time), piece(time, np.full(10, 340.0))  # faces of 60 pixels, regions of 108
+    regions = {person: region(Person(person, (seen,)), SIZE, 0.04) for person, seen in (("ada", ada), ("ben", ben))}
+    marked = with_shared_as_doubtful(regions)
+    near = 340 - (200 + 100 * time) < 54
+    assert near.any()
+    assert not near.all()
+    for person in regions:
+        assert not regions[person]["doubtful"].any()
+        assert marked[person]["doubtful"].tolist() == near.tolist()
 
 
 def test_the_file_is_csv_with_empty_boxes_and_words_for_doubt() -> None:
