@@ -28,7 +28,7 @@ RATES = {"s15": Fraction(15), "s25": Fraction(25), "s29": Fraction(30000, 1001)}
 OFFSET_S, DRIFT_PPM = 0.75, 900  # of the side camera's clock: starts late, runs fast
 # What the video shows, as a number; read in the callback of the shown frame.
 SHOWN = """() => {
-    const video = document.querySelector('#player video'), canvas = document.createElement('canvas');
+    const video = document.querySelector('#stage video'), canvas = document.createElement('canvas');
     [canvas.width, canvas.height] = [320, 180];
     const context = canvas.getContext('2d', { willReadFrequently: true });
     window.shownNumber = () => {
@@ -239,7 +239,7 @@ def drawn_at(page: Any, x: int, y: int) -> list[int] | None:
     """The colour that is drawn at a pixel of the recording; None where nothing is."""
     return page.evaluate(
         """([x, y]) => {
-            const canvas = document.querySelector('#player canvas'), zoom = canvas.width / 320;
+            const canvas = document.querySelector('#stage canvas'), zoom = canvas.width / 320;
             const [r, g, b, a] = canvas.getContext('2d').getImageData(x * zoom, y * zoom, 1, 1).data;
             return a > 127 ? [r, g, b] : null;
         }""",

@@ -96,7 +96,7 @@
     constructor(tracks) {
       this.tracks = tracks;
       this.track = tracks[0];
-      this.video = document.querySelector("#player video");
+      this.video = document.querySelector("#stage video");
       this.readout = document.getElementById("player-time");
       this.message = document.getElementById("player-message");
       this.loop = document.getElementById("player-loop");
@@ -132,7 +132,7 @@
       this.loaded = true;
       this.pictures = this.video.videoWidth > 0;
       if (!this.pictures) this.zero = 0;
-      document.getElementById("player").classList.add("loaded");
+      document.getElementById("stage").hidden = false;
       const length = this.video.duration;
       if (Number.isFinite(length) && Math.abs(length - this.track.end_s) > DIFFERENT_S) {
         this.message.textContent = `${this.name} has ${length.toFixed(1)} s, and the features end at ` +
@@ -210,7 +210,7 @@
       this.player = player;
       this.sizes = sizes;
       this.sets = sets;
-      this.canvas = document.querySelector("#player canvas");
+      this.canvas = document.querySelector("#stage canvas");
       this.list = document.getElementById("player-points");
       for (const set of sets) {
         const box = document.createElement("input");
@@ -316,7 +316,7 @@
     if (chosen) chosen.addEventListener("change", () => { player.track = player.tracks[chosen.value]; openLinked(); });
     const speed = document.getElementById("player-speed");
     speed.addEventListener("change", () => { player.video.playbackRate = Number(speed.value); });
-    section.addEventListener("click", (event) => {
+    document.getElementById("stage").addEventListener("click", (event) => {
       const button = event.target.closest("button[data-step]");
       if (button && player.loaded) player.step(Number(button.dataset.step));
     });
