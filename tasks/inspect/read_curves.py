@@ -193,12 +193,14 @@ def _read_sound(feature: StoredFeature, curves: SessionCurves) -> None:
     time = curves.sound_time = feature.read("time")
     if len(time):
         curves.sound_end_s = float(time[-1]) + _WINDOW_S  # the last one ends with the sound
-    values = feature.read(MAIN_ARRAY)
+    drawn = [columns.index(name) for name in (_LEVEL, _PITCH) if name in columns]
+    blocks = [block[:, drawn] for block in feature.blocks(MAIN_ARRAY, _BLOCK)]
+    values = dict(zip(drawn, np.concatenate([np.empty((0, len(drawn)), np.float32), *blocks]).T, strict=True))
     if _LEVEL in columns:
-        energy = values[:, columns.index(_LEVEL)]
+        energy = values[columns.index(_LEVEL)]
         curves.loudness = 20 * np.log10(np.maximum(energy, 10 ** (_QUIETEST_DB / 20)))
     if _PITCH in columns:
-        pitch = values[:, columns.index(_PITCH)]
+        pitch = values[columns.index(_PITCH)]
         curves.f0 = np.where(pitch > 0, pitch, np.nan)
 
 

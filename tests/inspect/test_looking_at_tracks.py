@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import pandas as pd
 import pytest
+from support.page_data import page_data
 from support.pairs import SECONDS, write_dyad, write_group
 from support.stores import local
 from typer.testing import CliRunner
@@ -302,7 +303,7 @@ def test_every_scheme_of_labels_is_in_the_report(group: Path, tmp_path: Path) ->
         assert "WHISPERED" not in shown
         assert "<b>calm" not in shown
     session = (tmp_path / "site/sessions/s0001.html").read_text()
-    about = json.loads(re.search(r'id="clips">(.*?)</script>', session)[1])[0]["about"]
+    about = page_data(session, "clips")[0]["about"]
     assert ["rapport", "high"] in about
     assert ["mood", "<b>calm</b>"] in about
     assert ["warmth", "12.5"] in about
@@ -393,10 +394,7 @@ def test_a_tracks_timeline_is_in_its_own_seconds(site: Path) -> None:
     page = (site / "sessions/s0001.html").read_text()
     ids = re.findall(r'class="plot timeline" id="([^"]+)"', page)
     assert ids == ["timeline", "timeline-2", "timeline-3"]
-    figures = [
-        json.loads(text)
-        for text in re.findall(r'<script type="application/json" id="timeline[^"]*">(.*?)</script>', page)
-    ]
+    figures = [page_data(page, f"{key}-figure") for key in ids]
     assert [one["layout"]["xaxis"]["title"]["text"] for one in figures] == [
         "seconds",
         "seconds of child_a's own recording",
@@ -462,5 +460,5 @@ def test_clips_of_another_camera_say_whose_frames_they_are(group: Path, tmp_path
     build_report(study, FeatureStore(folder / "features"), ExtractorsSettings(), tmp_path / "site")
     assert "<dt>clips of child_b</dt>" in (tmp_path / "site/index.html").read_text()
     page = (tmp_path / "site/sessions/s0001.html").read_text()
-    about = dict(json.loads(re.search(r'id="clips">(.*?)</script>', page)[1])[0]["about"])
+    about = dict(page_data(page, "clips")[0]["about"])
     assert (about["frames"], about["time"]) == ("0 to 25 of child_b", "0.30 s to 1.30 s")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.browser import Visit, chromium
+from support.page_data import page_data
 from support.stores import local
 
 from storyframes.features import FEATURES
@@ -145,6 +146,23 @@ def test_zoom_by_keyboard_by_buttons_and_by_mouse(browser, site: Path) -> None:
         # One time axis: every row is zoomed with it.
         assert page.evaluate("document.getElementById('timeline').data.every(t => (t.xaxis || 'x') === 'x')")
         assert visit.wrong == []
+
+
+def test_what_is_drawn_are_the_numbers_that_the_page_carries(browser, site: Path) -> None:
+    path = site / "sessions/p02-s01.html"
+    traces = page_data(path.read_text(), "timeline-figure")["data"]
+    carried = [
+        (number, key) for number, trace in enumerate(traces) for key in "xyz" if hasattr(trace.get(key), "shape")
+    ]
+    assert {key for _, key in carried} == {"x", "y", "z"}
+    with Visit(browser, path) as visit:
+        for number, key in carried:
+            drawn = visit.page.evaluate(
+                "([number, key]) => Array.from(document.getElementById('timeline').data[number][key], one =>"
+                " ArrayBuffer.isView(one) ? Array.from(one, String) : String(one))",
+                [number, key],
+            )
+            np.testing.assert_array_equal(np.array(drawn, np.float64), traces[number][key])
 
 
 def test_hovering_tells_value_and_time(browser, site: Path) -> None:

@@ -44,7 +44,8 @@ class Visit:
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
-        self.page.wait_for_function("document.documentElement.dataset.drawn !== undefined")
+        # Not a function: the page's own policy forbids eval, by which Playwright asks a second time.
+        self.page.wait_for_selector("html[data-drawn]", state="attached")
 
     def __enter__(self) -> Visit:
         return self

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 from markupsafe import Markup
+from plotly.io.json import to_json_plotly
+
+from tasks.inspect.report.packing import pack_figure
 
 # After Okabe and Ito (2008): told apart by colour-blind readers. Each has a contrast of at least 3:1 with the page's
 # light and with its dark background (tests/inspect/test_report.py); the pages set no colour by name.
@@ -35,7 +38,7 @@ class Chart:
         """The figure for a ``<script type="application/json">``, in which no text of it can end the element."""
         bare = go.Figure(self.figure).update_layout(template="none")  # the pages bring their own colours
         bare.layout.template = None
-        return embed_json(bare.to_json())
+        return embed_json(to_json_plotly(pack_figure(bare.to_dict())))
 
 
 def label(text: object) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import os
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +10,7 @@ from urllib.parse import quote
 import numpy as np
 
 from tasks.inspect.devices import Device
+from tasks.inspect.report.packing import deflate
 from tasks.inspect.session_curves import SessionCurves
 from tasks.study.load import Study, StudyFileError
 
@@ -50,7 +49,7 @@ def packed_times(time: np.ndarray) -> str:
     """
     ticks = np.round(np.asarray(time, np.float64) * _TICKS).astype(np.int64)
     steps = np.diff(ticks, prepend=0).astype("<i4")
-    return base64.b64encode(zlib.compress(steps.tobytes(), 9)).decode("ascii")
+    return deflate(steps)
 
 
 def played_file(study: Study, device: Device) -> Path | None:

@@ -5,9 +5,7 @@ They are features and boxes, never pixels. The browser reads the script when the
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.times import last_frame_end_s
 from tasks.inspect.devices import Device
 from tasks.inspect.overlay import PicturePoints, picture_points
+from tasks.inspect.report.packing import deflate
 from tasks.inspect.report.player import PlayedTrack
 from tasks.media.video_header import read_header
 from tasks.study.boxes import BoxesError, read_boxes
@@ -53,8 +52,8 @@ class PointSet:
             "track": self.track,
             "name": self.name,
             "points": self.xy.shape[1],
-            "xy": _packed(steps.astype("<i2")),
-            "measured": _packed(self.measured.astype("<i2")),
+            "xy": deflate(steps.astype("<i2")),
+            "measured": deflate(self.measured.astype("<i2")),
             "bones": self.bones,
             "colour": "#{:02x}{:02x}{:02x}".format(*self.colour),
         }
@@ -142,7 +141,3 @@ def _of_regions(
         corners = [(left, top), (left + width, top), (left + width, top + height), (left, top + height)]
         xy = np.stack([np.stack(corner, axis=-1) for corner in corners], axis=1)
         yield PointSet(played.name, name, _whole(xy), ~doubtful, _BOX, _BOX_COLOUR)
-
-
-def _packed(values: np.ndarray) -> str:
-    return base64.b64encode(zlib.compress(values.tobytes(), 9)).decode("ascii")

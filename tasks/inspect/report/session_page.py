@@ -24,6 +24,7 @@ from tasks.inspect.quality import Quality, QualityFinding, Rule, check_quality
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.matrix import Matrix
+from tasks.inspect.report.packing import deflate_json
 from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.pages import render
 from tasks.inspect.report.people_chart import people_chart
@@ -139,7 +140,9 @@ def write_session(pages: Pages, session_id: str) -> None:
         played=played,
         points=quote(points) if with_points else "",
         people=people,
-        clip_data=[{"start": clip.start_s, "stop": clip.stop_s, "about": clip.about} for clip in main.table.clips],
+        clip_data=deflate_json(
+            [{"start": clip.start_s, "stop": clip.stop_s, "about": clip.about} for clip in main.table.clips]
+        ),
         cells=pages.matrix.by_track(session_id),
     )
     (pages.site / "sessions" / f"{session_id}.html").write_text(page, encoding="utf-8")

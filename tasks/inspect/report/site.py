@@ -69,6 +69,7 @@ def build_report(
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
             write_session(pages, session_id)
+            store.let_go(session_id)
         context = ReportContext(study=study, store=store, sections=options.sections, disclosure=options.disclosure)
         more_pages, faults = _write_plug_in_pages(context, site, pages.name)
         _write_study(pages, facts, more_pages, faults)

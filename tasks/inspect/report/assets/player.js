@@ -10,15 +10,11 @@
 
   // --- times ---
 
-  async function unpack(text, Numbers = Int32Array) {
-    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return new Numbers(await new Response(stream).arrayBuffer());
-  }
+  const unpack = window.storyframesUnpack; // of report.js
 
   async function frameTimes(text) {
     let at = 0;
-    return Float64Array.from(await unpack(text), (step) => (at += step) / SECOND);
+    return Float64Array.from(await unpack(text, Int32Array), (step) => (at += step) / SECOND);
   }
 
   // The number of the frame that is shown at a second: the last one that has begun; -1 before the first.

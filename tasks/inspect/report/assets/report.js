@@ -10,6 +10,45 @@
     return element ? JSON.parse(element.textContent) : null;
   }
 
+  // --- numbers that the page carries deflated (packing.py) ---
+
+  async function unpack(text, Numbers) {
+    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Numbers(await new Response(stream).arrayBuffer());
+  }
+
+  window.storyframesUnpack = unpack;
+
+  async function inflated(id) {
+    const content = read(id);
+    return content && JSON.parse(new TextDecoder().decode(await unpack(content.deflated, Uint8Array)));
+  }
+
+  async function numbers({ decimals, first, steps, shape }) {
+    const bytes = await unpack(steps, Uint8Array);
+    const count = bytes.length / 4;
+    const values = new Float64Array(count);
+    const unit = 10 ** Math.abs(decimals);
+    let level = 0;
+    for (let at = 0; at < count; at++) {
+      level += bytes[at] | (bytes[count + at] << 8) | (bytes[2 * count + at] << 16) | (bytes[3 * count + at] << 24);
+      if (level < 0) values[at] = NaN;
+      else values[at] = decimals < 0 ? (first + level) * unit : (first + level) / unit;
+    }
+    if (!shape) return values;
+    const [rows, width] = shape.split(",").map(Number);
+    return Array.from({ length: rows }, (_, row) => values.subarray(row * width, (row + 1) * width));
+  }
+
+  async function unpackFigure(figure) {
+    const arrays = await Promise.all((figure.packed || []).map(numbers));
+    for (const trace of figure.data) {
+      for (const key of ["x", "base", "y", "z"]) if (trace[key] && "packed" in trace[key]) trace[key] = arrays[trace[key].packed];
+    }
+    return figure;
+  }
+
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
@@ -35,8 +74,8 @@
     at[last] = value;
   }
 
-  function draw(holder) {
-    const figure = read(holder.id + "-figure");
+  async function draw(holder) {
+    const figure = await unpackFigure(read(holder.id + "-figure"));
     const layout = figure.layout;
     delete layout.template;
     layout.xaxis = layout.xaxis || {};
@@ -126,9 +165,9 @@
     }
   }
 
-  function clips(timeline) {
+  async function clips(timeline) {
     const select = document.getElementById("clip");
-    const all = read("clips");
+    const all = await inflated("clips");
     if (!select || !all) return;
     const list = document.getElementById("clip-about");
     function show(number) {
@@ -187,7 +226,7 @@
       if ("controls" in holder.dataset) listen(holder);
     }
     const timeline = document.getElementById("timeline"); // of the session's own files, of which clips are cut
-    if (timeline) clips(timeline);
+    if (timeline) await clips(timeline);
     spans();
     print(holders);
     dark.addEventListener("change", () => holders.forEach((holder) => Plotly.relayout(holder, theme(holder.layout))));

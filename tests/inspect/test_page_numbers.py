@@ -1,0 +1,54 @@
+"""The numbers that a page carries: as fine as they are drawn, gaps kept, equal arrays once."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from support.page_data import page_data
+
+from tasks.inspect.report.chart import Chart
+
+
+def carried(*traces: go.Scatter | go.Heatmap) -> tuple[list[dict], str]:
+    chart = Chart("one", "One", "One chart.", go.Figure(traces))
+    page = f'<script type="application/json" id="one-figure">{chart.data}</script>'
+    return page_data(page, "one-figure")["data"], page
+
+
+@pytest.mark.parametrize(("low", "span"), [(0, 5), (-80, 60), (1e6, 0.01), (0, 1e-12), (-1e200, 3e200), (7, 0), (0, 0)])
+def test_a_curve_comes_back_as_fine_as_it_is_drawn(low: float, span: float) -> None:
+    time = np.cumsum(np.random.default_rng(0).uniform(0.01, 0.1, 2000))
+    values = low + span * np.random.default_rng(1).random(2000)
+    values[[0, 7, 8, 1999]] = np.nan, np.nan, np.inf, np.nan
+    (trace,), _ = carried(go.Scatter(x=time, y=values))
+    gaps = [0, 7, 8, 1999]
+    assert np.flatnonzero(np.isnan(trace["y"])).tolist() == gaps
+    np.testing.assert_allclose(
+        np.delete(trace["y"], gaps), np.delete(values, gaps), rtol=1e-15, atol=(span or abs(low)) / 4000
+    )
+    np.testing.assert_allclose(trace["x"], time, rtol=0, atol=1e-4)
+
+
+def test_whole_numbers_and_zeros_stay_exact() -> None:
+    values = np.tile([0.0, 5.0, 1.0, 0.25], 300).astype(np.float32)
+    (trace,), _ = carried(go.Scatter(y=values))
+    np.testing.assert_array_equal(trace["y"], values)
+
+
+def test_a_strip_keeps_its_rows_and_a_curve_of_gaps_is_gaps() -> None:
+    strip = np.random.default_rng(0).normal(size=(17, 900)).astype(np.float32)
+    strip[3] = np.nan
+    drawn, _ = carried(go.Heatmap(z=strip), go.Scatter(y=np.full(500, np.nan)))
+    np.testing.assert_allclose(drawn[0]["z"], strip, atol=0.05)
+    assert np.isnan(drawn[1]["y"]).all()
+
+
+def test_rows_share_their_times_and_smooth_curves_are_small() -> None:
+    time = (np.arange(3000) / 15).astype(np.float32)
+    curves = [go.Scatter(x=time, y=np.sin(time / 7 + phase).astype(np.float32)) for phase in range(10)]
+    drawn, page = carried(*curves)
+    assert len(page) < 10 * 3000 * 1.5  # float32 in Base64 takes 5.3 bytes a value, twice
+    for trace, curve in zip(drawn, curves, strict=True):
+        np.testing.assert_array_equal(trace["x"], drawn[0]["x"])
+        np.testing.assert_allclose(trace["y"], curve.y, atol=1e-3)
