@@ -16,6 +16,7 @@ from support.servers.prefect_runs import extract, request
 from support.stores import catalogue_rows, local
 
 from flows.cli.run import run_extraction
+from flows.clusters.connection import ClusterError
 from flows.clusters.dask_cluster import DASK
 from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
@@ -81,7 +82,7 @@ def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_
     once = below(opened, study_copy)
     console = Console(record=True, width=200, file=io.StringIO())
     on_a_gpu = {"resnet50": {"allow_untrained": True, "device": "cuda"}}  # refused before any worker is started
-    with files_opened() as opened, pytest.raises(SystemExit, match="no worker has that"):
+    with files_opened() as opened, pytest.raises(ClusterError, match="no worker has that"):
         run_extraction(request(study_copy, tmp_path / "features", on_a_gpu, only=["resnet50"]), console)
     again = below(opened, study_copy)
     assert {table: again[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")} == {
