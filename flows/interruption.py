@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a command takes down what it started, and ends by the same signal."""
+"""Ctrl-C, SIGTERM and batch systems' signals: a command takes down what it started, and ends with 130 or 143."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from types import FrameType
 from typing import NoReturn
 
 GOES_ON = "what was published stays, the same command goes on from there"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Batch systems announce the end of a job by SIGTERM or by one of the last three.
+_NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU")
+_SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))  # Windows has the first two
 
 
 @dataclass
@@ -27,7 +29,7 @@ class Interruption:
     asked_at: float | None = None  # by :func:`time.monotonic`, when the first signal arrived
 
     def end_in_order(self) -> None:
-        """From now on the first Ctrl-C or SIGTERM raises KeyboardInterrupt or SystemExit, once.
+        """From now on the first of these signals raises KeyboardInterrupt or SystemExit, once.
 
         Another signal within ``orderly_s`` changes nothing: a second exception would break what the first one takes
         down. A later one ends the process at once. What a shell started in the background, which ignores Ctrl-C, goes
@@ -41,8 +43,9 @@ class Interruption:
         if frame is not None and self.asked_at is not None:  # without a frame it is the first signal, see heeded
             if time.monotonic() - self.asked_at < self.orderly_s:
                 return
-            os.write(2, f"{self.last_words(128 + number)}\n".encode())  # printing could be what was interrupted
-            os._exit(128 + number)
+            code = 128 + (number if number == signal.SIGINT else signal.SIGTERM)
+            os.write(2, f"{self.last_words(code)}\n".encode())  # printing could be what was interrupted
+            os._exit(code)
         self.asked_at = self.asked_at or time.monotonic()
         _raise(number)
 
@@ -58,7 +61,7 @@ OF_THIS_PROCESS = Interruption()
 def _raise(number: int) -> NoReturn:
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    raise SystemExit(128 + number)
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def promise(what: str) -> None:
@@ -73,7 +76,7 @@ def leave_at_once() -> None:
 
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
-    """While the block runs, Ctrl-C and SIGTERM end it with what their handlers raise, wherever they arrive.
+    """While the block runs, these signals end it with what their handlers raise, wherever they arrive.
 
     A handler raises wherever the program happens to be. In the middle of a serializer of pydantic, where Prefect spends
     much time, what it raises comes out as a serialization error; the handler is then called again here.

@@ -42,15 +42,12 @@ _INDEX = {
     Scheduler.LSF: "LSB_JOBINDEX",
 }
 
-# A batch system that ends a job may signal the script alone, and by another signal than SIGTERM. Where it signals all
-# processes of the job, the command ignores the others: they would end it on the spot, as a crash would.
+# A batch system that ends a job may signal the script alone, or all processes of the job, and by another signal than
+# SIGTERM. So the script becomes the command, which takes them all for SIGTERM (flows/interruption.py): bash loses the
+# exit code of a child that ends while the signal arrives.
 _BODY = """
 umask 077
-trap 'kill -TERM "$child" 2> /dev/null' TERM USR1 USR2 XCPU
-(trap '' USR1 USR2 XCPU; exec {command}) &
-child=$!
-while kill -0 "$child" 2> /dev/null; do wait "$child"; done
-wait "$child"
+exec {command}
 """
 
 

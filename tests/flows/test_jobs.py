@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -110,18 +111,29 @@ def test_what_no_script_can_have(small_study: Path, tmp_path: Path) -> None:
     assert (blank.returncode, "takes no path with blanks" in blank.stderr) == (2, True)
 
 
+_WAITING = """
+import sys, time
+from flows.interruption import OF_THIS_PROCESS, heeded
+OF_THIS_PROCESS.end_in_order()
+with heeded():
+    print(flush=True)
+    time.sleep(60)
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU])
-def test_a_signal_to_all_processes_of_a_job_ends_its_command_in_order(tmp_path: Path, number: signal.Signals) -> None:
-    """Grid Engine and LSF signal the script and what it started alike."""
-    code = "import os, signal, time; signal.signal(15, lambda *_: os._exit(7)); print(flush=True); time.sleep(60)"
-    job = Job("cpu", (sys.executable, "-c", code), 0, 1, 1, 600)
+@pytest.mark.parametrize("send", [os.killpg, os.kill], ids=["all processes", "the script"])
+def test_a_batch_systems_signal_ends_the_command_in_order(
+    tmp_path: Path, number: signal.Signals, send: Callable[[int, int], None]
+) -> None:
+    job = Job("cpu", (sys.executable, "-c", _WAITING), 0, 1, 1, 600)
     (tmp_path / "cpu.sh").write_text(scripts(Scheduler.SGE, (job,), str(tmp_path))["cpu.sh"])
     with subprocess.Popen(
-        ["bash", tmp_path / "cpu.sh"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        ["bash", tmp_path / "cpu.sh"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, cwd=ROOT
     ) as script:
         script.stdout.readline()
-        os.killpg(script.pid, number)
-        assert script.wait(HANG_S) == 7
+        send(script.pid, number)
+        assert script.wait(HANG_S) == 128 + signal.SIGTERM
 
 
 def _queue() -> dict[str, str]:

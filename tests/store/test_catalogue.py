@@ -28,6 +28,7 @@ from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, Status
 from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage, local_folder
+from storyframes.store.storage.access import SHARING
 from storyframes.store.storage.local_folder import LocalStorage, state_of
 
 DAY_NS = 86_400 * 10**9
@@ -334,7 +335,7 @@ def test_a_command_about_one_session_looks_at_no_other(
     arguments = [word.replace("STORE", str(storage.root)) for word in command]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert {path for path in touched if path.split("/")[0] not in {"a", "zarr.json"}} <= {CATALOGUE, CHECKSUMS}
+    assert {path for path in touched if path.split("/")[0] not in {"a", "zarr.json"}} <= {CATALOGUE, CHECKSUMS, SHARING}
     (storage.root / "a-b/frames/current.json").write_bytes(b"")  # so that the command is seen to look at its own
     assert CliRunner().invoke(app, arguments).output == result.output
     assert len(list((storage.root / "a/frames").rglob("time/c/0"))) == 1
