@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from storyframes.spec import MAIN, FeatureSpec, feature_and_track
+from storyframes.features import CLOCK
+from storyframes.spec import MAIN, FeatureSpec, feature_and_track, of_track
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import StoreError
 from storyframes.store.publish import FeatureWriter
@@ -47,7 +48,7 @@ class Derivation:
     code: str = ""
 
     def fingerprint(self, store: FeatureReader, session_id: str, clocks: StoredClocks | None = None) -> str:
-        """What decides a session's values: the features, the clocks of their tracks, the settings and the code.
+        """What decides a session's values: the features, their frames' times and clocks, the settings and the code.
 
         Args:
             clocks: where they were read before, by :func:`~storyframes.store.session_times.stored_clocks`.
@@ -55,10 +56,18 @@ class Derivation:
         Raises:
             StoreError: the session lacks one of the features, or the clip index is damaged.
         """
-        content = {"feature": self.spec.name, "of": self._inputs(store, session_id), "code": self.code}
-        tracks = sorted({feature_and_track(feature)[1] for feature in self.features} - {MAIN})
-        of_tracks = (stored_clocks(store) if clocks is None else clocks).get(session_id, {}) if tracks else {}
-        content |= {"clocks": {track: of_tracks.get(track) for track in tracks}, "settings": dict(self.settings)}
+        versions = _current_versions(store, session_id)
+        tracks = {feature_and_track(feature)[1] for feature in self.features} | {MAIN}  # whose frames end the session
+        others = sorted(tracks - {MAIN})
+        of_session = (stored_clocks(store) if clocks is None else clocks).get(session_id, {}) if others else {}
+        content = {
+            "feature": self.spec.name,
+            "of": self._inputs(versions, session_id),
+            "frames": {track: versions.get(of_track(CLOCK, track)) for track in sorted(tracks)},
+            "clocks": {track: of_session.get(track) for track in others},
+            "settings": dict(self.settings),
+            "code": self.code,
+        }
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
     def is_current(self, store: FeatureReader, session_id: str, clocks: StoredClocks | None = None) -> bool:
@@ -68,10 +77,7 @@ class Derivation:
             StoreError: as of :meth:`fingerprint`.
         """
         fingerprint = self.fingerprint(store, session_id, clocks)
-        return any(
-            status.feature == self.spec.name and status.current and status.current.fingerprint == fingerprint
-            for status in store.statuses(session_id)
-        )
+        return _current_versions(store, session_id).get(self.spec.name) == fingerprint
 
     def publish(self, store: FeatureReader, session_id: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Make these rows the session's current version; ``storyframes.store.compact`` shows it to readers.
@@ -84,7 +90,8 @@ class Derivation:
             PublishError: an array is missing, axes disagree, or the disk does not give back what was written.
             OSError: the disk is full or gone.
         """
-        provenance = {"features": self._inputs(store, session_id), "settings": dict(self.settings), "code": self.code}
+        inputs = self._inputs(_current_versions(store, session_id), session_id)
+        provenance = {"features": inputs, "settings": dict(self.settings), "code": self.code}
         with FeatureWriter(store.storage, session_id, self.spec, frames=False) as out:
             for name, rows in arrays.items():
                 out.write(name, rows)
@@ -93,10 +100,13 @@ class Derivation:
                     out.caveats |= set(status.current.caveats)
             out.publish(self.fingerprint(store, session_id), provenance)
 
-    def _inputs(self, store: FeatureReader, session_id: str) -> dict[str, str]:
-        """By feature, the fingerprint of the version that the store has."""
-        found = {status.feature: status.current for status in store.statuses(session_id)}
-        inputs = {feature: current.fingerprint for feature in self.features if (current := found.get(feature))}
-        if lacking := [feature for feature in self.features if feature not in inputs]:
+    def _inputs(self, versions: Mapping[str, str], session_id: str) -> dict[str, str]:
+        """By feature, the fingerprint of the version that it is made of."""
+        if lacking := [feature for feature in self.features if feature not in versions]:
             raise StoreError(f"{session_id} has no feature {lacking[0]!r}, of which {self.spec.name} is made")
-        return inputs
+        return {feature: versions[feature] for feature in self.features}
+
+
+def _current_versions(store: FeatureReader, session_id: str) -> dict[str, str]:
+    """By feature, the fingerprint of the version that the store has."""
+    return {status.feature: status.current.fingerprint for status in store.statuses(session_id) if status.current}

@@ -11,7 +11,7 @@ from support.stores import local, publish_openface
 
 from storyframes import FeatureStore
 from storyframes.derivation import Derivation
-from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.features import FEATURES, ArraySpec, Axis, FeatureSpec
 from storyframes.store import FeatureWriter, StoreError, compact
 from storyframes.store.records import Caveat
 from storyframes.times import Clock, stored_clock
@@ -64,3 +64,14 @@ def test_the_clock_of_a_track_decides_and_that_of_another_does_not(store_root: P
     assert len({MADE.fingerprint(store, "a", clock) for clock in clocks}) == 1
     of_both.publish(store, "a", ROWS)
     assert reopened(store_root).session("a").caveats["mean_smile"] == [Caveat.SHORT_SOUND]
+
+
+def test_other_times_of_the_frames_make_it_out_of_date(store_root: Path) -> None:
+    publish_openface(store_root, "a", 10)
+    made = reopened(store_root)
+    MADE.publish(made, "a", ROWS)
+    assert MADE.is_current(reopened(store_root), "a")
+    with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
+        out.write("time", np.arange(10) / 5)
+        out.publish("e" * 64, {})
+    assert not MADE.is_current(reopened(store_root), "a")
