@@ -36,7 +36,7 @@ class ComparisonError(ValueError):
 
 
 def read_cells(path: Path, needed: Sequence[str]) -> pd.DataFrame:
-    """A table of text with a row for each of its rows.
+    """A table of text, by the number that a spreadsheet shows for each row.
 
     Raises:
         ComparisonError: it cannot be read, or lacks a column.
@@ -46,12 +46,13 @@ def read_cells(path: Path, needed: Sequence[str]) -> pd.DataFrame:
         raise ComparisonError(table.faults[0].text(path.name))
     if missing := [name for name in needed if name not in table.columns]:
         raise ComparisonError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(table.columns)}")
-    cells = pd.DataFrame([row.values for row in table.rows], columns=list(table.columns), dtype=object)
+    numbers = [row.number for row in table.rows]
+    cells = pd.DataFrame([row.values for row in table.rows], numbers, list(table.columns), dtype=object)
     return cells.fillna("").astype(str).apply(lambda column: column.str.strip())
 
 
 def session_values(path: Path, value: str, person: str | None = None) -> dict[str, pd.Series]:
-    """By pair of signals ("" where the table has none), the mean of a column over each session's rows.
+    """By pair of signals ("" where the table has none), the mean of a column over each session's rows, NaN for none.
 
     Args:
         path: a table that ``synchrony`` or ``turns`` has written.
@@ -67,12 +68,10 @@ def session_values(path: Path, value: str, person: str | None = None) -> dict[st
         raise ComparisonError(f"{path.name} has no row{f' of {person!r}' if person else ''}")
     numbers = pd.to_numeric(cells[value].replace("", np.nan), errors="coerce")
     if len(wrong := cells.index[numbers.isna() & (cells[value] != "")]):
-        raise ComparisonError(f"{path.name}, row {wrong[0] + 2}: {value} is {cells[value][wrong[0]]!r}, not a number")
+        raise ComparisonError(f"{path.name}, row {wrong[0]}: {value} is {cells[value][wrong[0]]!r}, not a number")
     signals = [name for name in ("first", "second") if name in cells]
     pair = cells[signals].agg(" and ".join, axis=1) if signals else pd.Series("", cells.index)
-    return {
-        str(name): of.groupby(cells["session_id"]).mean().dropna() for name, of in numbers.groupby(pair, sort=False)
-    }
+    return {str(name): of.groupby(cells["session_id"]).mean() for name, of in numbers.groupby(pair, sort=False)}
 
 
 def read_groups(path: Path, by: str, cluster: Sequence[str], levels: Sequence[str] = ()) -> pd.DataFrame:
@@ -113,13 +112,13 @@ def compare(values: pd.Series, groups: pd.DataFrame, seed: int = 0) -> dict[str,
     """The difference between two groups of sessions, the second less the first, with its interval and its p.
 
     Args:
-        values: by session.
+        values: by session; NaN where it has none.
         groups: see :func:`read_groups`.
 
     Raises:
         ComparisonError: there are too few clusters.
     """
-    table = groups.join(values.rename("value"), how="inner")
+    table = groups.join(values.rename("value"), how="inner").dropna(subset="value")
     means = table.groupby(["cluster", "group"], observed=False)["value"].mean().unstack("group")
     first, second = means.columns
     has_both = means.notna().all(axis=1)
@@ -160,7 +159,7 @@ def compare(values: pd.Series, groups: pd.DataFrame, seed: int = 0) -> dict[str,
         "clusters_1": len(x),
         "clusters_2": len(y),
         "sessions": int(used.sum()),
-        "sessions_left_out": int((~used).sum()) + len(values.index.difference(table.index)),
+        "sessions_left_out": len(values.index.union(groups.index)) - int(used.sum()),
     }
 
 

@@ -78,7 +78,7 @@ def test_people_who_were_in_both_groups_are_compared_with_themselves() -> None:
     assert result["low_95"] < 1 < result["high_95"]
     assert (result["design"], result["clusters_1"], result["sessions_left_out"]) == ("within clusters", 8, 0)
     without = values.drop([f"s{n}" for n in (2, 3)])  # the first person has no session of the second group
-    assert compare(without, groups)["sessions_left_out"] == 2
+    assert compare(without, groups)["sessions_left_out"] == 4  # two have no value, and two no other group beside them
     with pytest.raises(ComparisonError, match="5 clusters have sessions of both 0 and 1; at least 6 are needed"):
         compare(values[person > 2], groups)
 
@@ -121,7 +121,7 @@ def test_the_command_compares_each_pair_of_signals(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     smile, cheek = json.loads(result.stdout)["comparison"]
     assert (smile["group_1"], smile["group_2"], smile["sessions_left_out"], smile["sessions"]) == (
-        "control", "therapy", 0, 31,
+        "control", "therapy", 1, 31,
     )  # fmt: skip
     assert smile["difference"] > 1 > -1 > cheek["difference"]
     assert smile["p_holm"] == pytest.approx(2 * max(smile["p"], cheek["p"]))
@@ -146,3 +146,12 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(tmp_path: Path, more: str
     result = CliRunner().invoke(app, [*written(tmp_path, 3, 0.0), *more.split()])
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+def test_a_cell_that_is_no_number_is_named_by_its_row_in_the_file(tmp_path: Path) -> None:
+    arguments = written(tmp_path, 4, 0.0)
+    with (tmp_path / "measured.csv").open("a") as file:
+        file.write("\n\n00-1,openface@a:AU12_r,openface@b:AU12_r,high\n")
+    result = CliRunner().invoke(app, [*arguments, "--by", "condition"])
+    assert result.exit_code == 2
+    assert "measured.csv, row 36: synchrony is 'high', not a number" in " ".join(result.output.split())
