@@ -2,8 +2,8 @@
 
 The difference of grey values between consecutive frames of a still camera, in the whole picture or in a region of it:
 Ramseyer, F. and Tschacher, W. (2011), "Nonverbal synchrony in psychotherapy", Journal of Consulting and Clinical
-Psychology 79(3), 284-295; Paulick, J. and others (2018), "Diagnostic features of nonverbal synchrony in psychotherapy",
-Psychotherapy Research 28(1), 1-16. It needs no face and no model, and sees all that changes: light, and whoever walks
+Psychology 79(3), 284-295; Paulick, J. and others (2018), "Diagnostic features of nonverbal synchrony in psychotherapy:
+comparing depression and anxiety", Cognitive Therapy and Research 42(5), 539-551. It needs no face and no model, and sees all that changes: light, and whoever walks
 through the picture.
 """
 
@@ -85,7 +85,6 @@ class Motion(FrameExtractor[MotionSettings]):
                 values[row] = change.mean(), np.count_nonzero(change > self.settings.threshold) / change.size
             before = grey
         self._same += np.count_nonzero(values[:, 0] == 0), np.count_nonzero(valid)
-        self._quality["unchanged"] = float(
-            self._same[0] / max(self._same[1], 1)
-        )  # repeated frames, or a frozen picture
+        # Repeated frames, or a frozen picture.
+        self._quality["unchanged"] = float(self._same[0] / max(self._same[1], 1))
         return {"values": values, "valid": valid.astype(np.uint8)}
