@@ -3,8 +3,8 @@
 The difference of grey values between consecutive frames of a still camera, in the whole picture or in a region of it:
 Ramseyer, F. and Tschacher, W. (2011), "Nonverbal synchrony in psychotherapy", Journal of Consulting and Clinical
 Psychology 79(3), 284-295; Paulick, J. and others (2018), "Diagnostic features of nonverbal synchrony in psychotherapy:
-comparing depression and anxiety", Cognitive Therapy and Research 42(5), 539-551. It needs no face and no model, and sees all that changes: light, and whoever walks
-through the picture.
+comparing depression and anxiety", Cognitive Therapy and Research 42(5), 539-551. It needs no face and no model, and
+sees all that changes: light, and whoever walks through the picture.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 
 from storyframes import FeatureStore
+from storyframes.features import Axis
 from storyframes.store import StoreError
 
 FASTEST = 200.0
 """Points per second: faster features are read at this rate (sound has 100 rows a second)."""
 
-
-NOT_VALUES = frozenset({"row", "mask", "end", "speaker", "device_time"})
-"""Columns of a data frame of a feature that are no values of it."""
+NOT_VALUES = frozenset({*map(str, Axis), "point", "mask", "end", "speaker", "device_time", "device_end"})
+"""Columns of a data frame of a feature that are no values of it: the numbers and times of rows, which only rise."""
 
 
 class SignalError(ValueError):

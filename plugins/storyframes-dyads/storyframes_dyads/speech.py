@@ -11,6 +11,7 @@ import pandas as pd
 from storyframes import FeatureStore
 from storyframes.features import Axis
 from storyframes.store import StoreError
+from storyframes_dyads.signals import columns_of
 from storyframes_dyads.turns import JOIN_S, Talkspurts, talkspurts
 
 
@@ -110,9 +111,11 @@ def _of_feature(
     """A person's talkspurts, and the stretches of which they are known."""
     if "end" in frame:
         return _spans(frame, options.join_s), _apart_from(np.empty((0, 2)))
-    names = [name for name in frame.columns if name not in {"row", "mask", "device_time"}]
+    names = columns_of(frame)
     if options.column is None and len(names) != 1:
-        raise SpeechError(f"{feature} has {len(names)} columns: name the one with the probability of speech")
+        raise SpeechError(
+            f"{feature} has {len(names)} columns: name the one with the probability of speech in --column"
+        )
     name = names[0] if options.column is None else options.column
     if name not in names:
         raise SpeechError(f"{feature} has no column {name!r}")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from storyframes_dyads.commands import app
 from storyframes_dyads.lagged_correlation import lag_spread
-from storyframes_dyads.signals import SignalError, SignalName, read_pairs
+from storyframes_dyads.signals import SignalError, SignalName, columns_of, read_frame, read_pairs
 from storyframes_dyads.synchrony import SynchronySettings, holm, pseudo_dyad_null, session_synchrony
 from storyframes_dyads.synchrony_tables import direction, session_table
 from storyframes_dyads.written import clock_errors_of
@@ -47,6 +47,14 @@ def test_unmeasured_frames_and_those_before_the_second_camera_are_missing(tmp_pa
     mask = store.read("s1", "openface", array="valid") == 1
     assert np.array_equal(np.isfinite(first), mask[: len(first)])
     assert not np.isfinite(second[: int(4.1 * 15)]).any()
+
+
+def test_the_numbers_of_rows_are_no_signals(tmp_path: Path) -> None:
+    store = write_dyads(tmp_path / "s", lag_s=0.0, seconds=20)
+    for name in ("openface", "openface@b"):
+        for frame in (read_frame(store, "s1", name, 15.0), store.to_pandas("s1", name)):
+            assert {"point", "frame", "mask", "device_time"}.isdisjoint(columns_of(frame))
+            assert len(columns_of(frame)) == 714 + 2  # and valid and confidence
 
 
 def test_pseudo_dyads_are_strangers_and_show_what_is_shared(tmp_path: Path) -> None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from dyad_store import write_dyads
 from typer.testing import CliRunner
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.features import FEATURES
+from storyframes.features import FEATURES, ArraySpec, Axis, FeatureSpec
 from storyframes.store import FeatureWriter, compact
 from storyframes_dyads.commands import app
 from storyframes_dyads.speech import SessionSpeech
 from storyframes_dyads.turn_feature import turn_rows
 from tasks.extractors.speaking import SPEC as SPEAKING
 
+VAD = FeatureSpec(
+    "vad",
+    "of a test, as storyframes-transcribe has it",
+    {
+        "values": ArraySpec(Axis.AUDIO_FRAME, "float32", "probability", (1,), ("column",), columns=("speech",)),
+        "time": ArraySpec(Axis.AUDIO_FRAME, "float64", "middle", units="s"),
+    },
+)
 EVER = np.array([[-np.inf, np.inf]])
 OFFSET_S, DRIFT = 4.2, 80e-6  # of the second person's microphone, as dyad_store plants them
 FIRST = [(5.0, 8.0), (10.0, 12.0), (14.0, 17.0)]
@@ -124,3 +134,17 @@ def test_words_without_a_speaker_are_nobodys_silence(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values[known, 1] == 1, spans_at(time[known], [(1.0, 2.0)]))
     assert "alpha" in str(store.attributes("s1", "glove"))
     assert "alpha" not in str(store.attributes("s1", "turns"))
+
+
+def test_a_probability_alone_needs_no_name_of_a_column(tmp_path: Path) -> None:
+    store = write_dyads(tmp_path / "s", lag_s=0.0, seconds=20.0, offset_s=0.0, drift=0.0)
+    time = (np.arange(200) + 0.5) * 0.1
+    for track, spans in (("main", FIRST), ("b", SECOND)):
+        with FeatureWriter(store.storage, "s1", VAD, track=track, frames=False) as out:
+            out.write("values", spans_at(time, spans).astype(np.float32)[:, None])
+            out.write("time", time)
+            out.publish("f", {})
+    compact(store.storage)
+    result = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "vad,vad@b", "--json"])
+    assert result.exit_code == 0, result.output
+    assert [row["speech_s"] for row in json.loads(result.stdout)["persons"]] == pytest.approx([8.0, 3.0])
