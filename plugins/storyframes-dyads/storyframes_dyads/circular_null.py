@@ -42,7 +42,7 @@ class RankedEstimate:
         estimate: the statistic of the signals as they are.
         null_median, null_95: quantiles of the statistic under the null, 0.5 and 0.95.
         p: of the rank, one-sided: the share of values, with the estimate, that are at least as large.
-        count: how many values the null has; 0 where the session is too short for any, and then p is NaN.
+        count: how many values the null has; 0 where the session is too short for any, and then p is NaN as they are.
     """
 
     estimate: float
@@ -100,7 +100,7 @@ def circular_null(first: np.ndarray, second: np.ndarray, windows: Windows) -> Ra
 
     Only windows count whose lags all lie within the second signal, at every shift: where its end meets its beginning
     it jumps, which the estimate would never see. A session of at most two windows and four largest lags has no shift
-    out of reach, and no rank.
+    out of reach: it has an estimate, and no rank.
 
     Args:
         first, second: (n,) on one grid, NaN where nothing was measured.
@@ -108,9 +108,7 @@ def circular_null(first: np.ndarray, second: np.ndarray, windows: Windows) -> Ra
     points = len(first)
     starts = windows.starts(points)
     reach = windows.reach
-    if points <= 2 * reach:
-        return rank(np.nan, np.empty(0))
-    shifts = even_shifts(points, MOST_SHIFTS)
+    shifts = even_shifts(points, MOST_SHIFTS if points > 2 * reach else 1)
     total, count = np.zeros(len(shifts)), np.zeros(len(shifts), np.int64)
     x, x_valid = _standardised(first)
     y, y_valid = _standardised(second)
@@ -162,7 +160,7 @@ def _highest(
     np.clip(correlation, -1, 1, out=correlation)
     np.copyto(correlation, -np.inf, where=is_missing)
     highest = np.full((len(block), len(x)), -np.inf, np.float32)
-    inside = slice(windows.max_lag, correlation.shape[1] - windows.max_lag)
+    inside = slice(windows.max_lag, max(correlation.shape[1] - windows.max_lag, windows.max_lag))
     highest[:, inside] = maximum_filter1d(correlation, 2 * windows.max_lag + 1, axis=1)[:, inside]
     return highest
 

@@ -141,7 +141,7 @@ def synchrony(
     from storyframes_dyads.shown import session_lines, study_lines
     from storyframes_dyads.signals import SignalError
     from storyframes_dyads.synchrony import SessionSynchrony, SynchronySettings, pseudo_dyad_null, synchrony_of
-    from storyframes_dyads.written import clock_errors_of, participants_of
+    from storyframes_dyads.written import participants_of, track_clocks
 
     _check_new(out)
     measures = listed("--also", also)
@@ -167,12 +167,12 @@ def synchrony(
             measured = [name for name in chosen if name not in refused]
             if pseudo_dyads and len(measured) > 1:
                 people = participants_of(opened, measured)
-                for names in asked:
-                    ranked |= pseudo_dyad_null(
-                        opened, measured, names, settings, people,
-                        status.update, workers,
-                    )  # fmt: skip
-    sessions = tables.session_table(results, clock_errors_of(opened))
+                try:
+                    for names in asked:
+                        ranked |= pseudo_dyad_null(opened, measured, names, settings, people, status.update, workers)
+                except SignalError as error:
+                    refused["the null of pseudo-dyads"] = str(error)
+    sessions = tables.session_table(results, track_clocks(opened))
     study = tables.study_table(sessions, ranked)
     _write(out, {"sessions": sessions, "windows": tables.window_table(results), "study": study})
     if json:
@@ -241,7 +241,8 @@ def store_(
 ) -> None:
     """Synchrony as a feature of the store: a row per window. What is up to date is not touched."""
     from storyframes import FeatureStore
-    from storyframes.store import compact
+    from storyframes.store import StoreError, compact
+    from storyframes.store.session_times import stored_clocks
     from storyframes_dyads.signals import SignalError
     from storyframes_dyads.synchrony import SynchronySettings
     from storyframes_dyads.window_feature import derivation, publish_windows
@@ -252,16 +253,16 @@ def store_(
     with usage_errors(), refused_if(SignalError):
         opened = FeatureStore(store)
         asked, chosen = _asked(opened, between, and_, listed("--session", session), store)
-        made = derivation(name, asked, settings)
+        made, clocks = derivation(name, asked, settings), stored_clocks(opened)
         with error_console().status("") as status:
             for done, session_id in enumerate(chosen):
                 status.update(f"{done} of {len(chosen)} sessions")
-                if made.is_current(opened, session_id):
-                    continue
                 try:
+                    if made.is_current(opened, session_id, clocks):
+                        continue
                     publish_windows(opened, session_id, name, asked, settings)
                     published.append((session_id, made.spec.name))
-                except SignalError as error:
+                except (SignalError, StoreError) as error:
                     refused[session_id] = str(error)
                 opened.let_go(session_id)
         compact(opened.storage, published)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
-from storyframes import FeatureStore
 from storyframes.store import StoreError
-from storyframes_dyads.lagged_correlation import PairedSignals, Windows, peaks
-from storyframes_dyads.signals import SignalError, SignalPair
-from storyframes_dyads.synchrony import SynchronySettings, paired_signals
-from storyframes_dyads.window_feature import PREFIX, Asked, derivation, grid_rate, is_ours, made_of
+from storyframes.store.session_times import stored_clocks
+from storyframes_dyads.lagged_correlation import peaks
+from storyframes_dyads.signals import SignalError
+from storyframes_dyads.synchrony import CorrelatedPair, correlated_pairs
+from storyframes_dyads.window_feature import PREFIX, derivation, is_ours, made_of
 from tasks.inspect.report.chart import COLOURS, Chart, label
 from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
 
@@ -34,17 +33,21 @@ def lag_page(context: ReportContext) -> ReportPage | None:
     made = [(session, name) for session in store.sessions for name in store.features(session) if is_ours(name)]
     if not made:
         return None
+    clocks = stored_clocks(store)
     charts: list[Chart] = []
     rows: list[tuple[object, ...]] = []
     old = []
     for session_id, feature in made:
         try:
             asked, settings = made_of(store, session_id, feature)
-            if not derivation(feature.removeprefix(PREFIX), asked, settings).is_current(store, session_id):
+            if not derivation(feature.removeprefix(PREFIX), asked, settings).is_current(store, session_id, clocks):
                 old.append(f"{session_id}/{feature}")
-            for pair, picture in _pictures(store, session_id, asked, settings):
-                rows.append((session_id, pair.first, pair.second, *(f"{share:.0%}" for share in picture.shares)))
-                charts += [picture.chart] if len(charts) < MOST_PICTURES else []
+            for of_pair in correlated_pairs(store, session_id, asked, settings):
+                found = peaks(of_pair.correlations, of_pair.windows)
+                leads, follows = float((found.lag > 0).mean()), float((found.lag < 0).mean())
+                shares = [f"{share:.0%}" for share in (leads, follows, 1 - leads - follows)]
+                rows.append((session_id, of_pair.pair.first, of_pair.pair.second, *shares))
+                charts += [_picture(session_id, of_pair, found.lag, shares)] if len(charts) < MOST_PICTURES else []
         except (StoreError, SignalError) as error:
             rows.append((session_id, feature, f"cannot be shown: {error}", "", "", ""))
         store.let_go(session_id)
@@ -57,31 +60,10 @@ def lag_page(context: ReportContext) -> ReportPage | None:
     return ReportPage("Synchrony", [*parts, ReportTable("Who leads, by share of windows", headings, rows), *charts])
 
 
-@dataclass(frozen=True)
-class _Picture:
-    chart: Chart
-    shares: tuple[float, float, float]  # of windows: the first leads, the second leads, neither
-
-
-def _pictures(
-    store: FeatureStore, session_id: str, asked: Asked, settings: SynchronySettings
-) -> Iterator[tuple[SignalPair, _Picture]]:
-    rate = grid_rate(store, session_id, asked, settings)
-    windows = settings.windows(rate)
-    for names in asked:
-        for pair, (first, second) in paired_signals(store, session_id, names, replace(settings, rate=rate)).items():
-            correlations = PairedSignals(first, second, windows).correlations()
-            middles = (windows.starts(len(first)) + windows.length / 2) / rate
-            yield pair, _picture(session_id, pair, correlations, middles, windows, rate)
-
-
-def _picture(
-    session_id: str, pair: SignalPair, correlations: np.ndarray, middles: np.ndarray, windows: Windows, rate: float
-) -> _Picture:
-    found = peaks(correlations, windows)
-    leads, follows = float((found.lag > 0).mean()), float((found.lag < 0).mean())
+def _picture(session_id: str, of_pair: CorrelatedPair, peak_lag: np.ndarray, shares: Sequence[str]) -> Chart:
+    pair, rate, middles, windows = of_pair.pair, of_pair.rate, of_pair.middle_s, of_pair.windows
     at, lags = _spaced(len(middles), MOST_TIMES), _spaced(len(windows.lags), MOST_LAGS)
-    cells = correlations[np.ix_(at, lags)]
+    cells = of_pair.correlations[np.ix_(at, lags)]
     figure = go.Figure(
         [
             go.Heatmap(
@@ -96,7 +78,7 @@ def _picture(
             ),
             go.Scatter(
                 x=middles[at],
-                y=found.lag[at] / rate,
+                y=peak_lag[at] / rate,
                 mode="markers",
                 marker={"size": 4, "color": COLOURS[2]},
                 hovertemplate="peak at %{x:.1f} s<br>lag %{y:.2f} s<extra></extra>",
@@ -108,9 +90,8 @@ def _picture(
         xaxis_title="middle of the window, s",
         yaxis_title=label("lag, s; above 0 the first leads"),
     )
-    alt = f"{pair.first} leads in {leads:.0%} of {len(middles)} windows, {pair.second} in {follows:.0%}."
-    chart = Chart("lag", f"{session_id}: {pair.first} and {pair.second}", alt, figure)
-    return _Picture(chart, (leads, follows, 1 - leads - follows))
+    alt = f"{pair.first} leads in {shares[0]} of {len(middles)} windows, {pair.second} in {shares[1]}."
+    return Chart("lag", f"{session_id}: {pair.first} and {pair.second}", alt, figure)
 
 
 def _spaced(count: int, most: int) -> np.ndarray:

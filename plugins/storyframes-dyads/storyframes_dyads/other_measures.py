@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy import signal as scipy_signal
 
-from storyframes_dyads.circular_null import RankedEstimate, even_shifts, rank, rank_shifts
+from storyframes_dyads.circular_null import RankedEstimate, even_shifts, rank_shifts
 from storyframes_dyads.lagged_correlation import PairedSignals, Windows, fisher_z
 
 Measure = Callable[[np.ndarray, np.ndarray], float]
@@ -114,9 +114,7 @@ def shifted_null(
 ) -> RankedEstimate:
     """A measure beside its values at ``count`` circular shifts, by :func:`rank_shifts`."""
     points = len(first)
-    if points <= 2 * reach:
-        return rank(np.nan, np.empty(0))
-    shifts = even_shifts(points, 1 + count)
+    shifts = even_shifts(points, 1 + count if points > 2 * reach else 1)
     return rank_shifts(np.array([measure(first, np.roll(second, s)) for s in shifts]), shifts, points, reach)
 
 

@@ -9,9 +9,9 @@ pairs of columns, which were all tried on the same people.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ from storyframes_dyads.other_measures import MEASURES, shifted_null
 from storyframes_dyads.signals import SignalError, SignalName, SignalPair, read_pairs, usual_rate
 
 T = TypeVar("T")
+Asked = Sequence[tuple[SignalName, SignalName]]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,38 @@ class SynchronySettings:
 
 
 @dataclass(frozen=True)
+class CorrelatedPair:
+    """Two signals of a session, and the correlations of their windows.
+
+    Attributes:
+        first, second: (n,) on one grid of ``rate`` points per second, NaN where nothing was measured.
+        correlations: (W, lags) of :meth:`~storyframes_dyads.lagged_correlation.PairedSignals.correlations`.
+    """
+
+    pair: SignalPair
+    first: np.ndarray
+    second: np.ndarray
+    rate: float
+    windows: Windows
+    correlations: np.ndarray
+
+    @property
+    def start_s(self) -> np.ndarray:
+        """(W,) when each window begins, seconds of the session."""
+        return self.windows.starts(len(self.first)) / self.rate
+
+    @property
+    def middle_s(self) -> np.ndarray:
+        """(W,) the middle of each window, seconds of the session."""
+        return self.start_s + self.windows.length / 2 / self.rate
+
+    @property
+    def shared(self) -> np.ndarray:
+        """(n,) bool: whether both signals were measured at each point."""
+        return np.isfinite(self.first) & np.isfinite(self.second)
+
+
+@dataclass(frozen=True)
 class SessionSynchrony:
     """What a pair's signals have in common in one session.
 
@@ -110,29 +143,21 @@ class SessionSynchrony:
         return float(self.windows.lags[column] / self.rate) if 0 < column < len(self.profile) - 1 else np.nan
 
 
-def paired_signals(
-    store: FeatureStore, session_id: str, asked: tuple[SignalName, SignalName], settings: SynchronySettings
-) -> dict[SignalPair, tuple[np.ndarray, np.ndarray]]:
-    """The signals of the pairs that two names mean, at ``settings.rate``, at least as long as a window.
+def grid_rate(store: FeatureStore, sessions: Iterable[str], asked: Asked, settings: SynchronySettings) -> float:
+    """Points per second of the grid of all signals: what was asked for, else the slowest feature's rate.
 
     Raises:
-        SignalError: a signal cannot be read, or the session is shorter than a window.
+        SignalError: a signal cannot be read.
     """
-    rate = settings.rate or min(usual_rate(store, session_id, name) for name in asked)
-    signals = read_pairs(store, session_id, asked, rate)
-    points = min(len(first) for first, _ in signals.values())
-    if points < settings.windows(rate).length:
-        raise SignalError(
-            f"{session_id} has {points / rate:.1f} s, less than a window of {settings.window_s:g} s: "
-            "give a shorter --window-s"
-        )
-    return signals
+    return settings.rate or min(
+        usual_rate(store, session, name) for session in sessions for names in asked for name in names
+    )
 
 
-def session_synchrony(
-    store: FeatureStore, session_id: str, asked: tuple[SignalName, SignalName], settings: SynchronySettings
-) -> list[SessionSynchrony]:
-    """The synchrony of a session's pairs of signals.
+def correlated_pairs(
+    store: FeatureStore, session_id: str, asked: Asked, settings: SynchronySettings
+) -> Iterator[CorrelatedPair]:
+    """The pairs of signals that these names mean, on one grid, and the correlations of their windows.
 
     Args:
         asked: the names, where a column may be a pattern.
@@ -140,22 +165,41 @@ def session_synchrony(
     Raises:
         SignalError: a signal cannot be read, or the session is shorter than a window.
     """
-    rate = settings.rate or min(usual_rate(store, session_id, name) for name in asked)
+    rate = grid_rate(store, [session_id], asked, settings)
     windows = settings.windows(rate)
+    for names in asked:
+        for pair, (first, second) in read_pairs(store, session_id, names, rate).items():
+            if len(first) < windows.length:
+                raise SignalError(
+                    f"{session_id} has {len(first) / rate:.1f} s, less than a window of {settings.window_s:g} s: "
+                    "give a shorter --window-s"
+                )
+            correlations = PairedSignals(first, second, windows).correlations()
+            yield CorrelatedPair(pair, first, second, rate, windows, correlations)
+
+
+def session_synchrony(
+    store: FeatureStore, session_id: str, asked: tuple[SignalName, SignalName], settings: SynchronySettings
+) -> list[SessionSynchrony]:
+    """The synchrony of the pairs of signals that two names mean in a session.
+
+    Raises:
+        SignalError: as of :func:`correlated_pairs`.
+    """
     result = []
-    for pair, (first, second) in paired_signals(store, session_id, asked, replace(settings, rate=rate)).items():
-        correlations = PairedSignals(first, second, windows).correlations()
+    for of_pair in correlated_pairs(store, session_id, [asked], settings):
+        first, second, rate, windows = of_pair.first, of_pair.second, of_pair.rate, of_pair.windows
         result.append(
             SessionSynchrony(
                 session_id=session_id,
-                pair=pair,
+                pair=of_pair.pair,
                 rate=rate,
                 windows=windows,
-                start_s=windows.starts(len(first)) / rate,
-                shared=float((np.isfinite(first) & np.isfinite(second)).mean()),
-                peaks=peaks(correlations, windows),
-                profile=lag_profile(correlations),
-                lag_spread_s=lag_spread(correlations) / rate,
+                start_s=of_pair.start_s,
+                shared=float(of_pair.shared.mean()),
+                peaks=peaks(of_pair.correlations, windows),
+                profile=lag_profile(of_pair.correlations),
+                lag_spread_s=lag_spread(of_pair.correlations) / rate,
                 ranked=circular_null(first, second, windows),
                 also={
                     name: shifted_null(MEASURES[name](windows, rate), first, second, windows.reach)
@@ -198,7 +242,7 @@ def pseudo_dyad_null(
     Raises:
         SignalError: a signal cannot be read, or there are too few sessions of different people.
     """
-    rate = settings.rate or min(usual_rate(store, session, name) for session in sessions for name in asked)
+    rate = grid_rate(store, sessions, [asked], settings)
     windows = settings.windows(rate)
     number = {session: position for position, session in enumerate(sessions)}
     dealings = [{session: session for session in sessions}, *_dealings(sessions, participants, settings)]
@@ -265,7 +309,7 @@ def _dealings(
 def synchrony_of(
     store: FeatureStore,
     sessions: Sequence[str],
-    asked: Sequence[tuple[SignalName, SignalName]],
+    asked: Asked,
     settings: SynchronySettings,
     workers: int = 1,
 ) -> Iterator[tuple[str, list[SessionSynchrony] | SignalError]]:
@@ -293,7 +337,7 @@ def _alone(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def _one_session(
-    store: FeatureStore, session_id: str, asked: Sequence[tuple[SignalName, SignalName]], settings: SynchronySettings
+    store: FeatureStore, session_id: str, asked: Asked, settings: SynchronySettings
 ) -> list[SessionSynchrony] | SignalError:
     try:
         return [result for names in asked for result in session_synchrony(store, session_id, names, settings)]

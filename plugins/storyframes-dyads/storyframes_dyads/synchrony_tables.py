@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,17 +17,24 @@ from storyframes_dyads.synchrony import SessionSynchrony, holm
 LEVEL = 0.05
 """The largest p at which a direction is said."""
 
-ClockErrors = Mapping[str, Mapping[str, float]]
-"""The standard errors of tracks' clocks, seconds, by session and track."""
+
+class TrackClock(NamedTuple):
+    """How a track's clock runs, as the clip index has it, and its standard error in seconds; NaN where not known."""
+
+    moments: Sequence[Sequence[float]]
+    error_s: float
 
 
-def session_table(
-    results: Iterable[SessionSynchrony], clock_errors: ClockErrors = MappingProxyType({})
-) -> pd.DataFrame:
+SESSIONS_OWN = TrackClock([[0.0], [0.0]], 0.0)
+Clocks = Mapping[str, Mapping[str, TrackClock]]
+"""By session and track; not of the session's own track."""
+
+
+def session_table(results: Iterable[SessionSynchrony], clocks: Clocks = MappingProxyType({})) -> pd.DataFrame:
     """A row per session and pair; Holm's correction is over the pairs of a session.
 
     ``synchrony`` and its null are means of Fisher's z of the windows' highest correlations. ``lag_uncertainty_s`` is
-    half a step of the grid and twice the standard error, of the windows and of the clocks.
+    half a step of the grid and twice the standard error, of the windows and, where they are known, of the clocks.
     """
     rows = [
         {
@@ -42,7 +50,7 @@ def session_table(
             "null_95": result.ranked.null_95,
             "p": result.ranked.p,
             "lag_s": result.lag_s,
-            **_uncertainty(result, clock_errors.get(result.session_id, {})),
+            **_uncertainty(result, clocks.get(result.session_id, {})),
             **{f"{name}{suffix}": value for name, also in result.also.items() for suffix, value in _also(also)},
         }
         for result in results
@@ -54,21 +62,22 @@ def session_table(
     return table
 
 
-def _uncertainty(result: SessionSynchrony, clock_errors: Mapping[str, float]) -> dict[str, float | str]:
+def _uncertainty(result: SessionSynchrony, clocks: Mapping[str, TrackClock]) -> dict[str, float | str]:
     """How far the lag may be off, and what it says in words."""
-    clock = _clock_error(result.pair, clock_errors)
-    known = [error for error in (result.lag_spread_s, clock) if math.isfinite(error)]
-    uncertainty = 0.5 / result.rate + 2 * math.hypot(*known)
-    words = direction(result.pair, result.lag_s, uncertainty, result.ranked.p)
-    return {"clock_error_s": clock, "lag_uncertainty_s": uncertainty, "direction": words}
+    clock_s = clock_error(result.pair, clocks)
+    is_known = math.isfinite(clock_s)
+    uncertainty = 0.5 / result.rate + 2 * math.hypot(result.lag_spread_s, clock_s if is_known else 0.0)
+    words = direction(result.pair, result.lag_s, uncertainty, result.ranked.p, is_clock_known=is_known)
+    return {"clock_error_s": clock_s, "lag_uncertainty_s": uncertainty, "direction": words}
 
 
-def _clock_error(pair: SignalPair, clock_errors: Mapping[str, float]) -> float:
-    """The standard error of one person's clock on the other's; NaN where a track's is not known."""
-    tracks = {name.feature.partition("@")[2] for name in (pair.first, pair.second)}
-    if len(tracks) == 1:
-        return 0.0
-    return math.hypot(*(clock_errors.get(track, math.nan) for track in tracks if track))
+def clock_error(pair: SignalPair, clocks: Mapping[str, TrackClock]) -> float:
+    """The standard error of one person's clock on the other's: 0 of one clock, NaN where a track's is not known."""
+    first, second = (name.feature.partition("@")[2] for name in (pair.first, pair.second))
+    unknown = TrackClock([], math.nan)
+    of_first, of_second = (clocks.get(track, unknown) if track else SESSIONS_OWN for track in (first, second))
+    is_one_clock = first == second or (of_first.moments == of_second.moments and of_first.moments)
+    return 0.0 if is_one_clock else math.hypot(of_first.error_s, of_second.error_s)
 
 
 def _also(estimate: RankedEstimate) -> list[tuple[str, float]]:
@@ -123,8 +132,11 @@ def study_table(sessions: pd.DataFrame, ranked: Mapping[SignalPair, RankedEstima
     return table
 
 
-def direction(pair: SignalPair, lag_s: float, uncertainty_s: float, p: float) -> str:
+def direction(pair: SignalPair, lag_s: float, uncertainty_s: float, p: float, *, is_clock_known: bool = True) -> str:
     """A lag in words; there is no direction where the two move together no more than chance, or 0 is within reach.
+
+    Args:
+        uncertainty_s: NaN where it is not known, and then neither leads for certain.
 
     Example:
         >>> from storyframes_dyads.signals import SignalName
@@ -132,16 +144,20 @@ def direction(pair: SignalPair, lag_s: float, uncertainty_s: float, p: float) ->
         >>> direction(pair, 0.4, 0.05, p=0.01)
         'openface@a leads openface@b by 0.40 s (± 0.05 s)'
         >>> direction(pair, 0.4, 0.5, p=0.01), direction(pair, 0.4, 0.05, p=0.2)
-        ('neither leads for certain (0.40 ± 0.50 s)', 'no more than chance')
+        ('neither leads for certain (0.40 s ± 0.50 s)', 'no more than chance')
     """
-    first, second = pair.first.feature, pair.second.feature
-    if first == second:
-        first, second = str(pair.first), str(pair.second)
-    if not p <= LEVEL:
+    if not math.isfinite(p):
+        return "not tested: too short, or too little measured"
+    if p > LEVEL:
         return "no more than chance"
     if not math.isfinite(lag_s):
         return "no lag within reach"
-    if abs(lag_s) <= uncertainty_s:
-        return f"neither leads for certain ({lag_s:.2f} ± {uncertainty_s:.2f} s)"
-    leader, follower = (first, second) if lag_s > 0 else (second, first)
-    return f"{leader} leads {follower} by {abs(lag_s):.2f} s (± {uncertainty_s:.2f} s)"
+    around = f"± {uncertainty_s:.2f} s" if math.isfinite(uncertainty_s) else "with too few windows to say how exact"
+    around += "" if is_clock_known else ", the clocks' error not known"
+    if not abs(lag_s) > uncertainty_s:
+        return f"neither leads for certain ({lag_s:.2f} s {around})"
+    names = pair.first.feature, pair.second.feature
+    if names[0] == names[1]:
+        names = str(pair.first), str(pair.second)
+    leader, follower = names if lag_s > 0 else reversed(names)
+    return f"{leader} leads {follower} by {abs(lag_s):.2f} s ({around})"

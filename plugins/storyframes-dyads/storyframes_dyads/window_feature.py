@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,9 +10,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from storyframes import FeatureStore
 from storyframes.derivation import Derivation
 from storyframes.features import ArraySpec, Axis, FeatureSpec
-from storyframes_dyads.lagged_correlation import PairedSignals, fisher_z, peaks
-from storyframes_dyads.signals import SignalError, SignalName, SignalPair, usual_rate
-from storyframes_dyads.synchrony import SynchronySettings, paired_signals
+from storyframes_dyads.lagged_correlation import fisher_z, peaks
+from storyframes_dyads.signals import SignalError, SignalName, SignalPair
+from storyframes_dyads.synchrony import Asked, SynchronySettings, correlated_pairs
 
 CODE = "storyframes-dyads: window_feature 1"
 """Raised when the same signals would give other values."""
@@ -21,7 +20,6 @@ CODE = "storyframes-dyads: window_feature 1"
 PREFIX = "synchrony_"
 OF_A_PAIR = ("peak_z", "lag_s", "shared")
 CHOSEN = ("window_s", "stride_s", "max_lag_s", "min_shared", "rate")  # the settings that decide the values
-Asked = Sequence[tuple[SignalName, SignalName]]
 
 
 def derivation(name: str, asked: Asked, settings: SynchronySettings, pairs: Sequence[SignalPair] = ()) -> Derivation:
@@ -75,15 +73,6 @@ def made_of(store: FeatureStore, session_id: str, feature: str) -> tuple[Asked, 
         raise SignalError(f"{session_id}/{feature} does not say of which signals it was made") from None
 
 
-def grid_rate(store: FeatureStore, session_id: str, asked: Asked, settings: SynchronySettings) -> float:
-    """Points per second of the grid of all signals: what was asked for, else the slowest feature's rate.
-
-    Raises:
-        SignalError: a signal cannot be read.
-    """
-    return settings.rate or min(usual_rate(store, session_id, signal) for names in asked for signal in names)
-
-
 def publish_windows(store: FeatureStore, session_id: str, name: str, asked: Asked, settings: SynchronySettings) -> None:
     """Make the feature of one session from the signals that the store has now.
 
@@ -91,23 +80,20 @@ def publish_windows(store: FeatureStore, session_id: str, name: str, asked: Aske
         SignalError: a signal cannot be read, or the session is shorter than a window.
         StoreError, PublishError, OSError: as of :meth:`storyframes.derivation.Derivation.publish`.
     """
-    rate = grid_rate(store, session_id, asked, settings)
-    windows = settings.windows(rate)
     pairs, columns = [], []
-    for names in asked:
-        for pair, (first, second) in paired_signals(store, session_id, names, replace(settings, rate=rate)).items():
-            found = peaks(PairedSignals(first, second, windows).correlations(), windows)
-            starts = windows.starts(len(first))
-            both = sliding_window_view(np.isfinite(first) & np.isfinite(second), windows.length)[starts]
-            columns += [fisher_z(found.height), found.lag / rate, both.mean(axis=1)]
-            pairs.append(pair)
+    for of_pair in correlated_pairs(store, session_id, asked, settings):
+        found = peaks(of_pair.correlations, of_pair.windows)
+        starts = of_pair.windows.starts(len(of_pair.first))
+        shared = sliding_window_view(of_pair.shared, of_pair.windows.length)[starts].mean(axis=1)
+        columns += [fisher_z(found.height), found.lag / of_pair.rate, shared]
+        pairs.append(of_pair.pair)
     values = np.stack(columns, axis=1)
     derivation(name, asked, settings, pairs).publish(
         store,
         session_id,
         {
             "values": values.astype(np.float32),
-            "time": (starts + windows.length / 2) / rate,
+            "time": of_pair.middle_s,
             "valid": np.isfinite(values[:, :: len(OF_A_PAIR)]).any(axis=1).astype(np.uint8),
         },
     )

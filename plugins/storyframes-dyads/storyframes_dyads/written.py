@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -11,15 +12,26 @@ import pandas as pd
 
 from storyframes import FeatureStore
 from storyframes.store import StoreError, write_atomically
+from storyframes_dyads.synchrony_tables import SESSIONS_OWN, Clocks, TrackClock
 from storyframes_dyads.turns import PersonSummary, Turn, TurnEvent
 
 
-def clock_errors_of(store: FeatureStore) -> Mapping[str, Mapping[str, float]]:
-    """The standard errors of tracks' clocks, seconds, by session and track, as the clip index says."""
+def track_clocks(store: FeatureStore) -> Clocks:
+    """The clocks of tracks as the clip index says; none without an index."""
     try:
-        return dict(store.clips().attrs.get("clock_errors", {}))
+        about = store.clips().attrs
     except StoreError:
         return {}
+    errors = about.get("clock_errors", {})
+    return {
+        session: {
+            track: SESSIONS_OWN
+            if moments == SESSIONS_OWN.moments
+            else TrackClock(moments, errors.get(session, {}).get(track, math.nan))
+            for track, moments in tracks.items()
+        }
+        for session, tracks in about.get("clocks", {}).items()
+    }
 
 
 def participants_of(store: FeatureStore, sessions: Iterable[str]) -> dict[str, frozenset[str]]:

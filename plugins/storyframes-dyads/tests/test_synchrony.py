@@ -12,12 +12,13 @@ import pytest
 from dyad_store import write_dyads
 from typer.testing import CliRunner
 
+from storyframes_dyads import written
 from storyframes_dyads.commands import app
 from storyframes_dyads.lagged_correlation import lag_spread
-from storyframes_dyads.signals import SignalError, SignalName, columns_of, read_frame, read_pairs
+from storyframes_dyads.signals import SignalError, SignalName, SignalPair, columns_of, read_frame, read_pairs
 from storyframes_dyads.synchrony import SynchronySettings, holm, pseudo_dyad_null, session_synchrony
-from storyframes_dyads.synchrony_tables import direction, session_table
-from storyframes_dyads.written import clock_errors_of
+from storyframes_dyads.synchrony_tables import SESSIONS_OWN, TrackClock, clock_error, direction, session_table
+from storyframes_dyads.written import track_clocks
 
 ASKED = SignalName.parse("openface:AU12_r"), SignalName.parse("openface@b:AU12_r")
 SETTINGS = SynchronySettings(window_s=10, stride_s=2, max_lag_s=3.5)
@@ -71,16 +72,48 @@ def test_pseudo_dyads_are_strangers_and_show_what_is_shared(tmp_path: Path) -> N
         pseudo_dyad_null(store, sessions, ASKED, settings, everybody)
 
 
-@pytest.mark.parametrize(("error_s", "said"), [(None, "± 0.03 s"), (0.02, "± 0.07 s"), (0.5, "neither leads")])
+@pytest.mark.parametrize(
+    ("error_s", "said"), [(None, "± 0.03 s, the clocks' error not known)"), (0.02, "± 0.07 s"), (0.5, "neither leads")]
+)
 def test_the_uncertainty_of_the_clock_is_part_of_the_lags(tmp_path: Path, error_s: float | None, said: str) -> None:
     store = write_dyads(tmp_path / "s", lag_s=0.6, rates=(15, 15), masked=0.0, clock_error_s=error_s)
     assert store.clips().attrs.get("clock_errors", {}) == ({} if error_s is None else {"s1": {"b": error_s}})
     [result] = session_synchrony(store, "s1", ASKED, SynchronySettings(stride_s=5, max_lag_s=1))
-    [row] = session_table([result], clock_errors_of(store)).to_dict("records")
+    [row] = session_table([result], track_clocks(store)).to_dict("records")
     assert result.lag_spread_s == 0  # the planted lag is that of all windows
     assert row["lag_uncertainty_s"] == pytest.approx(0.5 / 15 + 2 * (error_s or 0))
     assert row["clock_error_s"] == (pytest.approx(error_s) if error_s else pytest.approx(np.nan, nan_ok=True))
     assert said in row["direction"]
+
+
+def test_two_tracks_of_one_clock_are_as_exact_as_their_frames() -> None:
+    moments = [[0.0, 60.0], [4.0, 64.001]]
+    clocks = {"b": TrackClock(moments, 0.02), "region": TrackClock(moments, 0.02), "left": SESSIONS_OWN}
+    errors = {
+        (first, second): clock_error(
+            SignalPair(SignalName(f"motion{first}", "x"), SignalName(f"motion{second}", "x")), clocks
+        )
+        for first in ("", "@b", "@left")
+        for second in ("@region", "@left", "@unknown")
+    }
+    assert [errors["@b", "@region"], errors["", "@left"], errors["@left", "@left"]] == [0, 0, 0]
+    assert [errors["", "@region"], errors["@left", "@region"], errors["@b", "@left"]] == [0.02, 0.02, 0.02]
+    assert np.isnan([errors[first, "@unknown"] for first in ("", "@b", "@left")]).all()
+
+
+def test_what_was_not_tested_or_is_not_known_is_not_said_to_be_chance_or_certain(tmp_path: Path) -> None:
+    store = write_dyads(tmp_path / "s", lag_s=0.6, rates=(15, 15), seconds=30, masked=0.0)
+    [short] = session_synchrony(store, "s1", ASKED, SynchronySettings())
+    [row] = session_table([short]).to_dict("records")
+    assert row["synchrony"] > 1
+    assert np.isnan([row["p"], row["null_95"]]).all()
+    assert row["direction"] == "not tested: too short, or too little measured"
+    [few] = session_synchrony(store, "s1", ASKED, SynchronySettings(window_s=4, stride_s=4, max_lag_s=1))
+    [row] = session_table([few]).to_dict("records")
+    assert len(few.start_s) < 10
+    assert np.isnan(row["lag_uncertainty_s"])
+    words = direction(few.pair, few.lag_s, row["lag_uncertainty_s"], p=0.01)
+    assert words == "neither leads for certain (0.60 s with too few windows to say how exact)"
 
 
 def test_a_lag_that_differs_between_stretches_is_uncertain() -> None:
@@ -137,3 +170,13 @@ def test_what_cannot_be_measured_is_said(tmp_path: Path, between: str, and_: str
     result = CliRunner().invoke(app, ["synchrony", str(tmp_path / "s"), "--between", *between.split(), "--and", and_])
     assert result.exit_code == 2
     assert message in result.output
+
+
+def test_tables_are_written_where_pseudo_dyads_cannot_be_dealt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_dyads(tmp_path / "s", lag_s=0.6, sessions=["s1", "s2"], seconds=20, masked=0.0)
+    monkeypatch.setattr(written, "participants_of", lambda _, names: {name: frozenset({"p1"}) for name in names})
+    smiles = ["--between", "openface:AU12_r", "--and", "openface@b:AU12_r", "--window-s", "4", "--max-lag-s", "1"]
+    result = CliRunner().invoke(app, ["synchrony", str(tmp_path / "s"), *smiles, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert "null of pseudo-dyads is left out: s1 has no other session" in " ".join(result.output.split())
+    assert len(pd.read_csv(tmp_path / "out/sessions.csv")) == 2

@@ -89,6 +89,15 @@ def test_the_report_shows_who_leads_when(tmp_path: Path) -> None:
     assert "does not say of which signals it was made" in str(other.parts[-1].rows[0])
 
 
+def test_a_session_without_the_features_does_not_stop_the_others(tmp_path: Path) -> None:
+    write_dyads(tmp_path / "s", lag_s=0.6, sessions=["s2"], seconds=20, masked=0.0)
+    result = CliRunner().invoke(app, ["store", str(tmp_path / "s"), "--name", "smile", *SMILES, "--session", "s0,s2"])
+    assert result.exit_code == 1
+    assert "s0 is left out: s0 has no feature 'openface'" in result.output
+    assert "1 published" in result.output
+    assert FeatureStore(tmp_path / "s").has("s2", "synchrony_smile")
+
+
 def test_what_cannot_be_a_feature_is_refused(tmp_path: Path) -> None:
     write_dyads(tmp_path / "s", lag_s=0.6, seconds=30)
     twice = ["--between", "openface:AU12_r", "--and", "openface@b:AU45_r"]
