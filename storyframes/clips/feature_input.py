@@ -42,7 +42,7 @@ from storyframes.clips.row_finders import (
 )
 from storyframes.features import CLOCK
 from storyframes.label_curves import CurveRule
-from storyframes.pooling import POOLED_OVER, can_be_pooled, pools
+from storyframes.pooling import MEAN, POOLED_OVER, can_be_pooled, pools
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, is_label_curve, of_track
 
 _AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)  # what a clip can be cut from
@@ -178,6 +178,11 @@ def _rows_of_clip(
         if requested.rate is not None:
             raise ValueError(f"{requested.field!r} has no rate, as its rows are pooled over {axis}s: leave out rate=")
         return main, Way.POOLED
+    if requested.aligned_to is not None or tuple(requested.functionals) != MEAN:
+        raise ValueError(
+            f"{requested.field!r} has rows of its own for each {main}, which are not pooled: leave out functionals= and "
+            "aligned_to="
+        )
     axes = [possible for possible in arrays if possible is not Axis.MOMENT]
     if axis not in axes:
         axes += [Axis.FRAME] if Axis.FRAME not in arrays and _frame_array(spec, main) else []

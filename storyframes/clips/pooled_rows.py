@@ -29,8 +29,8 @@ def pooling_needs(store: FeatureStore, requested: ClipInput, feature: str) -> tu
         ValueError: no session has the words.
     """
     assert requested.axis is not None
-    spec = store.spec(next(session for session in store.sessions if store.has(session, feature)), feature)
-    if not pools(spec):
+    having = next((session for session in store.sessions if store.has(session, feature)), None)
+    if having is None or not pools(store.spec(having, feature)):
         return ()
     name = requested.aligned_to or POOLED_OVER[requested.axis]
     if not any(store.has(session, name) for session in store.sessions):
