@@ -99,15 +99,12 @@ def export(
     from storyframes.export.clips import export_clips
     from storyframes.export.formats import ExportError
     from storyframes.export.run import export as export_features
-    from storyframes.pooling import MEAN, POOLED_OVER
-    from storyframes.spec import Axis
+    from storyframes.pooling import MEAN
     from storyframes.store.feature_store import FeatureStore
 
     names = listed("--features", features)
     computed = tuple(listed("--functionals", functionals)) or MEAN
     with usage_errors(), progress_bar("exporting") as progress:
-        if per not in (None, *POOLED_OVER):
-            raise ExportError(f"--per {per!r}: there are {', '.join(POOLED_OVER)}")
         if by not in ("clip", "session") or (by == "session" and format_ in CLIP_WRITERS and format_ != "datasets"):
             raise ExportError(f"--by {by}: mmsa and webdataset have clips, datasets has clips or sessions")
         if format_ in CLIP_WRITERS and by == "clip":
@@ -122,7 +119,7 @@ def export(
                 features=names,
                 where=where,
                 label=label,
-                per=Axis(per) if per else None,
+                per=per,
                 functionals=computed,
                 texts=None if raw_text is None else spoken_words(raw_text),
                 replace=replace,
@@ -138,7 +135,7 @@ def export(
             sessions=tuple(session or ()),
             features=names,
             rate=rate,
-            per=Axis(per) if per else None,
+            per=per,
             functionals=computed,
             replace=replace,
             progress=progress,
@@ -169,7 +166,11 @@ def _show_clips(out: Path, done: ExportedClips, *, json: bool) -> None:
 
 
 def spoken_words(study: Path) -> Callable[[str, float, float], str]:
-    """The words of a study's transcripts that start within some seconds of a session."""
+    """The words of a study's transcripts that start within some seconds of a session.
+
+    The function refuses a session that the study does not have: the study is another one.
+    """
+    from storyframes.export.formats import ExportError
     from storyframes.times import ticks
     from tasks.study.load import load_study
     from tasks.study.transcript import read_transcript
@@ -178,8 +179,10 @@ def spoken_words(study: Path) -> Callable[[str, float, float], str]:
 
     @cache
     def words(session_id: str) -> list[Word]:
-        session = loaded.sessions.get(session_id)
-        if session is None or session.transcript is None:
+        if session_id not in loaded.sessions:
+            raise ExportError(f"--raw-text {study}: it has no session {session_id!r}, of which the store has clips")
+        session = loaded.sessions[session_id]
+        if session.transcript is None:
             return []
         return read_transcript(loaded.path(session.transcript)).words()
 

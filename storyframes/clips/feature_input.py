@@ -180,8 +180,8 @@ def _rows_of_clip(
         return main, Way.POOLED
     if requested.aligned_to is not None or tuple(requested.functionals) != MEAN:
         raise ValueError(
-            f"{requested.field!r} has rows of its own for each {main}, which are not pooled: leave out functionals= and "
-            "aligned_to="
+            f"{requested.field!r} has rows of its own for each {main}, which are not pooled: leave out functionals= "
+            "and aligned_to="
         )
     axes = [possible for possible in arrays if possible is not Axis.MOMENT]
     if axis not in axes:

@@ -105,9 +105,9 @@ def write_mmsa(dataset: ClipDataset, rows: Rows, folder: Path, labelled: Labelle
             "annotations": [("Negative", "Neutral", "Positive")[int(sign) + 1] for sign in np.sign(labels)],
         }
         for modality, feature in zip(MODALITIES, features, strict=True):
-            mask = batch[f"{feature}_mask"]
+            mask, values = batch[f"{feature}_mask"], batch[feature].astype(np.float32)
             part[f"{modality}_mask"] = mask
-            part[modality] = np.where(mask[..., None], np.nan_to_num(batch[feature].astype(np.float32)), np.float32(0))
+            part[modality] = np.where(mask[..., None] & np.isfinite(values), values, np.float32(0))
             lengths = batch.get(f"{feature}_length", np.full(len(numbers), mask.shape[1]))
             part[f"{modality}_lengths"] = np.maximum(lengths, 1).tolist()  # MMSA packs no sequence of nothing
         content[name] = part

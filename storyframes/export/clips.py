@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,16 +13,16 @@ import numpy as np
 import storyframes
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import MASK, ClipInput
-from storyframes.clips.named_inputs import INPUTS, RATING
+from storyframes.clips.named_inputs import RATING, needed_features
 from storyframes.clips.splits import SPLITS
 from storyframes.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Labelled
 from storyframes.export.formats import ExportError
-from storyframes.export.readme import README, markdown_table
-from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
+from storyframes.export.pooled_tables import check_pooling
+from storyframes.export.readme import markdown_table
+from storyframes.export.whole_folder import refuse_inside, seal, whole_folder
 from storyframes.pooling import MEAN, pools
-from storyframes.spec import Axis
+from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.storage.local_folder import LocalStorage
 
 Texts = Callable[[str, float, float], str]
 """What is said in a session from one second to another."""
@@ -68,7 +67,7 @@ def export_clips(
     features: Sequence[str] = (),
     where: str | None = None,
     label: str = "",
-    per: Axis | None = None,
+    per: Axis | str | None = None,
     functionals: Sequence[str] = MEAN,
     texts: Texts | None = None,
     replace: bool = False,
@@ -82,7 +81,8 @@ def export_clips(
             glove, opensmile and openface unless others are named.
         where: which clips, as in :class:`ClipDataset`.
         label: for mmsa, the column of the clip index with the label; the rating unless another is named.
-        per: pools features of frames and sound over words or utterances.
+        per: pools features of frames and sound over words or utterances: those of the first feature that has rows of
+            them, else of glove or sbert.
         functionals: what is computed then.
         texts: gives what is said, for mmsa's ``raw_text``; None leaves these empty.
         replace: whether an earlier export at ``target`` may be replaced.
@@ -93,21 +93,23 @@ def export_clips(
         OSError: the folder cannot be written.
     """
     if to not in CLIP_WRITERS:
-        raise ExportError(f"--clips cannot be exported to {to!r}: there are {', '.join(CLIP_WRITERS)}")
-    if isinstance(store.storage, LocalStorage) and target.resolve().is_relative_to(store.storage.root.resolve()):
-        raise ExportError(f"{target} is inside the feature store: give a place outside of it")
+        raise ExportError(f"--format {to!r}: clips have the formats {', '.join(CLIP_WRITERS)}")
+    refuse_inside(store, target)
+    over = check_pooling(per, functionals)
     is_mmsa = to == "mmsa"
-    if texts is not None and not is_mmsa:
-        raise ExportError("--raw-text is what the format mmsa has; other formats have no text of what is said")
+    if (label or texts is not None) and not is_mmsa:
+        raise ExportError("--label and --raw-text are of mmsa: other formats have all labels, and no text")
     names = list(features) or (list(MODALITIES.values()) if is_mmsa else [])
     if not names or (is_mmsa and len(names) != len(MODALITIES)):
         which = ", ".join(MODALITIES) if is_mmsa else "at least one"
         raise ExportError(f"--features {','.join(names)}: name {which}, as inputs of clips")
     try:
-        dataset = ClipDataset(store, [_input(store, name, per, functionals, bare=is_mmsa) for name in names], where)
+        inputs = _inputs(store, names, over, functionals, bare=is_mmsa)
+        needed = dict.fromkeys(feature for given in inputs for feature in needed_features(given, store))
+        dataset = ClipDataset(store, inputs, where)
     except (ValueError, TypeError) as error:
         raise ExportError(str(error)) from None
-    label = _label(dataset, label) if is_mmsa else label
+    label = _label(dataset, label) if is_mmsa else ""
     is_chosen = dataset.clips[label].notna().to_numpy(bool) if is_mmsa else np.ones(len(dataset), bool)
     splits = dataset.clips["split"].astype(str).to_numpy()
     rows = {split: np.flatnonzero((splits == split) & is_chosen) for split in sorted({*splits}, key=SPLITS.index)}
@@ -118,9 +120,9 @@ def export_clips(
             name: {"shape": [*of.shape], "dtype": str(of.dtype), "columns": [*of.columns]}
             for name, of in dataset.fields.items()
         },
-        _about_features(store, sorted(dataset.clips["session_id"].unique()), names),
-        per,
-        list(functionals) if per else [],
+        _about_features(store, sorted(dataset.clips["session_id"].unique()), list(needed)),
+        over,
+        list(functionals) if over else [],
         label,
         texts is not None,
     )
@@ -130,32 +132,40 @@ def export_clips(
     spoken = [
         "" if texts is None else texts(*row) for row in zip(*(dataset.clips[name] for name in columns), strict=True)
     ]
-    os.makedirs(target.absolute().parent, exist_ok=True)
     with whole_folder(target, replace=replace) as folder:
         CLIP_WRITERS[to](dataset, rows, folder, Labelled(label, spoken))
-        (folder / README).write_text("\n".join(_readme(done)) + "\n", encoding="utf-8")
-        done.files = seal(folder)
-        (folder / MANIFEST).write_text(done.to_json(), encoding="utf-8")
-        (folder / MANIFEST).chmod(0o600)
+        seal(folder, "\n".join(_readme(done)) + "\n", done)
     return done
 
 
-def _input(store: FeatureStore, name: str, per: Axis | None, functionals: Sequence[str], *, bare: bool) -> ClipInput:
-    """A feature as an input, masked where a session lacks it; for MMSA without columns that are no measurements."""
-    needed = _needed(name)
+def _inputs(
+    store: FeatureStore, names: Sequence[str], over: Axis | None, functionals: Sequence[str], *, bare: bool
+) -> list[ClipInput]:
+    """Features as inputs, masked where a session lacks them; for MMSA without columns that are no measurements."""
+    needed = {name: needed_features(ClipInput(name), store) for name in names}
+    specs = {name: _spec(store, name, features) for name, features in needed.items()}
+    spoken = [name for name, spec in specs.items() if over in {array.axis for array in spec.arrays.values()}]
+    aligned_to = needed[spoken[0]][0] if spoken else None
+    inputs = []
+    for name, spec in specs.items():
+        columns = ["measurements", *needed[name][1:]] if bare and "measurements" in spec.groups else None
+        if over and pools(spec):
+            pooled = ClipInput(name, columns, over, functionals=functionals, aligned_to=aligned_to, missing=MASK)
+            inputs.append(pooled)
+        elif over and bare and name not in spoken:
+            raise ExportError(f"--per {over}: {name!r} has no row for each {over}, and cannot be pooled over them")
+        else:
+            inputs.append(ClipInput(name, columns, missing=MASK))
+    return inputs
+
+
+def _spec(store: FeatureStore, name: str, needed: Sequence[str]) -> FeatureSpec:
+    """The specification of the first of the features that an input is made of."""
     having = [session for session in store.sessions if all(store.has(session, feature) for feature in needed)]
     if not needed or not having:
         why = "is no feature: labels are in every clip's row of the index" if not needed else "is in no session"
         raise ExportError(f"--features: {name!r} {why}")
-    spec = store.spec(having[0], needed[0])
-    over = per if per is not None and pools(spec) else None
-    columns = ["measurements"] if bare and "measurements" in spec.groups else None
-    return ClipInput(name, columns, over, functionals=functionals if over else MEAN, missing=MASK)
-
-
-def _needed(name: str) -> tuple[str, ...]:
-    """The features that an input is made of."""
-    return INPUTS[name].features if name in INPUTS else (name,)
+    return store.spec(having[0], needed[0])
 
 
 def _label(dataset: ClipDataset, label: str) -> str:
@@ -172,7 +182,7 @@ def _label(dataset: ClipDataset, label: str) -> str:
 def _about_features(store: FeatureStore, sessions: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     table = store.catalogue[store.catalogue["session_id"].isin(sessions)]
     about = {}
-    for name in dict.fromkeys(feature for given in names for feature in _needed(given)):
+    for name in names:
         of = table[table["feature"] == name]
         caveats = [
             caveat for session in of["session_id"] for caveat in store.attributes(session, name).get("stamps", [])

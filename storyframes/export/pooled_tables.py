@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from storyframes.pooling import POOLED_OVER, can_be_pooled, pool, pooled_spec, pools
+from storyframes.export.formats import ExportError
+from storyframes.pooling import MEAN, POOLED_OVER, can_be_pooled, check_functionals, pool, pooled_spec, pools
 from storyframes.spec import Axis, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
@@ -47,6 +48,10 @@ class PooledTable(Table):
         """Those of the feature, and of the words, whose times may be interpolated."""
         return list(dict.fromkeys([*super().caveats, *self.words.caveats]))
 
+    def unit(self, column: str) -> str:
+        """The unit of a column: that of what is pooled, whichever functional is computed."""
+        return super().unit(column if self.functionals == MEAN else column.rpartition(".")[0])
+
     def read(self, start: int, stop: int) -> Block:
         spans = self._spans[start:stop]
         first, last = (int(spans[:, 0].min()), int(spans[:, 1].max())) if len(spans) else (0, 0)
@@ -67,6 +72,23 @@ class PooledTable(Table):
     @cached_property
     def _spans(self) -> np.ndarray:
         return self.times.rows_during(self.feature, self.pooled_axis, self.words.feature, self.axis)
+
+
+def check_pooling(per: Axis | str | None, functionals: Sequence[str]) -> Axis | None:
+    """What rows are pooled over; None where they are not.
+
+    Raises:
+        ExportError: it is neither words nor utterances, or there are no such functionals, or nothing to compute of.
+    """
+    if per is not None and per not in POOLED_OVER:
+        raise ExportError(f"--per {per!r}: there are {', '.join(POOLED_OVER)}")
+    if per is None and tuple(functionals) != MEAN:
+        raise ExportError("--functionals are computed over words or utterances: give --per word as well")
+    try:
+        check_functionals(functionals)
+    except (TypeError, ValueError) as error:
+        raise ExportError(str(error)) from None
+    return None if per is None else Axis(per)
 
 
 def pooled_tables(

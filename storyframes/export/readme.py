@@ -13,7 +13,6 @@ from storyframes.export.formats import Format, about_format
 from storyframes.features import STORIES
 from storyframes.spec import Axis
 
-README = "README.md"
 _OPENED = {
     Format.PARQUET: """
 `<session>/<feature>.parquet` is a table. pandas: `pandas.read_parquet(file)`; polars: `polars.read_parquet(file)`;

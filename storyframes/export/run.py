@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from storyframes.export.formats import ExportError, Format, Write, writer
-from storyframes.export.pooled_tables import pooled_tables
-from storyframes.export.readme import README, Exported, readme
-from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
+from storyframes.export.pooled_tables import check_pooling, pooled_tables
+from storyframes.export.readme import Exported, readme
+from storyframes.export.whole_folder import README, refuse_inside, seal, whole_folder
 from storyframes.features import STORIES, in_order
-from storyframes.pooling import MEAN, POOLED_OVER, check_functionals
+from storyframes.pooling import MEAN
 from storyframes.spec import MAIN, Axis, feature_and_track, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, StoreError, why_no_session
 from storyframes.store.session_times import SessionTimes, stored_clocks
 from storyframes.store.storage import StorageError
-from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.tables import Table, tables_of
 
 Progress = Callable[[str, int, int], None]
@@ -34,7 +32,7 @@ def export(
     sessions: Sequence[str] = (),
     features: Sequence[str] = (),
     rate: float | None = None,
-    per: Axis | None = None,
+    per: Axis | str | None = None,
     functionals: Sequence[str] = MEAN,
     replace: bool = False,
     progress: Progress = lambda *_: None,
@@ -62,20 +60,13 @@ def export(
     """
     if rate is not None and not 0 < rate < float("inf"):
         raise ExportError(f"--rate {rate:g}: give more than 0 rows a second")
-    if per is not None and (rate is not None or per not in POOLED_OVER):
-        raise ExportError(f"--per {per}: word or utterance, and not together with --rate")
-    if per is None and tuple(functionals) != MEAN:
-        raise ExportError("--functionals are computed over words or utterances: give --per word as well")
-    try:
-        check_functionals(functionals)
-    except ValueError as error:
-        raise ExportError(str(error)) from None
-    if isinstance(store.storage, LocalStorage) and target.resolve().is_relative_to(store.storage.root.resolve()):
-        raise ExportError(f"{target} is inside the feature store: give a place outside of it")
+    over = check_pooling(per, functionals)
+    if over and rate is not None:
+        raise ExportError(f"--per {over}: not together with --rate")
+    refuse_inside(store, target)
     write = writer(to)
-    chosen = _chosen(store, sessions, features, with_stories=rate is None and per is None)
-    os.makedirs(target.absolute().parent, exist_ok=True)
-    done = Exported(to, rate, per, list(functionals) if per else [], _splits(store) if to == Format.DATASETS else {})
+    chosen = _chosen(store, sessions, features, with_stories=rate is None and over is None)
+    done = Exported(to, rate, over, list(functionals) if over else [], _splits(store) if to == Format.DATASETS else {})
     with whole_folder(target, replace=replace) as folder:
         clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
@@ -90,10 +81,7 @@ def export(
         if not done.tables:
             reasons = "; ".join(dict.fromkeys(omission["reason"] for omission in done.left_out))
             raise ExportError(f"nothing could be exported: {reasons}")
-        (folder / README).write_text(readme(done), encoding="utf-8")
-        done.files = seal(folder)
-        (folder / MANIFEST).write_text(done.to_json(), encoding="utf-8")
-        (folder / MANIFEST).chmod(0o600)
+        seal(folder, readme(done), done)
     return done
 
 

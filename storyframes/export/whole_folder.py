@@ -9,16 +9,37 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from storyframes.export.formats import ExportError
+from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.storage.files import described_files, flush_folder, flush_tree, sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.scratch import scratch_beside
 from storyframes.store.validation import parse_json
 
-MANIFEST = "export.json"
+README, MANIFEST = "README.md", "export.json"
 _EXCHANGE = 2  # RENAME_EXCHANGE
 _HERE = -100  # AT_FDCWD
+
+
+class Described(Protocol):
+    """What ``export.json`` says of an export, its files by path with size and SHA-256."""
+
+    files: dict[str, dict[str, int | str]]
+
+    def to_json(self) -> str:
+        """``export.json``."""
+
+
+def refuse_inside(store: FeatureReader, target: Path) -> None:
+    """Check that ``target`` is outside of the store.
+
+    Raises:
+        ExportError: it is inside.
+    """
+    if isinstance(store.storage, LocalStorage) and target.resolve().is_relative_to(store.storage.root.resolve()):
+        raise ExportError(f"{target} is inside the feature store: give a place outside of it")
 
 
 @contextmanager
@@ -34,6 +55,7 @@ def whole_folder(target: Path, *, replace: bool) -> Iterator[Path]:
         OSError: the folder cannot be made.
     """
     refuse_to_replace(target, replace=replace)
+    os.makedirs(target.absolute().parent, exist_ok=True)
     with scratch_beside(target) as folder:
         made = folder / target.name
         made.mkdir(mode=0o700)
@@ -70,11 +92,13 @@ def refuse_to_replace(target: Path, *, replace: bool) -> None:
             raise ExportError(f"{path} was changed since it was exported, so {target} is not replaced: move it away")
 
 
-def seal(folder: Path) -> dict[str, dict[str, int | str]]:
-    """Give every file in a folder mode 0600; returns size and SHA-256 by path."""
+def seal(folder: Path, readme: str, done: Described) -> None:
+    """Write the README, and ``export.json`` with the size and the SHA-256 of every file; files get mode 0600."""
+    (folder / README).write_text(readme, encoding="utf-8")
+    done.files = described_files(folder)
+    (folder / MANIFEST).write_text(done.to_json(), encoding="utf-8")
     for path in folder.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    return described_files(folder)
 
 
 def _exchange(made: Path, target: Path, before: Path) -> None:

@@ -119,9 +119,13 @@ class Table:
                 while not is_free and shown in taken:
                     shown = f"{array}.{shown}"
                 taken.add(shown)
-                unit = spec.units or column_unit(feature, name)
+                unit = spec.units or self.unit(name)
                 columns.append(Column(shown, array, place, unit, spec.about, spec.fill))
         return tuple(columns)
+
+    def unit(self, column: str) -> str:
+        """The unit of a column of an array whose columns have several; "" for none."""
+        return column_unit(feature_and_track(self.feature)[0], column)
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:

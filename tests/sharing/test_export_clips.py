@@ -14,21 +14,26 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from support.commands import ROOT
-from support.synthetic_features import StudySpec, SyntheticStudy, write_features
+from support.stores import local
+from support.synthetic_features import StudySpec, SyntheticStudy, publish, write_features
+from support.track_features import WINDOWS, study_of, write_tracks
 from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.export import clip_formats
 from storyframes.export.clips import export_clips
+from storyframes.export.formats import ExportError
+from storyframes.store.catalogue import compact
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 SPLITS = ("train", "val", "test")
+STUDY = StudySpec(sessions=10, lacking={"s03": ("openface",)})
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> SyntheticStudy:
-    lacking = {"s03": ("openface",)}
-    return write_features(tmp_path_factory.mktemp("study") / "features", StudySpec(sessions=10, lacking=lacking))
+    return write_features(tmp_path_factory.mktemp("study") / "features", STUDY)
 
 
 def run(*arguments: str | Path) -> tuple[int, str]:
@@ -65,7 +70,8 @@ def test_mmsa_s_layout(study: SyntheticStudy, tmp_path: Path, per: str | None) -
             assert part[key].dtype == np.float32
             assert part[key].shape == (count, *dataset.fields[feature].shape)
             np.testing.assert_array_equal(part[f"{key}_mask"], mask)
-            np.testing.assert_array_equal(part[key][mask], np.nan_to_num(batch[feature][mask]))
+            finite = np.where(np.isfinite(batch[feature]), batch[feature], 0)
+            np.testing.assert_array_equal(part[key][mask], finite[mask])
             assert not part[key][~mask].any()
             assert mask.any()
         assert part["vision"].shape[2] == 709
@@ -86,6 +92,34 @@ def test_mmsa_s_layout(study: SyntheticStudy, tmp_path: Path, per: str | None) -
     assert "MMSA reads no masks" in text
     assert "what is said has not left the study" in text
     assert stat.S_IMODE((out / "mmsa.pkl").stat().st_mode) == 0o600
+
+
+def test_mmsa_has_all_measurements_of_vision_and_no_infinity(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", STUDY)
+    values = {name: study.arrays["s00", "opensmile", name].copy() for name in ("time", "values", "per_frame")}
+    values["values"][::2, 3] = -np.inf
+    publish(study.root, "s00", "opensmile", values)
+    compact(local(study.root))
+    done = export_clips(FeatureStore(study.root), tmp_path / "out", "mmsa", features=["glove", "opensmile", "vision"])
+    names = done.fields["vision"]["columns"]
+    assert (len(names), names[709], "frame" in names) == (709 + 2048, "resnet50_0000", False)
+    content = pickle.loads((tmp_path / "out/mmsa.pkl").read_bytes())
+    assert {part["vision"].shape[2] for part in content.values()} == {len(names)}
+    assert all(0 < np.abs(part["audio"]).max() < 100 for part in content.values())
+
+
+def test_words_of_a_microphone_are_what_frames_are_pooled_over(tmp_path: Path) -> None:
+    write_tracks(tmp_path / "features", ("s15",))
+    store = FeatureStore(tmp_path / "features")
+    write_clip_index(build_clip_index(study_of(sessions=("s15",)), WINDOWS, store).clips, local(tmp_path / "features"))
+    store = FeatureStore(tmp_path / "features")
+    done = export_clips(store, tmp_path / "out", "datasets", features=["openface", "words@lapel"], per="word")
+    assert sorted(done.features) == ["glove@lapel", "openface"]  # their caveats and versions
+    (split,) = done.splits
+    rows = pq.read_table(tmp_path / "out" / f"{split}.parquet")
+    lengths = rows["words@lapel_length"].to_pylist()
+    assert rows["openface_length"].to_pylist() == lengths
+    assert max(lengths) > 0
 
 
 def test_text_leaves_only_when_it_is_asked_for(study: SyntheticStudy, tmp_path: Path) -> None:
@@ -113,7 +147,8 @@ def test_the_words_of_a_clip_are_those_that_start_in_it() -> None:
     assert text("p01-s01", 0.0, 1e6).split() == " ".join(word["word"] for word in words).split()
     assert text("p01-s01", words[1]["start_s"], words[3]["start_s"]) == f"{words[1]['word']} {words[2]['word']}"
     assert text("p01-s01", 1e6, 2e6) == ""
-    assert text("no-such-session", 0.0, 1e6) == ""
+    with pytest.raises(ExportError, match="it has no session 'no-such-session', of which the store has clips"):
+        text("no-such-session", 0.0, 1e6)
 
 
 def test_parquet_for_datasets(study: SyntheticStudy, tmp_path: Path) -> None:
@@ -205,12 +240,24 @@ def test_shards_for_webdataset(study: SyntheticStudy, tmp_path: Path, monkeypatc
             "--label 'mood': MMSA's labels are numbers, and the clips have empathy",
         ),
         (["--format", "mmsa", "--where", "split == 'train'"], "no clip with the label is in 'val'"),
-        (["--format", "webdataset", "--features", "faces"], "--features: 'faces' is in no session"),
+        (
+            ["--format", "webdataset", "--features", "faces"],
+            "there is no input 'faces', and no session has such a feature",
+        ),
         (["--format", "datasets", "--features", "label"], "'label' is no feature: labels are in every clip's row"),
         (["--format", "webdataset", "--features", "openface", "--session", "s01"], "choose them with --where"),
         (
             ["--format", "datasets", "--features", "openface", "--raw-text", str(ROOT / "demo/study")],
-            "--raw-text is what the format mmsa",
+            "--label and --raw-text are of mmsa",
+        ),
+        (
+            ["--format", "datasets", "--features", "openface", "--label", "empathy"],
+            "--label and --raw-text are of mmsa",
+        ),
+        (["--format", "webdataset", "--features", "openface", "--functionals", "std"], "give --per word as well"),
+        (
+            ["--format", "mmsa", "--features", "sbert,opensmile,openface", "--per", "word"],
+            "'sbert' has no row for each",
         ),
         (["--format", "mmsa", "--by", "session"], "mmsa and webdataset have clips"),
         (["--where", "split == 'train'"], "--where, --label and --raw-text are of clips"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from support.stores import local
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
@@ -60,6 +61,8 @@ def test_rows_of_words_are_means_over_their_frames_and_sound(
                 checked += 1
         assert checked > 1
         assert sound["mask"].sum() > 1
+    units = pq.read_schema(out / "s00/openface.word.parquet").field("pose_Tx.max").metadata
+    assert units[b"units"] == b"mm"
     about = json.loads((out / "export.json").read_text())
     assert (about["per"], about["functionals"]) == ("word", ["mean", "max"])
     text = (out / "README.md").read_text()
