@@ -276,7 +276,8 @@ class Podman(_OciEngine):
     removal = ("rm", "--force", "--time", "0")
 
     def _own_options(self) -> list[str]:
-        return ["--read-only-tmpfs=false", *(["--userns", "keep-id"] if os.geteuid() else [])]
+        # Without --http-proxy=false the proxy's variables go in, and a password that is in them.
+        return ["--read-only-tmpfs=false", "--http-proxy=false", *(["--userns", "keep-id"] if os.geteuid() else [])]
 
 
 class Docker(_OciEngine):

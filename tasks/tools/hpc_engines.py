@@ -23,7 +23,9 @@ from tasks.tools.tool_process import RunningTool, reaper, thread_environment
 
 _LOCALE = {"LANG": "C", "LC_ALL": "C"}
 _UNENFORCED = "memory, processors and processes: the batch system has to"
-_KEPT = ("TMPDIR", "CACHEDIR")  # of an engine's variables, those that change nothing inside
+_VARIABLES = ("APPTAINER", "SINGULARITY")
+# Of an engine's variables, those that change nothing inside.
+_KEPT = {f"{engine}_{name}" for engine in _VARIABLES for name in ("TMPDIR", "CACHEDIR")}
 _LOOK_S = 20
 
 
@@ -67,11 +69,7 @@ class Apptainer(Engine):
 
     def _environment(self) -> dict[str, str]:
         """This process's, without what adds mounts or variables to every container (``APPTAINER_BIND``)."""
-        return {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("APPTAINER", "SINGULARITY")) or name.endswith(_KEPT)
-        }
+        return {name: value for name, value in os.environ.items() if not name.startswith(_VARIABLES) or name in _KEPT}
 
 
 class Singularity(Apptainer):
@@ -83,7 +81,8 @@ class Singularity(Apptainer):
 # "rw SOURCE TARGET" as often as needed, --, and the command. Charliecloud mounts nothing read-only and makes no mount
 # point in an image that is not to be changed, so the container's root is put together here, of mounts of what the image
 # has. All of it is seen in this process's namespaces alone. A mount of a file system keeps its other options, which no
-# user may take away. The command is a child of the shell, as the first process of a namespace is spared most signals.
+# user may take away. Charliecloud shows the machine's /dev inside, so its shared memory is covered. The command is a
+# child of the shell, as the first process of a namespace is spared most signals.
 _ROOT = r"""
 trap 'exit 125' EXIT
 set -e
@@ -91,7 +90,7 @@ ulimit -c 0
 root=$1 image=$2 ours=$3
 shift 3
 read_only() {
-    mount -o "remount,bind,$(findmnt -nro VFS-OPTIONS -T "$1" | sed 's/^rw/ro/')" "$1"
+    mount -o "remount,bind,ro,$(findmnt -nro VFS-OPTIONS -T "$1" | sed 's/^r[ow],*//')" "$1"
 }
 bind() {
     if [ -d "$1" ]; then mkdir -p "$2"; else mkdir -p "${2%/*}"; : > "$2"; fi
@@ -107,6 +106,7 @@ for entry in "$image"/* "$image"/.[!.]*; do
 done
 mkdir -p "$root/dev" "$root/proc" "$root/sys" "$root/tmp" "$root/etc"
 mount -t sysfs sysfs /sys 2> /dev/null || :
+if [ -d /dev/shm ]; then mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm; fi
 while [ "$1" != -- ]; do
     bind "$2" "$root$3"
     if [ "$1" = ro ]; then read_only "$root$3"; fi

@@ -18,7 +18,7 @@ from support.tools import standin
 from support.tools.container_engines import LIMITS, containers, extract_in, run, start_worker
 from support.tools.openface_tools import extract, open_values
 
-from tasks.tools.containers import ContainerError, EngineName
+from tasks.tools.containers import ContainerError, ContainerJob, EngineName, Mount
 from tasks.tools.engines import find_engine
 
 pytest_plugins = ["support.tools.container_engines"]
@@ -47,6 +47,22 @@ def test_what_is_inside_can_do_nothing_but_write_its_output(engine, image_of, vi
     assert "nc: can't connect to remote host" in printed
     assert "threads 2" in lines
     assert video.read_bytes() == before
+
+
+def test_a_proxys_password_does_not_go_in(
+    engine, image_of, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://me:secret@proxy:3128")
+    job = ContainerJob(
+        name="storyframes-test",
+        command=("/bin/sh", "-c", "set"),
+        inputs=(Mount(video, "/input/video.avi"),),
+        output=Mount(tmp_path, "/output"),
+        limits=LIMITS,
+    )
+    result = engine.run(engine.resolve(image_of()), job)
+    assert "OMP_NUM_THREADS='2'" in result.output
+    assert "secret" not in result.output
 
 
 def test_the_output_belongs_to_a_user_that_is_not_root(engine, image_of, video: Path, tmp_path: Path) -> None:

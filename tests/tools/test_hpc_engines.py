@@ -21,6 +21,7 @@ from support.tools.openface_tools import extract, open_values
 
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
+from tasks.tools import hpc_engines
 from tasks.tools.containers import ContainerError, ContainerJob, EngineName, Image, Mount
 from tasks.tools.engines import find_engine
 from tasks.tools.hpc_engines import Apptainer, Charliecloud, Singularity, folder_digest
@@ -82,7 +83,9 @@ def test_what_is_inside_can_do_nothing_but_write_its_output(
     monkeypatch.setenv("A_SECRET", "of this machine")
     image, before = image_of("probe"), video.read_bytes()
     tool = image / standin.BINARY.lstrip("/")
-    tool.write_text(tool.read_text() + "env; ps; ls /; touch /bin/x; echo y > /output/made\n")
+    shared = Path("/dev/shm") / tmp_path.name
+    more = f"env; ps; ls /; touch /bin/x; echo y > /output/made; echo z > {shared} && ls {shared}\n"
+    tool.write_text(tool.read_text() + more)
     printed = run(image, job(video, tmp_path / "out")).output
     lines = printed.splitlines()
     assert lines[1] == str(USER if os.geteuid() == 0 else os.geteuid()), printed
@@ -102,6 +105,18 @@ def test_what_is_inside_can_do_nothing_but_write_its_output(
     assert (tmp_path / "out/made").read_text() == "y\n"
     assert video.read_bytes() == before
     assert not (image / "input").exists()  # the image is as it was
+    assert str(shared) in lines
+    assert not shared.exists()  # it is shared with nobody
+
+
+def test_inputs_are_read_only_also_where_the_mounts_options_are_not_known(
+    image_of: ImageOf, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hpc_engines, "_ROOT", hpc_engines._ROOT.replace("findmnt", "/bin/false"))
+    before = video.read_bytes()
+    result = run(image_of("probe"), job(video, tmp_path / "out"))
+    assert result.exit_code == 125 or "can't create /input/video.avi: Read-only file system" in result.output
+    assert video.read_bytes() == before
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -216,7 +231,7 @@ def test_the_command_line(tmp_path: Path, engine: type[Apptainer], monkeypatch: 
     program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"; env | grep -E '^(APPTAINER|SINGULARITY)'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    for name in ("APPTAINER_BIND", "SINGULARITYENV_LC_ALL", "APPTAINER_TMPDIR"):
+    for name in ("APPTAINER_BIND", "SINGULARITYENV_LC_ALL", "APPTAINERENV_TMPDIR", "APPTAINER_TMPDIR"):
         monkeypatch.setenv(name, "/here")
     task = dataclasses.replace(
         job(tmp_path, tmp_path / "out"), inputs=(Mount(Path("/data/a,b.avi"), "/input/video.avi"),)
