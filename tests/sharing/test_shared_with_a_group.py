@@ -140,6 +140,22 @@ def test_verify_names_what_the_group_cannot_read(root: Path) -> None:
     assert owner(lambda: (sharing.share(local(root), GROUP), problems(root))) == ([], [])
 
 
+def test_what_goes_while_verify_looks_is_no_error(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner(lambda: sharing.share(local(root), GROUP))
+    lease = root / "s1/openface/.a-version.lock"
+    lease.touch()
+    real = os.stat
+
+    def stat_of(path: Any, **options: Any) -> os.stat_result:
+        if path == lease.name:  # its writer has ended
+            lease.unlink()
+        return real(path, **options)
+
+    monkeypatch.setattr(os, "stat", stat_of)
+    assert problems(root) == []
+    assert not lease.exists()
+
+
 def test_private_again(root: Path) -> None:
     owner(lambda: sharing.share(local(root), GROUP, write=True))
     colleague(lambda: publish(root, 0.5))
@@ -174,6 +190,9 @@ def test_a_damaged_record_is_no_reason_to_guess(root: Path) -> None:
     owner(lambda: sharing.share(local(root), GROUP))
     (root / sharing.SHARING).write_text("{}")
     assert "'storyframes share' writes it again" in str(owner(lambda: publish(root, 0.5)))
+    assert owner(lambda: sharing.share(local(root), GROUP)) == []
+    assert owner(lambda: publish(root, 0.5)) is None
+    assert modes(root) == {("folder", "2750", GID), ("file", "0640", GID)}
 
 
 def test_the_command(root: Path) -> None:

@@ -4,6 +4,7 @@ that lacks what a store needs is refused, or what it lacks is a caveat."""
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,16 @@ def test_a_flipped_bit_anywhere_in_a_table_is_an_error_at_opening(store: Path, n
             FeatureStore(store).clips()
     path.write_bytes(content)
     assert len(FeatureStore(store).clips()) == 50
+
+
+def test_what_cannot_be_read_of_one_session_hides_no_damage_of_others(store: Path) -> None:
+    os.mkfifo(store / "a/openface/pipe")
+    table = store / CLIPS
+    table.write_bytes(table.read_bytes()[:-1])
+    shutil.rmtree(store / "b")
+    findings = list(maintenance.verify(local(store)))
+    assert {("a", "pipe"), ("", CLIPS)} <= {(finding.session_id, finding.path) for finding in findings}
+    assert "b" in {finding.session_id for finding in findings}
 
 
 def test_a_damaged_checksum_is_an_error_as_well_and_index_mends_both(store: Path) -> None:

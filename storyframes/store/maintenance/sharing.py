@@ -10,7 +10,7 @@ from storyframes.store.layout import VERSION_PATTERN, StoreError
 from storyframes.store.maintenance.losses import Finding
 from storyframes.store.storage import Storage
 from storyframes.store.storage.access import SHARING, Group
-from storyframes.store.storage.files import AS_FILE, HAS_LOCKS, TEMPORARY_SUFFIX, check_has_locks
+from storyframes.store.storage.files import AS_FILE, HAS_LOCKS, TEMPORARY_SUFFIX, check_has_locks, write_atomically
 from storyframes.store.storage.local_folder import LocalStorage, is_foreign
 
 
@@ -38,7 +38,8 @@ def share(storage: Storage, name: str, *, write: bool = False) -> list[str]:
     group = Group(name, gid, write)
     if storage.read(SHARING) != group.to_json():
         _check_owner(root)
-        storage.replace(SHARING, group.to_json())  # first: what a running writer makes from here on is the group's
+        # First: what a running writer makes from here on is the group's. Also in place of a damaged record.
+        write_atomically(root / SHARING, group.to_json(), group)
     return _change(root, group)
 
 
@@ -93,7 +94,11 @@ def find_forbidden(storage: Storage, versions: Collection[str], session_id: str 
             continue
         if len(parts) > 2 and VERSION_PATTERN.fullmatch(parts[2]) and parts[2] not in versions:
             continue
-        if not group.permits(status := os.stat(name, dir_fd=folder, follow_symlinks=False)):
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:  # removed since it was listed; or in a folder that this user cannot enter, which is named
+            continue
+        if not group.permits(status):
             problem = (
                 f"the group {group.name} cannot {may} it: mode {status.st_mode & 0o7777:04o}, group {status.st_gid}"
             )

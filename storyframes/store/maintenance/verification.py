@@ -52,8 +52,8 @@ def verify(
     unreadable: dict[str, str] = {}
     files = storage.files(session_id, unreadable=unreadable.__setitem__)
     for path, why in sorted(unreadable.items()):
-        session_id, feature, name = (*path.split("/", 2), "", "", "")[:3]
-        yield Finding(session_id, feature, name or path, why, unreadable=True)
+        session, feature, name = (*path.split("/", 2), "", "", "")[:3]
+        yield Finding(session, feature, name or path, why, unreadable=True)
     folders = sorted({"/".join(path.split("/")[:2]) for path in files if path.count("/") >= 2})
     for folder in folders:
         if not are_names(folder):
