@@ -149,7 +149,7 @@ class NotedPart(Progress):
         self._name = hashlib.sha256("\0".join(what).encode()).hexdigest()[:16]
         self._units = {made: unit for unit in run.plan.units for made in unit.makes}
         self._seconds: dict[str, tuple[ExtractionUnit, float]] = {}
-        self._state = PartState(due=len(self._units))
+        self._state = PartState(due=len(self._units), dealt=run.dealt)
         self._noted_at = 0.0
 
     def __enter__(self) -> Self:

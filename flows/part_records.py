@@ -24,6 +24,7 @@ class PartState(BaseModel):
     done: int = 0  # of them
     failed: int = 0
     ended: bool = False
+    dealt: str = ""  # digest of which sessions all parts have, as this one dealt them
     # by the features that share a pass: CPU-seconds that were expected, and the seconds that it took
     costs: dict[str, tuple[float, float]] = {}
 
@@ -31,7 +32,7 @@ class PartState(BaseModel):
 class PartArray(BaseModel):
     """The parts of one array, by their numbers; a part that has not begun has no state."""
 
-    parts: int = Field(ge=1, le=100_000)
+    parts: int = Field(ge=1, le=999_999)
     features: list[str]
     of: dict[int, PartState] = {}
 
@@ -75,6 +76,11 @@ def part_lines(storage: Storage) -> Iterator[str]:
         said += [f"with failed features: {_some(failed)}"] if failed else []
         said += [f"at work or killed, with features left: {_some(begun)}"] if begun else []
         said += [f"not begun: {_some(absent)}"] if absent else []
+        if len({state.dealt for state in array.of.values() if state.dealt}) > 1:
+            said.append(
+                "the parts have dealt the sessions differently, so some may be in none (a table or a recording was "
+                "changed, or could not be read): run all parts again"
+            )
         yield f"{', '.join(array.features)}: {'; '.join(said)}"
 
 

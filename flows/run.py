@@ -7,6 +7,7 @@ starts a server, and where nothing is due it needs none.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from storyframes.store import catalogue
 from storyframes.store.clip_table import ClipFormatError
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store, open_store
-from storyframes.store.records import Status
+from storyframes.store.records import Status, canonical_json
 from storyframes.store.storage import Storage, StorageError, scratch
 from tasks.clip_index.index import ClipIndex, update_clip_index
 from tasks.extract import Outcome
@@ -68,6 +69,7 @@ class Run:
         storage: the feature store.
         progress: where it reports its progress.
         plan: what is due and what is not; empty until the run is planned.
+        dealt: of a part, digest of which sessions every part has.
         began: by :func:`time.monotonic`, when planning began.
     """
 
@@ -77,6 +79,7 @@ class Run:
     storage: Storage
     progress: Progress
     plan: Plan = field(default_factory=Plan)
+    dealt: str = ""
     began: float = 0.0
 
     @property
@@ -115,24 +118,25 @@ def planned(run: Run) -> Run:
     """
     began = time.monotonic()
     scratch.sweep()  # what an earlier run left on this machine when it was killed
-    settings, selection = run.settings, selection_of(run)
+    settings, (selection, dealt) = run.settings, selection_of(run)
     if selection.session_ids == ():  # there are more parts than sessions
-        return replace(run, began=began)
+        return replace(run, dealt=dealt, began=began)
     cpus = run.cluster.processors if isinstance(run.cluster, LocalCluster) else 1
     plan = plan_extraction(run.study, run.storage, settings, selection, run.progress.planning, cpus, settings.labels)
-    return replace(run, plan=plan, began=began)
+    return replace(run, plan=plan, dealt=dealt, began=began)
 
 
-def selection_of(run: Run) -> Selection:
-    """What the run is asked for; of a part, the sessions that are dealt to it."""
+def selection_of(run: Run) -> tuple[Selection, str]:
+    """What the run is asked for; of a part, the sessions that are dealt to it, and a digest of how all were dealt."""
     selection = run.request.selection
     if run.request.part is None:
-        return selection
+        return selection, ""
     number, parts = map(int, run.request.part.split("/"))
     if number > parts:
         raise SelectionError(f"--part {run.request.part}: there are {parts} parts, the last is {parts}/{parts}")
-    dealt = deal(session_costs(run.study, run.settings.resolved(), selection), parts)[number - 1]
-    return replace(selection, session_ids=tuple(dealt))
+    dealt = deal(session_costs(run.study, run.settings.resolved(), selection), parts)
+    digest = hashlib.sha256(canonical_json(dealt)).hexdigest()[:16]
+    return replace(selection, session_ids=tuple(dealt[number - 1])), digest
 
 
 @dataclass(frozen=True)

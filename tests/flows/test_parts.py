@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,9 @@ from support.processes import HANG_S, wait_for
 from support.servers.prefect_runs import request
 from support.stores import local
 
+from flows.in_process import NotedPart
 from flows.part_records import PartArray, PartState, measured_over_expected, note_part, part_lines
-from flows.run import open_run, selection_of
+from flows.run import open_run, planned, selection_of
 from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
@@ -175,12 +177,41 @@ def test_what_is_no_part(small_study: Path, tmp_path: Path, options: tuple[str, 
 
 def test_what_is_done_does_not_change_what_a_part_is(small_study: Path, tmp_path: Path) -> None:
     asked = request(small_study, tmp_path / "features", only=["frames"], part="1/2")
-    before = selection_of(open_run(asked)).session_ids
+    before = selection_of(open_run(asked))[0].session_ids
     done = storyframes("extract", small_study, tmp_path / "features", "--features", "frames", "--part", "2/2")
     assert done.returncode == 0, done.stderr
-    assert selection_of(open_run(asked)).session_ids == before
+    assert selection_of(open_run(asked))[0].session_ids == before
     assert before is not None
     assert len(before) in (1, 2)  # a session, and perhaps the stories
+
+
+def test_parts_that_deal_the_sessions_differently_are_noticed(small_study: Path, tmp_path: Path) -> None:
+    """A recording is away for a moment, so both parts take the same session, and none the other."""
+    study, root = Path(shutil.copytree(small_study, tmp_path / "study")), tmp_path / "features"
+
+    def begin(part: str) -> tuple[str, ...] | None:
+        run = planned(open_run(request(study, root, only=["frames"], part=part)))
+        with NotedPart(run):
+            return selection_of(run)[0].session_ids
+
+    first = begin("1/2")
+    assert [line for line in part_lines(local(root)) if "differently" in line] == []
+    _, video = sorted((study / "videos").iterdir())
+    away = video.rename(tmp_path / "away")
+    assert begin("2/2") == first
+    (line,) = part_lines(local(root))
+    assert line.startswith("frames: 2 of 2 parts ended; the parts have dealt the sessions differently, so some may be")
+    away.rename(video)
+    assert begin("2/2") != first
+    assert list(part_lines(local(root))) == ["frames: 2 of 2 parts ended"]
+
+
+def test_a_part_of_very_many_is_noted(small_study: Path, tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    with NotedPart(planned(open_run(request(small_study, root, only=["frames"], part="1/100001")))):
+        pass
+    (line,) = part_lines(local(root))
+    assert line.startswith("frames: 1 of 100001 parts ended; not begun: 2, 3")
 
 
 def test_a_part_has_the_processors_of_what_its_features_wait_for(tmp_path: Path) -> None:
