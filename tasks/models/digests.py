@@ -79,7 +79,7 @@ class DigestCache:
         return (known["bytes"], known["sha256"]) if known else None
 
     def _key(self, path: Path) -> str:
-        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+        return name_as_text(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
 
     def save(self) -> None:
         """Keep what was learned, beside what other processes have learned meanwhile.
@@ -93,6 +93,11 @@ class DigestCache:
             self.storage.update(self.cache, lambda kept: seal({"files": self._parsed(kept) | learned}))
         except (OSError, StorageError) as error:  # only a cache: the next run reads the files again
             _LOG.warning("the checksums of the inputs cannot be kept: %s", error)
+
+
+def name_as_text(path: Path) -> str:
+    """A path as text that JSON can have, also where its bytes are not UTF-8."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def user_cache() -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from storyframes.store.records import canonical_json
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.models.digests import model_digest, model_digests
+from tasks.models.digests import model_digest, model_digests, name_as_text
 from tasks.tools.containers import ContainerError, ContainerJob, Engine, EngineName, Image, mount_option
 from tasks.tools.tool_process import RunningTool, reaper, thread_environment
 
@@ -201,9 +201,9 @@ def folder_digest(folder: Path) -> str:
     try:
         for parent, folders, names in os.walk(folder):
             for path in (Path(parent, name) for name in (*folders, *names)):
-                status, name = path.lstat(), path.relative_to(folder).as_posix()
+                status, name = path.lstat(), name_as_text(path.relative_to(folder))
                 if stat.S_ISLNK(status.st_mode):
-                    entries[name] = f"to {path.readlink()}"
+                    entries[name] = f"to {name_as_text(path.readlink())}"
                 elif stat.S_ISREG(status.st_mode):
                     files[name] = path
                     entries[name] = "program" if status.st_mode & stat.S_IXUSR else "file"

@@ -194,6 +194,20 @@ def test_a_folder_is_pinned_by_what_is_in_it(image_of: ImageOf, tmp_path: Path) 
     assert len(set(digests)) == len(digests) - 1
 
 
+def test_a_folder_may_have_names_that_are_no_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    digests = []
+    for name in (b"na\xefve", b"na\xeeve"):
+        folder = tmp_path / name.hex()
+        folder.mkdir()
+        file = os.path.join(os.fsencode(folder), name)
+        Path(os.fsdecode(file)).write_text("x")
+        os.utime(file, (0, 0))
+        os.symlink(b"to-" + name, os.path.join(os.fsencode(folder), b"link"))
+        digests += [folder_digest(folder), folder_digest(folder)]
+    assert digests[0] == digests[1] != digests[2] == digests[3]
+
+
 def test_what_charliecloud_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Charliecloud("/usr/bin/ch-run")
 
