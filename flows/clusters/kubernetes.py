@@ -61,6 +61,8 @@ def remove_leftovers(namespace: str) -> list[str]:
     Raises:
         ClusterError: the API server cannot be reached, or refuses.
     """
+    from kr8s import NotFoundError
+
     try:
         clusters = _clusters(namespace)
     except Exception as error:  # of kr8s, httpx or anyio, by what is wrong
@@ -72,8 +74,17 @@ def remove_leftovers(namespace: str) -> list[str]:
     for cluster in clusters:
         said = str(cluster.annotations.get(ALIVE, ""))
         if said.isdecimal() and time.time() - int(said) > _DEAD_AFTER_S:
-            cluster.delete()
-            removed.append(cluster.name)
+            try:
+                cluster.delete()
+                removed.append(cluster.name)
+            except NotFoundError:
+                """Another run, which begins at the same time, has removed it."""
+            except Exception as error:
+                raise ClusterError(
+                    f"the Kubernetes API does not delete the DaskCluster {cluster.name}, which a killed flow has left "
+                    f"({type(error).__name__}: {error}): may this one do that? 'kubectl delete daskcluster "
+                    f"{cluster.name} -n {namespace}'"
+                ) from None
     return removed
 
 
@@ -160,7 +171,9 @@ def _pod_security(settings: Kubernetes) -> dict[str, Any]:
 
 
 def _amounts(cpus: int, memory: str) -> dict[str, dict[str, str]]:
-    amounts = {"cpu": str(cpus), "memory": memory.replace("GiB", "Gi").replace("MiB", "Mi")}
+    from dask.utils import parse_bytes
+
+    amounts = {"cpu": str(cpus), "memory": str(parse_bytes(memory))}
     return {"requests": dict(amounts), "limits": dict(amounts)}
 
 

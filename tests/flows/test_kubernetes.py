@@ -61,6 +61,14 @@ def test_the_manifests_are_what_the_operator_understands(settings: Kubernetes) -
     assert container["args"][container["args"].index("--memory-limit") + 1] == "4GiB"
     assert container["args"][container["args"].index("--worker-class") + 1] == "flows.clusters.dask_parts.Worker"
     assert workers["replicas"] == 2
+    amounts = [
+        pod["containers"][0]["resources"]["limits"]["memory"]
+        for pod in (manifest["spec"]["worker"]["spec"], workers["spec"])
+    ]
+    assert amounts == [str(4 * 2**30), str(24 * 2**30)]
+    decimal = settings.model_copy(update={"scheduler_memory": "4 GB"})  # Dask's, which Kubernetes does not know
+    scheduler = cluster_manifest(decimal, NAME)["spec"]["scheduler"]["spec"]["containers"][0]
+    assert scheduler["resources"]["limits"]["memory"] == "4000000000"
     assert workers["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
@@ -123,6 +131,7 @@ class Api:
     def __init__(self) -> None:
         self.clusters: dict[str, dict[str, Any]] = {}
         self.queries: list[str] = []
+        self.refusals: dict[str, int] = {}  # by cluster, the status of the answer to its deletion
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -133,11 +142,14 @@ class Api:
                 return self.answer({"kind": "DaskClusterList", "metadata": {}, "items": list(api.clusters.values())})
 
             def do_DELETE(self) -> None:
-                self.answer(api.clusters.pop(self.path.partition("?")[0].rpartition("/")[2]))
+                name = self.path.partition("?")[0].rpartition("/")[2]
+                if status := api.refusals.get(name):
+                    return self.answer({"kind": "Status", "code": status, "message": "no"}, status)
+                return self.answer(api.clusters.pop(name))
 
-            def answer(self, content: dict[str, Any]) -> None:
+            def answer(self, content: dict[str, Any], status: int = 200) -> None:
                 body = json.dumps(content).encode()
-                self.send_response(200)
+                self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -181,6 +193,16 @@ def test_clusters_of_killed_flows_are_removed_and_no_others(settings: Kubernetes
     assert sorted(api.clusters) == ["storyframes-living", "storyframes-unknown"]
     assert "/namespaces/storyframes/daskclusters?" in api.queries[-1]
     assert api.queries[-1].endswith("labelSelector=app.kubernetes.io%2Fname%3Dstoryframes")
+
+
+def test_what_another_run_has_removed_is_no_error_and_a_refusal_is_one_sentence(settings: Kubernetes, api: Api) -> None:
+    for name in ("first", "second"):
+        api.add(cluster_manifest(settings, f"storyframes-{name}"), "1")
+    api.refusals = {"storyframes-first": 404}
+    assert remove_leftovers("storyframes") == ["storyframes-second"]
+    api.refusals = {"storyframes-first": 403}
+    with pytest.raises(ClusterError, match="does not delete the DaskCluster storyframes-first, which a killed flow"):
+        remove_leftovers("storyframes")
 
 
 def test_no_api_server_is_one_sentence(tmp_path: Path, api: Api) -> None:
