@@ -82,7 +82,7 @@ def remove_leftovers(namespace: str) -> list[str]:
             except Exception as error:
                 raise ClusterError(
                     f"the Kubernetes API does not delete the DaskCluster {cluster.name}, which a killed flow has left "
-                    f"({type(error).__name__}: {error}): may this one do that? 'kubectl delete daskcluster "
+                    f"({type(error).__name__}: {error}): is this account allowed to? 'kubectl delete daskcluster "
                     f"{cluster.name} -n {namespace}'"
                 ) from None
     return removed
