@@ -8,7 +8,8 @@ from importlib.resources import files
 from typing import Any
 
 from storyframes.features import STORIES
-from storyframes.release.provenance import LEFT_OUT, UNTRAINED
+from storyframes.release.provenance import ADOPTED, DERIVED, LEFT_OUT, UNTRAINED
+from storyframes.spec import is_label_curve
 
 _TOOLS = {
     "frames": ("the times of frames", "FFmpeg", ()),
@@ -57,8 +58,14 @@ def methods(name: str, groups: Iterable[str], provenance: Mapping[str, Any]) -> 
         provenance: as :func:`~storyframes.release.provenance.released_provenance` gives it.
     """
     feature = name.removeprefix(f"{STORIES}/")
+    if ADOPTED in provenance:
+        return f"`{feature}` was made elsewhere, by a program that is not recorded here: its authors know.", set()
+    if DERIVED in provenance:
+        return f"`{feature}` was computed from other features, in a way that is not recorded here.", set()
     settings, models = dict(provenance.get("settings", {})), provenance.get("models", {})
     what, tool, cited = _TOOLS.get(feature, (f"`{feature}`", "a plug-in", ()))
+    if is_label_curve(feature):
+        what, tool = f"the curve of ratings `{feature}`", "storyframes"
     if model := model_of(provenance):
         what, tool = f"embeddings of {settings.pop('kind')} (`{feature}`)", model
         origin, _, repository = settings.pop("source", "path:").partition(":")
@@ -101,8 +108,10 @@ def bibtex(cited: Iterable[str]) -> str:
     entries = [entry[0] for entry in _ENTRY.finditer(text) if entry[1] in keys]
     for model in sorted(key for key in keys if "@" in key):
         name, _, revision = model.partition("@")
+        title = name.replace("_", r"\_")  # which LaTeX takes for an index otherwise
+        note = f",\n  note = {{revision {revision}}}" if revision else ""
         entries.append(
-            f"@misc{{{_key(model)},\n  title = {{{name}}},\n  howpublished = {{https://huggingface.co/{name}}},\n"
-            f"  note = {{revision {revision}}}\n}}"
+            f"@misc{{{_key(model)},\n  title = {{{title}}},\n"
+            f"  howpublished = {{\\url{{https://huggingface.co/{name}}}}}{note}\n}}"
         )
     return "\n\n".join(entries)

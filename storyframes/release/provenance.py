@@ -23,6 +23,9 @@ READ = "feature "
 UNTRAINED = "untrained, seed 0"
 LEFT_OUT = "settings_left_out"
 """The key for the number of settings that decide values and are not released."""
+ADOPTED, DERIVED = "adopted", "derived"
+"""The keys that are true of a feature made elsewhere, and of one computed from others: nothing extracts them."""
+NOT_EXTRACTED = "made elsewhere, or computed from other features, so nothing extracts it: ask the authors"
 _VERSION = re.compile(r"(\d{1,4}(\.\d{1,4}){0,4}((a|b|rc|\.post|\.dev)\d{1,3})?(\+(cpu|cu\d{2,3}))?|absent)")
 _CODE = re.compile(rf"storyframes {_VERSION.pattern}")
 _PLUG_IN = re.compile(rf"storyframes-(dyads|example|mediapipe|pyfeat|transcribe) {_VERSION.pattern}")
@@ -84,8 +87,9 @@ def released_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``code`` (this program's version), ``extractor`` (its version), ``settings`` that decide values, ``models`` (by
-        file or part, the SHA-256), ``tools`` and ``libraries`` (by name, the version), ``reads`` (other features), and
-        ``settings_left_out`` (their number); each only where there is something.
+        file or part, the SHA-256), ``tools`` and ``libraries`` (by name, the version), ``reads`` (other features),
+        ``settings_left_out`` (their number), ``adopted`` and ``derived``; each only where there is something. Of a
+        released provenance it is all again.
     """
     settings, tools = _mapping(provenance, "settings"), _mapping(provenance, "tools")
     kept = {name: value for name, value in settings.items() if _may_be_told(name, value)}
@@ -93,6 +97,8 @@ def released_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
     others = sorted((digest, name) for name, digest in models.items() if not _MODEL.fullmatch(name))
     extractor, code = provenance.get("extractor"), str(provenance.get("code"))
     plug_in = str(tools.get("plug-in"))
+    before, reads = provenance.get(LEFT_OUT), provenance.get("reads")
+    left_out = len(settings.keys() - kept.keys() - _OF_PEOPLE)
     released: dict[str, Any] = {
         "code": code if _CODE.fullmatch(code) else "",
         "extractor": extractor if type(extractor) is int and 0 < extractor < _MOST else 0,
@@ -101,8 +107,14 @@ def released_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
         | {f"file_{number}": digest for number, (digest, _) in enumerate(others, 1)},
         "tools": _versions(tools) | ({"plug-in": plug_in} if _PLUG_IN.fullmatch(plug_in) else {}),
         "libraries": _versions(_mapping(provenance, "libraries")),
-        "reads": sorted(name for name in (*FEATURES, "mediapipe", "pyfeat") if f"{READ}{name}" in tools),
-        LEFT_OUT: len(settings.keys() - kept.keys() - _OF_PEOPLE),
+        "reads": sorted(
+            name
+            for name in (*FEATURES, "mediapipe", "pyfeat")
+            if f"{READ}{name}" in tools or (isinstance(reads, list) and name in reads)
+        ),
+        LEFT_OUT: left_out + (before if type(before) is int and 0 < before < _MOST else 0),
+        ADOPTED: isinstance(provenance.get("adopted"), dict) or provenance.get(ADOPTED) is True,
+        DERIVED: isinstance(provenance.get("features"), dict) or provenance.get(DERIVED) is True,
     }
     return {name: value for name, value in released.items() if value}
 
@@ -142,13 +154,17 @@ def configuration(store: FeatureStore, session_id: str = "") -> str:
     sessions = [session_id] if session_id else [*store.sessions, *([STORIES] if store.tracks(STORIES) else [])]
     for session in sessions:
         for feature in in_order(store.features(session)):
-            provenance = store.attributes(session, feature).get("provenance", {})
+            # a release comes from others: what it says is compared with the list as well
+            provenance = released_provenance(store.attributes(session, feature).get("provenance", {}))
             if is_label_curve(feature) or not provenance:
                 continue
             notes.setdefault(feature, {}).update(dict.fromkeys(_notes(provenance)))
-            for section, settings in _sections(feature, provenance).items():
-                example, before = made.setdefault(section, (f"{session}/{feature}", settings))
-                if {**before, **settings} != {**settings, **before}:
+            sections = {} if ADOPTED in provenance or DERIVED in provenance else _sections(feature, provenance)
+            for section, settings in ({feature: {}} | sections).items():
+                example, before = made.setdefault(section, (f"{session}/{feature}", {**settings}))
+                # of a feature's own section a setting that only one has differs too: the other has its default
+                is_same = before == settings if section == feature else before | settings == settings | before
+                if not is_same:
                     raise ReleaseError(
                         f"{example} and {session}/{feature} were extracted with different settings of [{section}]: "
                         "name one session with --session"
@@ -181,6 +197,9 @@ def _notes(provenance: Mapping[str, Any]) -> Iterator[str]:
     versions = provenance.get("tools", {}) | provenance.get("libraries", {})
     parts = [provenance.get("code", ""), f"extractor {provenance['extractor']}" if "extractor" in provenance else ""]
     yield ", ".join([*filter(None, parts), *(f"{name} {version}" for name, version in versions.items())])
+    if ADOPTED in provenance or DERIVED in provenance:
+        yield NOT_EXTRACTED
+        return
     for name, digest in provenance.get("models", {}).items():
         yield f"{name}: {digest if digest == UNTRAINED else f'sha256 {digest}'}"
     if LEFT_OUT in provenance:
@@ -188,7 +207,8 @@ def _notes(provenance: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _toml(sections: Mapping[str, dict[str, Any]], notes: Mapping[str, Mapping[str, None]]) -> Iterator[str]:
-    yield f"features = {json.dumps([feature for feature in notes if 'kind' not in sections.get(feature, {})])}\n"
+    extracted = [name for name, lines in notes.items() if NOT_EXTRACTED not in lines]
+    yield f"features = {json.dumps([name for name in extracted if 'kind' not in sections.get(name, {})])}\n"
     for section in [*(name for name in sections if name not in notes), *notes]:
         settings = sections.get(section, {})
         yield from (f"# {section}: {line}" for line in notes.get(section, ()))

@@ -64,6 +64,14 @@ MINI_LM = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
             "[@transformers] [@facebook_wav2vec2_base], in",
         ),
         (
+            "label.valence",
+            (),
+            {"settings": {"minimum": 1, "maximum": 5}},
+            "We extracted the curve of ratings `label.valence` with storyframes, in",
+        ),
+        ("head", (), {"adopted": True, "code": "storyframes 0.1.0"}, "`head` was made elsewhere, by a program that"),
+        ("synchrony_x", (), {"derived": True}, "`synchrony_x` was computed from other features, in a way"),
+        (
             "ours",
             (),
             {"settings": {"kind": "image", "layer": [-1]}, "settings_left_out": 2},
@@ -87,5 +95,6 @@ def test_a_model_of_the_hub_is_cited_with_its_revision() -> None:
     settings = {"kind": "image", "source": "timm:vit_tiny", "revision": COMMIT, "layer": [-1], "pool": "cls"}
     assert model_of({"settings": settings}) == "timm:vit_tiny, layer -1, pool cls"
     entries = bibtex(methods("v", (), {"settings": settings})[1])
-    assert "howpublished = {https://huggingface.co/timm/vit_tiny}" in entries
+    assert r"title = {timm/vit\_tiny}" in entries  # as LaTeX has it
+    assert r"howpublished = {\url{https://huggingface.co/timm/vit_tiny}}" in entries
     assert f"note = {{revision {COMMIT}}}" in entries

@@ -147,6 +147,71 @@ def test_settings_that_differ_are_refused_and_made_of_one_session(tmp_path: Path
     assert "9 settings are not public" in configuration(store, "s0002")
 
 
+def planted(tmp_path: Path, **provenance: dict[str, Any]) -> FeatureStore:
+    """A release in which openface of a session was made so."""
+    original = planted_store(tmp_path / "features")
+    text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\n'
+    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    for session, made in provenance.items():
+        (path,) = (tmp_path / f"out/features/{session}/openface").glob("*/zarr.json")
+        content = json.loads(path.read_bytes())
+        content["attributes"]["provenance"] = made
+        path.write_text(json.dumps(content))
+    return FeatureStore(tmp_path / "out/features")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"settings": {"engine": "torch", "margin": 0.3}}, {"settings": {"engine": "torch"}}),
+        ({"settings": {"engine": "torch"}}, {"settings": {"engine": "torch", "margin": 0.3}}),
+        ({"models": {"resnet50": UNTRAINED}}, {"models": {"resnet50": "ab" * 32}}),
+    ],
+)
+def test_a_setting_that_only_some_sessions_have_is_not_given_to_the_others(
+    tmp_path: Path, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    store = planted(tmp_path, s0001=one, s0002=other, s0003=other)
+    with pytest.raises(ReleaseError, match=r"different settings of \[openface\]: name one session"):
+        configuration(store)
+    assert ("margin" in configuration(store, "s0001")) == ("margin" in one.get("settings", {}))
+
+
+def test_what_a_release_of_others_says_is_compared_with_the_list_as_well(tmp_path: Path) -> None:
+    evil = {
+        "code": "x\n[openface]\nbinary = '/tmp/evil'",
+        "settings": {"backend": "binary", "binary": "/tmp/evil", "x\ny": 1},
+        "tools": {"opensmile": "1\n[y]"},
+        "settings_left_out": 3,
+    }
+    printed = configuration(planted(tmp_path, s0001=evil), "s0001")
+    assert tomllib.loads(printed) == {"features": ["openface"], "openface": {"backend": "binary"}}
+    assert "# openface: 5 settings are not public" in printed
+
+
+def test_a_release_of_a_release_says_the_same() -> None:
+    assert released_provenance(RELEASED) == RELEASED
+
+
+@pytest.mark.parametrize("made", [{"adopted": {"sha256": "ef" * 32}}, {"features": {"openface": "ef" * 32}}])
+def test_what_nothing_extracts_is_not_among_the_features_to_extract(tmp_path: Path, made: dict[str, Any]) -> None:
+    original = planted_store(tmp_path / "features")
+    for path in (tmp_path / "features").glob("*/gesture/*/zarr.json"):
+        content = json.loads(path.read_bytes())
+        content["attributes"]["provenance"] = made | {"settings": {"rate": 50, "columns": ["Anna"]}}
+        path.write_text(json.dumps(content))
+    text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\ngesture = ["wave"]\n'
+    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    printed = configuration(FeatureStore(tmp_path / "out/features"))
+    assert tomllib.loads(printed)["features"] == ["openface"]
+    assert "gesture" not in tomllib.loads(printed)
+    assert "# gesture: made elsewhere, or computed from other features, so nothing extracts it" in printed
+    card = (tmp_path / "out/README.md").read_text()
+    assert "`gesture` was " in card
+    assert "We extracted `gesture`" not in card
+    assert "ef" * 32 not in printed + card
+
+
 def test_images_untrained_weights_and_settings_of_the_study_are_written_as_settings(tmp_path: Path) -> None:
     original = planted_store(tmp_path / "features")
     text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\nopensmile = "all"\n'
