@@ -40,6 +40,8 @@ VERSION = 1
 ABOUT = "adopted from files that another program made"
 MEASURED = "measured"
 _LARGEST_WHOLE = 2**24  # float32 has every whole number up to this one
+_MAY_LACK, _MAY_LACK_S = 0.1, 1.0
+"""The share of a recording, and the seconds, that may be without rows at its end where they come at a rate."""
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 
 
@@ -199,11 +201,18 @@ def _differences(store: FeatureStore, looked_at: Sequence[Adopted], how: Adoptio
     for adopted in looked_at[1:]:
         if adopted.columns != looked_at[0].columns:
             yield f"{adopted.file.name}: has other columns than {looked_at[0].file.name}: say --columns"
+    of_files: dict[str, str] = {}  # by digest, the session
     these = {adopted.session_id for adopted in looked_at}
     others = [name for name in store.sessions if name not in these and store.has(name, feature)]
     for session_id, other in store.specs(others, feature).items():
         if other.arrays != spec.arrays:
             yield f"{session_id}/{feature} has other columns or rows: adopt all sessions alike, or say another --name"
+        made_of = store.attributes(session_id, feature).get("provenance", {}).get("adopted")
+        of_files[made_of["sha256"] if isinstance(made_of, dict) else ""] = session_id
+    for adopted in looked_at:
+        session_id = of_files.setdefault(adopted.sha256, adopted.session_id)
+        if session_id != adopted.session_id and adopted.measured:
+            yield f"{adopted.file.name}: is the very file of {session_id}: each session has values of its own"
 
 
 def _publish(store: FeatureStore, adopted: Adopted, how: Adoption) -> None:
@@ -255,7 +264,7 @@ class _Rows:
 
 
 def _read(file: Path, how: Adoption) -> _Rows:
-    table = _columns(file)
+    table = _columns(file, has_times=how.time != "")
     chosen = {name: [column for column in table if _is_of(name, column, table)] for name in how.columns}
     for name in (how.time, how.mask, *how.columns):
         if name and not chosen.get(name, name in table):
@@ -290,8 +299,12 @@ def _is_of(name: str, column: str, table: Collection[str]) -> bool:
     return column == name or (name not in table and re.fullmatch(rf"{re.escape(name)}_\d{{3,}}", column) is not None)
 
 
-def _columns(file: Path) -> dict[str, Any]:
-    """The columns of a file by name: Arrow's, or of a NumPy file by their numbers."""
+def _columns(file: Path, *, has_times: bool) -> dict[str, Any]:
+    """The columns of a file by name: Arrow's, or of a NumPy file by their numbers.
+
+    Args:
+        has_times: its rows say when they are; otherwise an empty line is a row, or those after it would be too early.
+    """
     kind = file.suffix.lower()
     try:
         if kind == ".npy":
@@ -303,7 +316,7 @@ def _columns(file: Path) -> dict[str, Any]:
             table = pq.read_table(str(file), partitioning=None)
         elif kind in (".csv", ".tsv"):
             whole = pyarrow.csv.ReadOptions(block_size=min(file.stat().st_size + 1, 2**31 - 1))  # types are of all rows
-            sign = pyarrow.csv.ParseOptions(delimiter="\t" if kind == ".tsv" else ",")
+            sign = pyarrow.csv.ParseOptions(delimiter="\t" if kind == ".tsv" else ",", ignore_empty_lines=has_times)
             table = pyarrow.csv.read_csv(str(file), read_options=whole, parse_options=sign)
         elif kind in _PICKLES:
             raise AdoptError(
@@ -320,12 +333,23 @@ def _columns(file: Path) -> dict[str, Any]:
     names = [name.strip() for name in table.column_names]
     if len(names) == 1 and ";" in names[0]:
         raise AdoptError("has semicolons between its columns: save it with commas, and points in its numbers")
+    if kind in (".csv", ".tsv") and _are_numbers(names):
+        raise AdoptError("has no header, or one of numbers alone: its first line has to be the names of the columns")
     if twice := [name for name in names if names.count(name) > 1]:
         raise AdoptError(f"has two columns {twice[0]!r}")
     columns: dict[str, Any] = {}
     for name, column in zip(names, table.columns, strict=True):
         columns |= _flattened(name, column)
     return columns
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    """Whether these are measurements, not names; 0, 1, 2, … are how pandas names columns without names."""
+    given = [name for name in names if name]
+    try:
+        return bool([*map(float, given)]) and given != [str(number) for number in range(len(given))]
+    except ValueError:
+        return False
 
 
 def _flattened(name: str, column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
@@ -340,6 +364,7 @@ def _flattened(name: str, column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]
 
 def _numbers(name: str, column: Any) -> np.ndarray:
     """(n,) float64; NaN where the file has no value."""
+    is_whole = pa.types.is_integer(column.type) if isinstance(column, pa.ChunkedArray) else column.dtype.kind in "iu"
     if isinstance(column, pa.ChunkedArray):
         kind = column.type
         if pa.types.is_boolean(kind):
@@ -348,7 +373,7 @@ def _numbers(name: str, column: Any) -> np.ndarray:
             raise AdoptError(f"the column {name!r} is {kind}, not numbers: name the columns of numbers by --columns")
         column = column.to_numpy() if column.null_count == 0 else column.cast(pa.float64(), safe=False).to_numpy()
     numbers = np.asarray(column, np.float64)
-    if column.dtype.kind in "iu" and np.abs(numbers).max(initial=0) > _LARGEST_WHOLE:
+    if is_whole and (np.abs(numbers) > _LARGEST_WHOLE).any():
         raise AdoptError(f"the column {name!r} has whole numbers above {_LARGEST_WHOLE}, which float32 does not hold")
     return numbers
 
@@ -373,6 +398,11 @@ def _check_times(store: FeatureStore, session_id: str, rows: _Rows, how: Adoptio
         raise AdoptError(
             f"row {number + 1}: is at {rows.time[number]:g} s, outside of the recording of {session_id}, which ends at "
             f"{end:.2f} s: times are in seconds since its first frame"
+        )
+    if how.rate is not None and end - (rows_end := len(rows.time) / how.rate) > max(_MAY_LACK_S, _MAY_LACK * end):
+        raise AdoptError(
+            f"{len(rows.time)} rows at {how.rate:g} a second end at {rows_end:.2f} s, and the recording of "
+            f"{session_id} at {end:.2f} s: is --rate {len(rows.time) / end:.4g} meant? Of a part, give --time"
         )
 
 

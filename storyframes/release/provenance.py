@@ -160,7 +160,7 @@ def configuration(store: FeatureStore, session_id: str = "") -> str:
                 continue
             notes.setdefault(feature, {}).update(dict.fromkeys(_notes(provenance)))
             sections = {} if ADOPTED in provenance or DERIVED in provenance else _sections(feature, provenance)
-            for section, settings in ({feature: {}} | sections).items():
+            for section, settings in sections.items():
                 example, before = made.setdefault(section, (f"{session}/{feature}", {**settings}))
                 # of a feature's own section a setting that only one has differs too: the other has its default
                 is_same = before == settings if section == feature else before | settings == settings | before
@@ -176,8 +176,8 @@ def configuration(store: FeatureStore, session_id: str = "") -> str:
 
 
 def _sections(feature: str, provenance: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The sections of the configuration that a feature's settings are of, by their names."""
-    sections: dict[str, dict[str, Any]] = {}
+    """The sections of the configuration that a feature's settings are of, by their names; its own in any case."""
+    sections: dict[str, dict[str, Any]] = {feature: {}}
     settings = dict(provenance.get("settings", {}))
     if "kind" in settings:  # [[embed]]
         settings = {"name": feature, "source": "path:FOLDER", **settings}

@@ -128,14 +128,14 @@ def test_embeddings_of_parquet_and_numpy_have_a_row_for_each_frame_or_a_rate(mad
     pq.write_table(table, tmp_path / "s00.parquet")
     adopt(tmp_path / "features", tmp_path / "s00.parquet", "--name", "faces", "--per-frame", "--mask", "success",
           "--columns", "vector")  # fmt: skip
-    np.save(tmp_path / "s00.npy", vectors[:20])
+    np.save(tmp_path / "s00.npy", vectors[:40])
     adopt(tmp_path / "features", tmp_path / "s00.npy", "--name", "voice", "--rate", 10, "--columns", "3,0")
     store = FeatureStore(made[0].root)
     np.testing.assert_array_equal(store.read("s00", "faces"), vectors)
     np.testing.assert_array_equal(store.read("s00", "faces", array="measured"), success)
     assert store.columns("s00", "faces")[1] == "vector_001"
-    np.testing.assert_array_equal(store.read("s00", "voice"), vectors[:20, [3, 0]])
-    np.testing.assert_array_equal(store.read("s00", "voice", array="time"), np.arange(20) / 10)
+    np.testing.assert_array_equal(store.read("s00", "voice"), vectors[:40, [3, 0]])
+    np.testing.assert_array_equal(store.read("s00", "voice", array="time"), np.arange(40) / 10)
     assert "time" not in store.spec("s00", "faces").arrays
 
 
@@ -164,6 +164,54 @@ def test_one_file_that_cannot_be_adopted_keeps_all_out(
     assert rule in said
     assert "secret" not in said
     assert not FeatureStore(made[0].root).has("s00", "head")
+
+
+def test_no_row_of_a_file_without_times_is_lost_or_moves(made: Made, tmp_path: Path) -> None:
+    store, csv = tmp_path / "features", tmp_path / "s00.csv"
+    frames = len(made[0].arrays["s00", "frames", "time"])
+    rows = [str(number / 7) for number in range(frames)]
+    csv.write_text("\n".join(rows) + "\n")
+    way = [store, csv, "--name", "yaw"]
+    assert "has no header, or one of numbers alone" in adopt(*way, "--rate", FPS, code=2)
+    csv.write_text("\n".join(f"{row},,{row}" for row in rows) + "\n")
+    assert "has no header, or one of numbers alone" in adopt(*way, "--rate", FPS, code=2)
+    rows[4] = ""  # not measured
+    csv.write_text("\n".join(["yaw", *rows]) + "\n")
+    for when in ("--per-frame", f"--rate={FPS}"):
+        adopt(*way, when, "--force")
+        values = FeatureStore(store).read("s00", "yaw")[:, 0]
+        np.testing.assert_array_equal(values[5:], np.float32(np.arange(5, frames) / 7), when)
+        np.testing.assert_array_equal(np.flatnonzero(np.isnan(values)), [4])
+    pd.DataFrame(np.ones((frames, 2))).to_csv(csv)
+    adopt(store, csv, "--name", "by_pandas", "--per-frame")
+    assert FeatureStore(store).columns("s00", "by_pandas") == ("0", "1")
+
+
+def test_whole_numbers_that_float32_does_not_hold_are_refused_beside_a_gap(made: Made, tmp_path: Path) -> None:
+    change = made[1]["s01"].assign(roll=pd.array([pd.NA] + [2**24 + 1] * (len(made[1]["s01"]) - 1), "Int64"))
+    change.to_csv(tmp_path / "s01_gaze.csv", index=False)
+    assert "'roll' has whole numbers above 16777216" in adopt(*way(tmp_path), code=2)
+
+
+def test_a_rate_that_leaves_the_recording_s_end_without_rows_is_refused(made: Made, tmp_path: Path) -> None:
+    end = len(made[0].arrays["s00", "frames", "time"]) / FPS
+    np.save(tmp_path / "s00.npy", np.ones((round(25 * end), 2)))
+    vectors = [tmp_path / "features", tmp_path / "s00.npy", "--name", "vectors", "--rate"]
+    said = adopt(*vectors, 50, code=2)
+    assert f"{25 * end:g} rows at 50 a second end at {end / 2:.2f} s, and the recording of s00 at {end:.2f} s" in said
+    assert "is --rate 25 meant? Of a part, give --time" in said
+    adopt(*vectors, 25)
+
+
+def test_the_file_of_one_session_is_not_taken_for_another_s(made: Made, tmp_path: Path) -> None:
+    theirs = (tmp_path / "s01_gaze.csv").read_bytes()
+    (tmp_path / "s01_gaze.csv").write_bytes((tmp_path / "s00_gaze.csv").read_bytes())
+    assert "s01_gaze.csv: is the very file of s00" in adopt(*way(tmp_path), code=2)
+    store, _, *options = way(tmp_path)
+    adopt(store, tmp_path / "s00_gaze.csv", *options)
+    assert "s01_gaze.csv: is the very file of s00" in adopt(store, tmp_path / "s01_gaze.csv", *options, code=2)
+    (tmp_path / "s01_gaze.csv").write_bytes(theirs)
+    adopt(*way(tmp_path))
 
 
 def test_what_would_take_another_s_place_or_run_code_is_refused(made: Made, tmp_path: Path) -> None:
