@@ -262,10 +262,18 @@ def published(unit: ExtractionUnit, feature: str) -> Outcome | None:
 
 
 def up_to_date(storage: Storage, unit: ExtractionUnit, feature: str, fingerprint: str) -> Current | None:
-    """The current version if it is what the unit would give, and intact; None otherwise."""
-    return current_if_sound(
-        storage, read_status(storage, unit.session_id, unit.stored(feature)), fingerprint, unit.since.get(feature)
-    )
+    """The current version if it is what the unit would give, and intact; None otherwise.
+
+    Raises:
+        ExtractionError: it was adopted, and only its file could make it again.
+    """
+    entry = read_status(storage, unit.session_id, unit.stored(feature))
+    if entry and entry.record and "adopted" in entry.record.provenance:
+        raise ExtractionError(
+            f"the store has a feature {feature!r} that was adopted from a file, and it is not replaced: give the "
+            "section of the configuration another name"
+        )
+    return current_if_sound(storage, entry, fingerprint, unit.since.get(feature))
 
 
 def current_if_sound(

@@ -11,7 +11,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.models.tiny_image_models import transformers_model
+from support.studies import extract_session, make_study
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
+from support.tools.outside_programs import write_colours
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -212,6 +215,21 @@ def test_the_file_of_one_session_is_not_taken_for_another_s(made: Made, tmp_path
     assert "s01_gaze.csv: is the very file of s00" in adopt(store, tmp_path / "s01_gaze.csv", *options, code=2)
     (tmp_path / "s01_gaze.csv").write_bytes(theirs)
     adopt(*way(tmp_path))
+
+
+def test_an_extraction_does_not_replace_what_was_adopted(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", video="s.avi")
+    write_colours(study / "s.avi", 30)
+    store, _ = extract_session(study, tmp_path / "features", "frames")
+    values = np.random.default_rng(3).normal(size=(len(store.read("s", "frames", array="time")), 2)).astype(np.float32)
+    np.save(tmp_path / "s.npy", values)
+    adopt(tmp_path / "features", tmp_path / "s.npy", "--name", "tiny", "--per-frame")
+    model = transformers_model(tmp_path / "model", "vit")
+    section = {"name": "tiny", "kind": "image", "source": f"path:{model}", "engine": "torch"}
+    store, outcomes = extract_session(study, tmp_path / "features", "frames", "tiny", embed=[section])
+    assert outcomes["tiny"].failed
+    assert "'tiny' that was adopted from a file, and it is not replaced" in outcomes["tiny"].reason
+    np.testing.assert_array_equal(store.read("s", "tiny"), values)
 
 
 def test_what_would_take_another_s_place_or_run_code_is_refused(made: Made, tmp_path: Path) -> None:
