@@ -84,7 +84,7 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
     root, out = str(write_features(tmp_path / "features", StudySpec(sessions=2)).root), str(tmp_path)
     texts = "".join(f'{name} = "CC0-1.0"\n' for name in ("title", "description", "license", "version"))
     Path(f"{out}/release.toml").write_text(f'{texts}authors = ["A"]\n[features]\nframes = "all"\n')
-    np.save(f"{out}/s00.npy", np.zeros((5, 2)))
+    np.save(f"{out}/s00.npy", np.zeros((40, 2)))
     modules = light_modules()
     assert not {"torch", "prefect", "dask", "cv2", "av", "scipy", "h5py", "jinja2"} & modules
     light = [

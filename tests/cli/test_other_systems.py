@@ -61,7 +61,7 @@ def test_on_windows_a_store_is_read_and_exported_and_never_written(tmp_path: Pat
     orphan.mkdir()
     (orphan / "zarr.json").touch()
     os.utime(orphan / "zarr.json", (0, 0))
-    np.save(tmp_path / "s00.npy", np.zeros((5, 2)))
+    np.save(tmp_path / "s00.npy", np.zeros((40, 2)))
     before = _contents(root)
     exported = str(tmp_path / "exported")
     reading = [["status", str(root)], ["show", str(root), "s00"], ["clips", str(root)], ["verify", str(root)],
