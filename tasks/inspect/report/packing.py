@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,13 @@ _SMALL = 256  # arrays of fewer values stay as they are
 def deflate(values: np.ndarray) -> str:
     """The bytes of an array, deflated, in Base64."""
     return base64.b64encode(zlib.compress(values.tobytes(), 9)).decode("ascii")
+
+
+def deflate_blocks(blocks: Iterable[np.ndarray]) -> str:
+    """The same of an array in blocks, of which one is in memory at a time."""
+    deflater = zlib.compressobj(6)  # of points over two hours, 9 takes 17 times as long and saves 5 %
+    parts = [deflater.compress(block.tobytes()) for block in blocks]
+    return base64.b64encode(b"".join([*parts, deflater.flush()])).decode("ascii")
 
 
 def deflate_json(content: object) -> dict[str, str]:

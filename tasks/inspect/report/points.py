@@ -6,7 +6,7 @@ They are features and boxes, never pixels. The browser reads the script when the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.times import last_frame_end_s
 from tasks.inspect.devices import Device
 from tasks.inspect.overlay import PicturePoints, picture_points
-from tasks.inspect.report.packing import deflate
+from tasks.inspect.report.packing import deflate, deflate_blocks
 from tasks.inspect.report.player import PlayedTrack
 from tasks.media.video_header import read_header
 from tasks.study.boxes import BoxesError, read_boxes
@@ -37,22 +37,20 @@ class PointSet:
 
     track: str  # in whose picture
     name: str
-    xy: NDArray[np.int16]  # (T, k, 2) whole pixels; -32768 where a point is missing
+    points: int  # their number, k
+    xy: str  # (T, k, 2) int16, whole pixels, -32768 where a point is missing, packed as differences between frames
     measured: NDArray[np.bool_]  # (T,) whether the frame is a measurement; else it is drawn in grey
     bones: tuple[tuple[int, int], ...]
     colour: tuple[int, int, int]
 
     @property
     def data(self) -> dict[str, object]:
-        """For the page's script: differences from frame to frame as little-endian int16, deflated, in Base64."""
-        steps = np.diff(
-            self.xy.reshape(len(self.xy), -1), axis=0, prepend=np.int16(0)
-        )  # wraps, as the script's sum does
+        """For the page's script."""
         return {
             "track": self.track,
             "name": self.name,
-            "points": self.xy.shape[1],
-            "xy": deflate(steps.astype("<i2")),
+            "points": self.points,
+            "xy": self.xy,
             "measured": deflate(self.measured.astype("<i2")),
             "bones": self.bones,
             "colour": "#{:02x}{:02x}{:02x}".format(*self.colour),
@@ -104,12 +102,13 @@ def _of_features(store: FeatureStore, session_id: str, name: str, played: Played
         mask = points.feature.mask_of(points.array)
         measured = np.ones(frames, bool) if mask is None else points.feature.read(mask) > 0
         title = points.name if name == MAIN else f"{name}: {points.name}"
-        yield PointSet(played.name, title, _pixels(points), measured, points.bones, points.colour)
+        xy = _packed_steps(_pixels(points))
+        yield PointSet(played.name, title, len(points.entries), xy, measured, points.bones, points.colour)
 
 
-def _pixels(points: PicturePoints) -> NDArray[np.int16]:
-    rows = [block.reshape(len(block), -1)[:, points.entries] for block in points.feature.blocks(points.array, _BLOCK)]
-    return _whole(np.concatenate(rows))
+def _pixels(points: PicturePoints) -> Iterator[NDArray[np.int16]]:
+    for block in points.feature.blocks(points.array, _BLOCK):
+        yield _whole(block.reshape(len(block), -1)[:, points.entries])
 
 
 def _whole(xy: np.ndarray) -> NDArray[np.int16]:
@@ -140,4 +139,17 @@ def _of_regions(
         left, top, width, height = (box * np.tile(size, 2)).T
         corners = [(left, top), (left + width, top), (left + width, top + height), (left, top + height)]
         xy = np.stack([np.stack(corner, axis=-1) for corner in corners], axis=1)
-        yield PointSet(played.name, name, _whole(xy), ~doubtful, _BOX, _BOX_COLOUR)
+        yield PointSet(played.name, name, 4, _packed_steps([_whole(xy)]), ~doubtful, _BOX, _BOX_COLOUR)
+
+
+def _packed_steps(blocks: Iterable[NDArray[np.int16]]) -> str:
+    """Points (n, k, 2) as differences from frame to frame, which wrap, as the script's sum does."""
+
+    def differences() -> Iterator[np.ndarray]:
+        before: NDArray[np.int16] | None = None
+        for block in blocks:
+            steps = np.diff(block, axis=0, prepend=np.zeros_like(block[:1]) if before is None else before)
+            yield steps.astype("<i2")
+            before = block[-1:]
+
+    return deflate_blocks(differences())

@@ -5,6 +5,7 @@ They are recordings of people, so they are written only where the user asks, rea
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,6 +18,7 @@ import cv2
 import numpy as np
 
 from storyframes.store.storage.files import TEMPORARY_SUFFIX
+from tasks.media.container import RecordingError
 from tasks.media.recording import read_frames
 from tasks.media.sound import NoAudioError, read_audio
 from tasks.media.video_header import read_header
@@ -33,23 +35,42 @@ def write_preview(recording: Path, sound: Path | None, out: Path) -> None:
     Args:
         recording: the video.
         sound: a file with the sound; None for the video's own, if it has any.
-        out: the MP4, mode 0600; an older one is kept where it is newer than both.
+        out: the MP4, mode 0600; an older one is kept where it was made of the same files.
 
     Raises:
         RecordingError: the video cannot be read.
         OSError: the copy cannot be written.
     """
-    sources = [recording, *([sound] if sound else [])]
-    if out.exists() and out.stat().st_mtime > max(source.stat().st_mtime for source in sources):
+    made_of = _made_of([recording, *([sound] if sound else [])])
+    if out.exists() and _comment(out) == made_of:
         return
     unfinished = out.with_name(f".{out.name}{TEMPORARY_SUFFIX}")
     os.close(os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
     try:
         with av.open(str(unfinished), "w", format="mp4") as container:
+            container.metadata["comment"] = made_of
             _write(container, recording, sound)
         unfinished.replace(out)
+    except av.FFmpegError as error:
+        if isinstance(error, OSError):
+            raise
+        raise RecordingError(f"{recording.name}: cannot be copied as H.264 ({error.strerror})") from None
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _made_of(sources: list[Path]) -> str:
+    """What a copy was made of, for its comment: a session may get another file, and two studies may share a folder."""
+    states = [(source.name, source.stat().st_size, source.stat().st_mtime_ns) for source in sources]
+    return hashlib.sha256(repr(states).encode()).hexdigest()
+
+
+def _comment(copy: Path) -> str:
+    try:
+        with av.open(str(copy)) as container:
+            return container.metadata.get("comment", "")
+    except av.FFmpegError:
+        return ""
 
 
 def _write(container: av.container.OutputContainer, recording: Path, sound: Path | None) -> None:

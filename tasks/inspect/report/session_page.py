@@ -122,7 +122,7 @@ def write_session(pages: Pages, session_id: str) -> None:
     session = pages.study.sessions.get(session_id)
     people, people_problem = people_chart(pages.study, session_id)
     main.problem = " ".join(filter(None, (main.problem, people_problem)))
-    played = [track for part in tracks if (track := _played(pages, session_id, part))]
+    played = [track for part in tracks if (track := _played(pages, session_id, part, devices))]
     points = f"{session_id}.points.js"
     try:
         with_points = pages.options.points and write_points(
@@ -205,7 +205,7 @@ def _read(pages: Pages, session_id: str, track: str, device: Device | None) -> t
     return curves, ""
 
 
-def _played(pages: Pages, session_id: str, part: TrackPart) -> PlayedTrack | None:
+def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, Device]) -> PlayedTrack | None:
     """How the track is played; None where it has no recording or no curves."""
     file = None if part.device is None else played_file(pages.study, part.device)
     if file is None or part.device is None or part.curves is None:
@@ -216,7 +216,8 @@ def _played(pages: Pages, session_id: str, part: TrackPart) -> PlayedTrack | Non
         name = session_id if track == MAIN else f"{session_id}@{track}"
         linked = pages.options.proxies / f"{name}.mp4"
         try:
-            sound = pages.study.path(part.device.files.audio) if part.device.files.audio else None
+            audio = devices[track].files.audio
+            sound = pages.study.path(audio) if audio else None
             write_preview(file, sound, linked)
         except (RecordingError, StudyFileError) as error:
             part.problem, linked = f"{part.problem} No preview: {without_folders(str(error))}".strip(), None
