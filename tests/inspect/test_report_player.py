@@ -5,6 +5,7 @@ Each planted frame shows its own number as ten black or white fields, so what th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +15,7 @@ import av
 import numpy as np
 import pytest
 from support.browser import Visit, chromium
+from support.media.recordings import write_video
 from support.stores import local
 from typer.testing import CliRunner
 
@@ -21,6 +23,7 @@ from flows.cli.app import app
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store import catalogue
 from storyframes.store.publish import FeatureWriter
+from tasks.inspect.report.previews import write_preview
 
 pytestmark = pytest.mark.slow
 SECONDS = 4
@@ -280,3 +283,42 @@ def test_a_folder_of_copies_inside_the_report_is_refused(study: Path) -> None:
     refused = run("report", study, study / "features", "--out", study / "site", "--proxy", study / "site/copies")
     assert refused.exit_code == 2
     assert "is in the report" in " ".join(refused.output.split())
+
+
+@pytest.mark.parametrize("go", ["storyframesPlayer.seek(2.02)", "storyframesPlayer.video.currentTime = 2.02"])
+def test_going_elsewhere_before_the_first_frame_is_shown_moves_no_clock(browser: Any, study: Path, go: str) -> None:
+    with opened(browser, study, "s25", "media/s25.webm") as visit:
+        page = visit.page
+        page.evaluate(f"storyframesPlayer.video.addEventListener('loadedmetadata', () => {{ {go}; }})")
+        page.set_input_files("#player-file", str(study / "media/s25.webm"))
+        until(page, "storyframesPlayer.frame === 50")
+        assert page.evaluate("shownNumber()") == 50
+
+
+def test_a_loop_to_the_recordings_end_begins_again(browser: Any, study: Path) -> None:
+    with opened(browser, study, "s25", "media/s25.webm") as visit:
+        page = visit.page
+        page.check("#player-loop")
+        page.evaluate("storyframesPlayer.seek(3.8)")
+        until(page, "storyframesPlayer.frame === 95")
+        page.evaluate("storyframesPlayer.toggle()")
+        until(page, "storyframesPlayer.frame < 50 && !storyframesPlayer.video.paused")
+
+
+def test_a_picture_that_the_browser_cannot_show_is_said(browser: Any, study: Path, tmp_path: Path) -> None:
+    write_counter(tmp_path / "s25.mkv", Fraction(25), "mpeg4")
+    with opened(browser, study, "s25", "media/s25.webm") as visit:
+        visit.page.set_input_files("#player-file", str(tmp_path / "s25.mkv"))
+        until(visit.page, "document.getElementById('player-message').textContent.includes('plays only its sound')")
+
+
+def test_a_copy_is_of_the_files_that_the_study_names_now(tmp_path: Path) -> None:
+    for name, seconds in (("old", 1), ("new", 2)):
+        write_video(tmp_path / f"{name}.avi", "mpeg4", [40 * frame for frame in range(25 * seconds)])
+        os.utime(tmp_path / f"{name}.avi", (0, 0))  # older than any copy
+        write_preview(tmp_path / f"{name}.avi", None, tmp_path / "s1.mp4")
+        made = (tmp_path / "s1.mp4").stat().st_mtime_ns
+        write_preview(tmp_path / f"{name}.avi", None, tmp_path / "s1.mp4")
+        assert (tmp_path / "s1.mp4").stat().st_mtime_ns == made
+        with av.open(str(tmp_path / "s1.mp4")) as copy:
+            assert sum(1 for _ in copy.decode(video=0)) == 25 * seconds

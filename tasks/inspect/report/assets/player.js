@@ -7,6 +7,7 @@
   const SECOND = 10000; // the page's times are whole numbers of 0.1 ms
   const CLICK_PX = 4; // a pointer that moves further drags
   const DIFFERENT_S = 1; // a recording whose length differs by more is probably another one
+  const PROXY = "'storyframes report … --proxy FOLDER' writes recordings that every browser plays, and links them.";
 
   // --- times ---
 
@@ -17,12 +18,13 @@
     return Float64Array.from(await unpack(text, Int32Array), (step) => (at += step) / SECOND);
   }
 
-  // The number of the frame that is shown at a second: the last one that has begun; -1 before the first.
+  // The number of the frame that is shown at a second: the last one that has begun; -1 before the first. A frame's time
+  // is rounded here, and in the browser to a microsecond: the two differ by less than a step.
   function frameAt(times, second) {
     let [low, high] = [0, times.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (times[middle] <= second + 0.5 / SECOND) low = middle + 1;
+      if (times[middle] <= second + 1 / SECOND) low = middle + 1;
       else high = middle;
     }
     return low - 1;
@@ -96,8 +98,10 @@
       this.readout = document.getElementById("player-time");
       this.message = document.getElementById("player-message");
       this.loop = document.getElementById("player-loop");
-      this.zero = null; // when the first frame is shown, in the browser's seconds of this file
+      this.zero = null; // when the first frame is shown, in the browser's seconds of this file; null until it was shown
+      this.wanted = null; // the second to go to as soon as that is known
       this.loaded = false;
+      this.shown = null; // the browser's second of the frame that is shown
       this.onShow = []; // called with (track, second of the track, frame)
       for (const track of tracks) {
         track.holder = document.getElementById(track.chart);
@@ -107,17 +111,39 @@
       }
       this.video.addEventListener("loadedmetadata", () => this.begin());
       this.video.addEventListener("error", () => this.refuse());
+      this.video.addEventListener("ended", () => this.turnBack(true));
       for (const event of ["timeupdate", "seeked", "play"]) this.video.addEventListener(event, () => this.listen());
       const frame = (_, shown) => {
-        if (this.zero === null) this.zero = shown.mediaTime;
-        this.show(shown.mediaTime - this.zero);
         this.video.requestVideoFrameCallback(frame);
+        if (!this.video.readyState) return; // a frame of the file before
+        this.shown = shown.mediaTime;
+        if (this.zero === null) this.findZero();
+        else this.show(this.shown - this.zero);
       };
+      this.video.addEventListener("seeked", () => { if (this.zero === null && this.shown !== null) this.findZero(); });
       this.video.requestVideoFrameCallback(frame);
     }
 
+    // The first frame is second 0. Who plays or seeks with the browser's own controls before it was shown is sent back.
+    findZero() {
+      const { video } = this;
+      if (video.seeking) return;
+      if (video.currentTime > 0 && this.shown > 0) {
+        this.wanted ??= video.currentTime;
+        this.resume = !video.paused;
+        video.pause();
+        video.currentTime = 0;
+        return;
+      }
+      this.zero = this.shown;
+      this.show(0);
+      if (this.wanted !== null) this.seek(this.wanted);
+      if (this.resume) video.play();
+      [this.wanted, this.resume] = [null, false];
+    }
+
     open(address, name) {
-      this.zero = null;
+      [this.zero, this.shown, this.wanted, this.resume] = [null, null, null, false];
       this.loaded = false;
       this.name = name;
       this.message.textContent = "";
@@ -129,19 +155,29 @@
       this.pictures = this.video.videoWidth > 0;
       if (!this.pictures) this.zero = 0;
       document.getElementById("stage").hidden = false;
-      const length = this.video.duration;
-      if (Number.isFinite(length) && Math.abs(length - this.track.end_s) > DIFFERENT_S) {
-        this.message.textContent = `${this.name} has ${length.toFixed(1)} s, and the features end at ` +
-          `${this.track.end_s.toFixed(1)} s: is it the recording of ${this.track.name}?`;
-      }
+      this.judge();
       if (!this.pictures) this.show(0);
+    }
+
+    // Whether the file can be the recording of the chosen track.
+    judge() {
+      const { video, track } = this;
+      const length = video.duration;
+      this.message.textContent = "";
+      if (Number.isFinite(length) && Math.abs(length - track.end_s) > DIFFERENT_S) {
+        this.message.textContent = `${this.name} has ${length.toFixed(1)} s, and the features end at ` +
+          `${track.end_s.toFixed(1)} s: is it the recording of ${track.name}? `;
+      }
+      if (!this.pictures && track.times.length) {
+        this.message.textContent += `This browser shows no picture of ${this.name} and plays only its sound: where ` +
+          `there is a picture, its codec is unknown here, and the cursor may be early or late. ${PROXY}`;
+      }
     }
 
     refuse() {
       this.loaded = false;
       this.message.textContent = `This browser cannot play ${this.name}` +
-        `${/\.avi$/i.test(this.name) ? ": browsers play no AVI" : " (it is not there, or its codec is unknown here)"}. ` +
-        "'storyframes report … --proxy FOLDER' writes recordings that every browser plays, and links them.";
+        `${/\.avi$/i.test(this.name) ? ": browsers play no AVI" : " (it is not there, or its codec is unknown here)"}. ${PROXY}`;
     }
 
     // A sound has no frames that call; its cursor follows the clock of the player.
@@ -159,7 +195,7 @@
       for (const track of this.tracks) if (track.cursor) track.cursor(toDevice(track, session));
       const frame = this.track.times && this.track.times.length ? frameAt(this.track.times, second) : null;
       this.frame = frame;
-      const own = this.track === this.tracks[0] ? "" : `, ${clockTime(session)} of the session`;
+      const own = this.track.chart === "timeline" ? "" : `, ${clockTime(session)} of the session`;
       this.readout.textContent = clockTime(second) + own + (frame === null ? "" : `, frame ${frame}`);
       for (const button of document.querySelectorAll(`button.span[data-chart="${this.track.chart}"]`)) {
         const here = Number(button.dataset.start) <= second && second < Number(button.dataset.stop);
@@ -170,17 +206,22 @@
     }
 
     // In a loop, what the timeline shows is played again from its beginning.
-    turnBack() {
-      if (!this.loop.checked || this.video.paused || !this.track.holder) return;
+    turnBack(ended = false) {
+      if (!this.loop.checked || (this.video.paused && !ended) || !this.track.holder) return;
       const [start, stop] = this.track.holder.layout.xaxis.range.map(Number);
-      if (this.second >= Math.min(stop, this.track.end_s) - 0.005 || this.second < start - 0.5) this.seek(Math.max(start, 0));
+      if (ended || this.second >= Math.min(stop, this.track.end_s) - 0.005 || this.second < start - 0.5) this.seek(Math.max(start, 0));
+      if (ended) this.video.play();
     }
 
     seek(second) {
       if (!this.loaded) return;
+      if (this.zero === null) {
+        this.wanted = second;
+        return;
+      }
       const times = this.track.times;
       const at = times && times.length ? middleOf(times, Math.max(frameAt(times, second), 0)) : Math.max(second, 0);
-      this.video.currentTime = Math.min((this.zero || 0) + at, this.video.duration || Infinity);
+      this.video.currentTime = Math.min(this.zero + at, this.video.duration || Infinity);
     }
 
     step(frames) {
@@ -240,29 +281,30 @@
       for (const set of this.sets) set.label.hidden = set.track !== track.name;
       if (!this.player.pictures || frame === null || frame < 0 || !this.sizes[track.name]) return;
       const scale = Math.min(video.clientWidth / video.videoWidth, video.clientHeight / video.videoHeight);
-      const [width] = this.sizes[track.name];
-      const zoom = (scale * video.videoWidth) / width; // from the pixels of the recording; a copy may be smaller
+      const [width, height] = this.sizes[track.name];
+      // From the pixels of the recording: a copy may be smaller, and pixels that are not square are shown wider.
+      const zoom = [(scale * video.videoWidth) / width, (scale * video.videoHeight) / height];
       context.translate((video.clientWidth - scale * video.videoWidth) / 2, (video.clientHeight - scale * video.videoHeight) / 2);
       for (const set of this.sets) if (set.track === track.name && !set.hidden) this.drawSet(context, set, frame, zoom);
     }
 
     drawSet(context, set, frame, zoom) {
       const first = frame * set.points * 2;
-      const at = (point) => [set.xy[first + 2 * point], set.xy[first + 2 * point + 1]];
+      const at = (point) => zoom.map((factor, axis) => factor * set.xy[first + 2 * point + axis]);
       const there = (point) => set.xy[first + 2 * point] !== MISSING && first + 2 * point < set.xy.length;
       context.strokeStyle = context.fillStyle = set.measured[frame] ? set.colour : GREY;
       context.lineWidth = 2;
       context.beginPath();
       for (const [start, end] of set.bones) {
         if (!there(start) || !there(end)) continue;
-        context.moveTo(...at(start).map((pixel) => pixel * zoom));
-        context.lineTo(...at(end).map((pixel) => pixel * zoom));
+        context.moveTo(...at(start));
+        context.lineTo(...at(end));
       }
       context.stroke();
       for (let point = 0; point < set.points; point++) {
         if (!there(point)) continue;
         const [x, y] = at(point);
-        context.fillRect(x * zoom - 1.5, y * zoom - 1.5, 3, 3);
+        context.fillRect(x - 1.5, y - 1.5, 3, 3);
         this.drawn += 1;
       }
     }
@@ -284,8 +326,9 @@
 
   function keys(player) {
     document.addEventListener("keydown", (event) => {
-      const typing = event.target.closest("input, select, textarea, summary, a");
+      const typing = event.target.closest("input, select, textarea, summary, a") || event.target.matches(".scroll");
       if (!player.loaded || typing || event.ctrlKey || event.altKey || event.metaKey) return;
+      if (event.key === " " && event.target.closest("video")) return; // the browser's own: it may be on its mute button
       if (event.key === " " && !event.target.closest("button")) player.toggle();
       else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
         const sign = event.key === "ArrowLeft" ? -1 : 1;
@@ -309,9 +352,16 @@
       const { recording } = player.track;
       if (recording) player.open(recording, decodeURIComponent(recording.split("/").pop()));
     };
-    if (chosen) chosen.addEventListener("change", () => { player.track = player.tracks[chosen.value]; openLinked(); });
+    if (chosen) chosen.addEventListener("change", () => {
+      player.track = player.tracks[chosen.value];
+      if (player.track.recording || !player.loaded) return openLinked();
+      player.judge();
+      player.show(player.second || 0);
+    });
     const speed = document.getElementById("player-speed");
-    speed.addEventListener("change", () => { player.video.playbackRate = Number(speed.value); });
+    speed.addEventListener("change", () => {
+      player.video.defaultPlaybackRate = player.video.playbackRate = Number(speed.value); // also of the next file
+    });
     document.getElementById("stage").addEventListener("click", (event) => {
       const button = event.target.closest("button[data-step]");
       if (button && player.loaded) player.step(Number(button.dataset.step));
