@@ -40,7 +40,7 @@ _SHARED = ticks(10e-6)
 
 
 def check_functionals(functionals: Sequence[str]) -> None:
-    """Refuse functionals that there are not.
+    """Refuse unknown functionals.
 
     Raises:
         TypeError: they are one string.
