@@ -18,6 +18,8 @@ _MARGIN_OF_MEASURED = 2.0  # nodes differ, and so do recordings
 _START_S = 600
 _COMMAND = (sys.executable, "-P", "-m", "flows.cli")  # whatever lies in the folder where the job begins
 _INDEX_S = 3600
+# Quotes, and what one of the batch systems replaces, or takes for the end of a machine's name or of an item of a list.
+_NOT_IN_A_PATH = "'\"\\`$%:,"
 
 
 def jobs(
@@ -53,8 +55,8 @@ def jobs(
     from tasks.study.load import load_study
 
     folder = out.resolve()
-    if any(character.isspace() for character in str(folder)):
-        fail(f"--out {out}: a batch system takes no path with blanks for its outputs", 2)
+    if bad := next((character for character in str(folder) if character.isspace() or character in _NOT_IN_A_PATH), ""):
+        fail(f"--out {folder}: a batch system takes no path with {bad!r} for its outputs", 2)
     if any("\n" in line for line in directive or ()):
         fail("--directive: one line each", 2)
     only = listed("--features", features)

@@ -57,7 +57,7 @@ def scripts(
     """The scripts by file name: one for each job, the last of which waits for the others, and ``submit.sh``.
 
     Args:
-        logs: the folder of the jobs' outputs, without blanks.
+        logs: the folder of the jobs' outputs, without blanks, quotes and characters that a batch system replaces.
         directives: further options for each job of an array, as the batch system has them (``--partition=long``).
     """
     written = {f"{job.name}.sh": _script(scheduler, job, logs, directives if job.parts else ()) for job in jobs}

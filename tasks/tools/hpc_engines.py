@@ -74,7 +74,7 @@ class Apptainer(Engine):
 
 class Singularity(Apptainer):
     name = EngineName.SINGULARITY
-    installation = "singularity 3.8 or later: https://docs.sylabs.io, or a cluster's module"
+    installation = "singularity 3.9 or later: https://docs.sylabs.io, or a cluster's module"
 
 
 # $1 an empty folder, $2 the image's, $3 names at its top that are not the image's; then "ro SOURCE TARGET" or

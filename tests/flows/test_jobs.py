@@ -105,10 +105,10 @@ def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_pa
 
 
 def test_what_no_script_can_have(small_study: Path, tmp_path: Path) -> None:
-    blank = storyframes(
-        "jobs", small_study, tmp_path / "f", "--scheduler", "slurm", "--out", tmp_path / "a b", "--features", "frames"
-    )
-    assert (blank.returncode, "takes no path with blanks" in blank.stderr) == (2, True)
+    for bad in " '%:":
+        asked = ("--scheduler", "sge", "--out", tmp_path / f"a{bad}b", "--features", "frames")
+        refused = storyframes("jobs", small_study, tmp_path / "f", *asked)
+        assert (refused.returncode, f"takes no path with {bad!r}" in " ".join(refused.stderr.split())) == (2, True)
 
 
 _WAITING = """
