@@ -173,7 +173,9 @@ def test_seeking_stepping_and_playing_show_the_frame_that_the_page_says(
         assert page.evaluate("shownNumber()") == frame - 1
         page.keyboard.press("Shift+ArrowLeft")
         until(page, f"Math.abs(storyframesPlayer.frame - {float(frame - 1 - rate)}) <= 1")
-        page.evaluate("storyframesPlayer.seek(0); window.seen = []")
+        page.evaluate("storyframesPlayer.seek(0)")
+        until(page, "storyframesPlayer.frame === 0")
+        page.evaluate("window.seen = []")
         page.keyboard.press("Space")
         until(page, "storyframesPlayer.second > 1")
         page.keyboard.press("Space")
@@ -287,8 +289,10 @@ def test_a_folder_of_copies_inside_the_report_is_refused(study: Path) -> None:
 
 @pytest.mark.parametrize("go", ["storyframesPlayer.seek(2.02)", "storyframesPlayer.video.currentTime = 2.02"])
 def test_going_elsewhere_before_the_first_frame_is_shown_moves_no_clock(browser: Any, study: Path, go: str) -> None:
-    with opened(browser, study, "s25", "media/s25.webm") as visit:
+    with Visit(browser, study / "site/sessions/s25.html") as visit:
         page = visit.page
+        until(page, "window.storyframesPlayer !== undefined")
+        page.evaluate(SHOWN)
         page.evaluate(f"storyframesPlayer.video.addEventListener('loadedmetadata', () => {{ {go}; }})")
         page.set_input_files("#player-file", str(study / "media/s25.webm"))
         until(page, "storyframesPlayer.frame === 50")
