@@ -120,15 +120,23 @@
         if (this.zero === null) this.findZero();
         else this.show(this.shown - this.zero);
       };
-      this.video.addEventListener("seeked", () => { if (this.zero === null && this.shown !== null) this.findZero(); });
+      this.video.addEventListener("seeked", () => {
+        if (this.zero === null) this.findZero();
+        setTimeout(() => { // nothing else came: the frame that was refused is the first
+          if (this.zero !== null) return;
+          this.refused = Infinity;
+          this.findZero();
+        }, 1000);
+      });
       this.video.requestVideoFrameCallback(frame);
     }
 
     // The first frame is second 0. Who plays or seeks with the browser's own controls before it was shown is sent back.
     findZero() {
       const { video } = this;
-      if (video.seeking) return;
+      if (video.seeking || this.shown === null || this.shown >= this.refused) return;
       if (video.currentTime > 0 && this.shown > 0) {
+        this.refused = this.shown; // its report may come again after the way back
         this.wanted ??= video.currentTime;
         this.resume = !video.paused;
         video.pause();
@@ -143,7 +151,7 @@
     }
 
     open(address, name) {
-      [this.zero, this.shown, this.wanted, this.resume] = [null, null, null, false];
+      [this.zero, this.shown, this.refused, this.wanted, this.resume] = [null, null, Infinity, null, false];
       this.loaded = false;
       this.name = name;
       this.message.textContent = "";
