@@ -150,7 +150,7 @@ def test_a_run_with_rows_of_its_own_is_another_run_and_says_so(
         ("amer", {"a": [{"input": "audio"}]}, "amer looks from the middle frame of a window, .*'words'"),
         ("tfn", {"tfn": {"padding_counts": True}}, "padding_counts = true, .* longest clip of the study"),
         ("lf_lstm", {"t": [{"input": "words", "axis": "word", "rate": 5}]}, "'words' has a row for each word"),
-        ("lf_lstm", {"a": [{"input": "audio", "axis": "word"}]}, "axis of 'audio' cannot be 'word'"),
+        ("lf_lstm", {"a": [{"input": "audio", "axis": "moment"}]}, "axis of 'audio' cannot be 'moment'"),
         ("ef_lstm", {**FRAMES, "a": FIVE}, "they have a 4, t 13"),
         ("lf_lstm", {**FRAMES, "a": FIVE, "bank": "float32"}, "a bank has the 13 frames"),
     ],
