@@ -45,7 +45,7 @@ def test_a_worker_that_sees_another_folder_is_refused_before_any_work(
     blind = workers.there()["blind"]
     command = ("extract", study_copy, features, "--features", "frames", "--cluster", workers.cluster)
     refused = storyframes(*command, environment=shared_server)
-    assert refused.returncode == 1, refused.stdout
+    assert refused.returncode == 2, refused.stdout
     assert f"it sees another folder at {features}: mount the feature store there ({blind})" in refused.stderr
     assert refused.stderr.count("it sees another") == 1
     assert not list(features.glob("*/frames")), "no work was begun"
