@@ -176,6 +176,7 @@ class Charliecloud(Engine):
         for _, mount in mounts:
             mount.source.stat()  # raises where it is missing
         ours = {"dev", "proc", "sys", "tmp", *(mount.target.split("/")[1] for _, mount in mounts)}
+        # S108: the container's own /tmp, not this machine's.
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "USER": "user", "HOME": "/tmp"}  # noqa: S108
         environment |= {**_LOCALE, **thread_environment(job.limits.cpus)}
         with scratch_folder("outside") as folder, reaper(folder) as reap:
