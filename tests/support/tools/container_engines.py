@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,7 @@ def has_docker() -> bool:
 
 
 @pytest.fixture(scope="session", params=["podman", *(["docker"] if has_docker() else [])])
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+def installed_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """An engine that can run a container here."""
     name = request.param
     if shutil.which(name) is None:
@@ -38,6 +40,14 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if name == "podman":
         _use_a_runtime_that_works(tmp_path_factory.mktemp("containers"))
     return find_engine(EngineName(name))
+
+
+@pytest.fixture
+def engine(installed_engine: Engine) -> Iterator[Engine]:
+    """An engine that no other process of tests uses now: each looks at all containers and removes those of the dead."""
+    with (Path(tempfile.gettempdir()) / f"storyframes-containers-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield installed_engine
 
 
 def _use_a_runtime_that_works(folder: Path) -> None:
@@ -56,13 +66,13 @@ def _use_a_runtime_that_works(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def image_of(engine: Engine) -> Callable[..., str]:
+def image_of(installed_engine: Engine) -> Callable[..., str]:
     """The stand-in's image for a mode."""
     built: dict[str, str] = {}
 
     def get(mode: str = "replay") -> str:
         if mode not in built:
-            built[mode] = standin.build(engine.name, mode)
+            built[mode] = standin.build(installed_engine.name, mode)
         return built[mode]
 
     return get
