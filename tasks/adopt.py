@@ -42,6 +42,8 @@ MEASURED = "measured"
 _LARGEST_WHOLE = 2**24  # float32 has every whole number up to this one
 _MAY_LACK, _MAY_LACK_S = 0.1, 1.0
 """The share of a recording, and the seconds, that may be without rows at its end where they come at a rate."""
+TIME_UNITS = {"s": (1, 1), "ms": (1, 1_000), "us": (1, 1_000_000), "min": (60, 1)}
+"""By unit of times, seconds as a fraction."""
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 
 
@@ -56,7 +58,8 @@ class Adoption:
     Attributes:
         name: of the feature.
         about: one sentence on what it is, stored with it.
-        time: the column with each row's time, in seconds of the track's recording; increasing.
+        time: the column with each row's time on the track's recording; increasing.
+        unit: of these times, one of ``TIME_UNITS``; empty for seconds, where times that look like others are refused.
         rate: rows a second, the first at second 0.
         per_frame: there is a row for each frame of the track's video.
         columns: of the values; empty for all others, which have to be numbers.
@@ -66,6 +69,7 @@ class Adoption:
     name: str
     about: str = ABOUT
     time: str = ""
+    unit: str = ""
     rate: float | None = None
     per_frame: bool = False
     columns: tuple[str, ...] = ()
@@ -167,6 +171,8 @@ def _check(how: Adoption) -> None:
         )
     if (how.time != "") + (how.rate is not None) + how.per_frame != 1:
         raise AdoptError("say when rows are, by one of --time COLUMN, --rate HZ and --per-frame")
+    if how.unit and (how.unit not in TIME_UNITS or not how.time):
+        raise AdoptError(f"--time-unit {how.unit}: is of --time COLUMN, and one of {', '.join(TIME_UNITS)}")
 
 
 def _look_at(store: FeatureStore, session_id: str, file: Path, how: Adoption, *, force: bool) -> Adopted:
@@ -236,7 +242,8 @@ def _publish(store: FeatureStore, adopted: Adopted, how: Adoption) -> None:
 
 
 def _settings(how: Adoption) -> dict[str, Any]:
-    return asdict(how) | {"columns": list(how.columns)}
+    settings = asdict(how) | {"columns": list(how.columns)}
+    return settings if how.unit else {name: value for name, value in settings.items() if name != "unit"}
 
 
 def _fingerprint(sha256: str, how: Adoption) -> str:
@@ -274,7 +281,7 @@ def _read(file: Path, how: Adoption) -> _Rows:
     names = names or tuple(name for name in table if name not in (how.time, how.mask))
     if not names or not len(table[names[0]]):
         raise AdoptError("has no rows, or no column of values")
-    columns = [_numbers(name, table[name]) for name in names]
+    columns = [_numbers(name, table[name], _LARGEST_WHOLE) for name in names]
     with np.errstate(over="ignore"):  # refused below
         values = np.stack(columns, axis=1).astype(np.float32)
     if np.isinf(values).any():
@@ -282,7 +289,8 @@ def _read(file: Path, how: Adoption) -> _Rows:
         raise AdoptError(f"row {row + 1}: {names[column]!r} is {columns[column][row]:g}, which float32 does not hold")
     time = None
     if how.time:
-        time = _numbers(how.time, table[how.time])
+        seconds, units = TIME_UNITS[how.unit or "s"]
+        time = _numbers(how.time, table[how.time]) * seconds / units
     elif how.rate is not None:
         time = np.arange(len(values)) / how.rate
     is_measured = np.asarray((~np.isnan(values)).any(axis=1))
@@ -362,7 +370,7 @@ def _flattened(name: str, column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]
     return {f"{name}_{number:03d}": pc.list_element(column, number) for number in range(lengths[0])}
 
 
-def _numbers(name: str, column: Any) -> np.ndarray:
+def _numbers(name: str, column: Any, largest_whole: int = 2**53) -> np.ndarray:
     """(n,) float64; NaN where the file has no value."""
     is_whole = pa.types.is_integer(column.type) if isinstance(column, pa.ChunkedArray) else column.dtype.kind in "iu"
     if isinstance(column, pa.ChunkedArray):
@@ -373,8 +381,8 @@ def _numbers(name: str, column: Any) -> np.ndarray:
             raise AdoptError(f"the column {name!r} is {kind}, not numbers: name the columns of numbers by --columns")
         column = column.to_numpy() if column.null_count == 0 else column.cast(pa.float64(), safe=False).to_numpy()
     numbers = np.asarray(column, np.float64)
-    if is_whole and (np.abs(numbers) > _LARGEST_WHOLE).any():
-        raise AdoptError(f"the column {name!r} has whole numbers above {_LARGEST_WHOLE}, which float32 does not hold")
+    if is_whole and (np.abs(numbers) > largest_whole).any():
+        raise AdoptError(f"the column {name!r} has whole numbers above {largest_whole}, which are not stored exactly")
     return numbers
 
 
@@ -397,13 +405,36 @@ def _check_times(store: FeatureStore, session_id: str, rows: _Rows, how: Adoptio
         number = int(np.flatnonzero((rows.time < 0) | (rows.time > end + SOUND_FITS_S))[0])
         raise AdoptError(
             f"row {number + 1}: is at {rows.time[number]:g} s, outside of the recording of {session_id}, which ends at "
-            f"{end:.2f} s: times are in seconds since its first frame"
+            f"{end:.2f} s: times are in seconds since its first frame{_likely_unit(rows.time, end, how)}"
+        )
+    if how.time and not how.unit and (guess := _likely_unit(rows.time, end, how)):
+        raise AdoptError(
+            f"its last row is at {rows.time[-1]:g}, and the recording of {session_id} ends at {end:.2f} s{guess}; "
+            "--time-unit s, where they are seconds"
         )
     if how.rate is not None and end - (rows_end := len(rows.time) / how.rate) > max(_MAY_LACK_S, _MAY_LACK * end):
         raise AdoptError(
             f"{len(rows.time)} rows at {how.rate:g} a second end at {rows_end:.2f} s, and the recording of "
             f"{session_id} at {end:.2f} s: is --rate {len(rows.time) / end:.4g} meant? Of a part, give --time"
         )
+
+
+def _likely_unit(time: np.ndarray, end_s: float, how: Adoption) -> str:
+    """A question about the unit of times that are hardly seconds; empty where they may be.
+
+    Args:
+        time: (n,) increasing; as the file has them where no unit is given.
+    """
+    if how.unit or not how.time or time[-1] <= 0:
+        return ""
+    ends = {unit: float(time[-1]) * seconds / units for unit, (seconds, units) in TIME_UNITS.items()}
+    within = {unit: end for unit, end in ends.items() if end <= end_s + SOUND_FITS_S}
+    nearest = max(within, key=lambda unit: within[unit], default="s")
+    counts = len(time) > 2 and bool((np.diff(time) == 1).all())
+    ends_early = end_s - ends["s"] > max(_MAY_LACK_S, _MAY_LACK * end_s)
+    if counts and (ends_early or nearest != "s"):
+        return ": are they numbers of frames? Divide them by the rate, or say --per-frame where every frame has a row"
+    return f": are they in {nearest}? Say --time-unit {nearest}" if nearest != "s" else ""
 
 
 def _end_s(store: FeatureStore, session_id: str, how: Adoption) -> float:

@@ -26,6 +26,7 @@ def adopt(
     time: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Each row's time, in seconds of the recording.")
     ] = None,
+    time_unit: Annotated[str | None, typer.Option(help="What --time is in: s, ms, us or min.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Rows a second, the first at second 0.")] = None,
     per_frame: Annotated[
         bool, typer.Option("--per-frame", help="There is a row for each frame of the session's video.")
@@ -59,6 +60,7 @@ def adopt(
             name,
             about=about or ABOUT,
             time=time or "",
+            unit=time_unit or "",
             rate=rate,
             per_frame=per_frame,
             columns=listed("--columns", columns),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +24,6 @@ from flows.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from storyframes.export.clips import ExportedClips
-    from tasks.study.transcript import Word
 
 
 def share(
@@ -91,6 +89,12 @@ def export(
     raw_text: Annotated[
         Path | None, typer.Option(help="For mmsa: the study whose transcripts are written into the file as they are.")
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="With --raw-text: the TOML file that features were extracted with.")
+    ] = None,
+    bert_tokenizer: Annotated[
+        Path | None, typer.Option(help="With --raw-text: the folder of a tokenizer, whose tokens are 'text_bert'.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -112,6 +116,11 @@ def export(
                 raise ExportError(
                     f"--format {format_} has clips: choose them with --where, without --session and --rate"
                 )
+            tokenizer = None
+            if bert_tokenizer is not None:
+                from tasks.extractors.text.bert_tokens import BertTokens
+
+                tokenizer = BertTokens(bert_tokenizer)
             clips = export_clips(
                 FeatureStore(store),
                 out,
@@ -121,12 +130,13 @@ def export(
                 label=label,
                 per=per,
                 functionals=computed,
-                texts=None if raw_text is None else spoken_words(raw_text),
+                words=None if raw_text is None else spoken_words(raw_text, config),
+                tokenizer=tokenizer,
                 replace=replace,
             )
             _show_clips(out, clips, json=json)
             return
-        if where is not None or label or raw_text is not None:
+        if where is not None or label or raw_text is not None or bert_tokenizer is not None:
             raise ExportError(f"--where, --label and --raw-text are of clips: {', '.join(CLIP_WRITERS)}")
         done = export_features(
             FeatureStore(store),
@@ -165,32 +175,36 @@ def _show_clips(out: Path, done: ExportedClips, *, json: bool) -> None:
     console().print("README.md there says what each file is, and what is lost; keep them private")
 
 
-def spoken_words(study: Path) -> Callable[[str, float, float], str]:
-    """The words of a study's transcripts that start within some seconds of a session.
+def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], list[tuple[float, str]]]:
+    """The words of a study's transcripts by session, each with its start in seconds.
 
     The function refuses a session that the study does not have: the study is another one.
+
+    Args:
+        config: says how transcripts are read.
     """
+    from flows.settings import load_settings
     from storyframes.export.formats import ExportError
-    from storyframes.times import ticks
     from tasks.study.load import load_study
-    from tasks.study.transcript import read_transcript
+    from tasks.study.transcript import TranscriptError, read_transcript
 
-    loaded = load_study(study)
+    loaded, how = load_study(study), load_settings(config).transcript
 
-    @cache
-    def words(session_id: str) -> list[Word]:
+    def words(session_id: str) -> list[tuple[float, str]]:
         if session_id not in loaded.sessions:
             raise ExportError(f"--raw-text {study}: it has no session {session_id!r}, of which the store has clips")
-        session = loaded.sessions[session_id]
-        if session.transcript is None:
+        path = loaded.sessions[session_id].transcript
+        if path is None:
             return []
-        return read_transcript(loaded.path(session.transcript)).words()
+        try:
+            transcript = read_transcript(
+                loaded.path(path), allow_malformed=how.allow_malformed_cues, speaker_prefixes=how.speaker_prefixes
+            )
+        except TranscriptError as error:
+            raise ExportError(f"--raw-text {study}: {error}") from None
+        return [(word.start_s, word.text) for word in transcript.words()]
 
-    def text(session_id: str, start_s: float, stop_s: float) -> str:
-        first, stop = ticks((start_s, stop_s))
-        return " ".join(word.text for word in words(session_id) if first <= ticks(word.start_s) < stop)
-
-    return text
+    return words
 
 
 MAKE = "make"

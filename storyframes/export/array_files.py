@@ -1,7 +1,8 @@
 """Tables as NumPy and HDF5 files: an array for each array of the store, with its shape.
 
 NumPy files are in a folder for each table, with the names along dimensions in ``names.json``. An HDF5 file has a
-dataset for each array, and these names in datasets below ``names``, because an attribute holds at most 64 kB.
+dataset for each array, and these names in datasets below ``names``, with the columns' units where these differ, because
+an attribute holds at most 64 kB.
 """
 
 from __future__ import annotations
@@ -95,8 +96,15 @@ def write_hdf5(table: Table, path: Path) -> None:
             start += len(next(iter(block.keys.values())))
         for array, along in dimension_names(table).items():
             for dim, names in along.items():
-                encoded = [name.encode() for name in names]
-                file.create_dataset(f"names/{array}/{dim}", data=encoded, dtype=_text_type(names))
+                _write_texts(file, f"{_GROUP}/{array}/{dim}", names)
+        for array, spec in table.arrays.items():
+            units = [] if spec.units else [table.unit(column) for column in spec.columns]
+            if any(units):
+                _write_texts(file, f"{_GROUP}/{array_name(table, array)}/{spec.dims[-1]}_units", units)
+
+
+def _write_texts(file: Any, name: str, texts: Collection[str]) -> None:
+    file.create_dataset(name, data=[text.encode() for text in texts], dtype=_text_type(texts))
 
 
 def _text_type(texts: Collection[str]) -> np.dtype:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,18 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import MASK, ClipInput
 from storyframes.clips.named_inputs import RATING, needed_features
 from storyframes.clips.splits import SPLITS
-from storyframes.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Labelled
+from storyframes.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
 from storyframes.export.formats import ExportError
 from storyframes.export.pooled_tables import check_pooling
 from storyframes.export.readme import markdown_table
 from storyframes.export.whole_folder import refuse_inside, seal, whole_folder
 from storyframes.pooling import MEAN, pools
-from storyframes.spec import Axis, FeatureSpec
+from storyframes.spec import MAIN, Axis, FeatureSpec, feature_and_track
 from storyframes.store.feature_store import FeatureStore
+from storyframes.times import ticks
 
-Texts = Callable[[str, float, float], str]
-"""What is said in a session from one second to another."""
+Words = Callable[[str], Sequence[tuple[float, str]]]
+"""The words of a session's transcript in the order of their starts, each with its start in seconds."""
 
 
 @dataclass
@@ -38,6 +39,7 @@ class ExportedClips:
         features: by feature, the versions and fingerprints of its sessions, and the caveats.
         label: the column of MMSA's labels.
         has_text: whether what is said is in the files.
+        tokenizer: what made MMSA's ``text_bert``; empty where there is none.
         left_out: what is not in it, and why.
         files: by path below the folder, size and SHA-256.
     """
@@ -50,6 +52,7 @@ class ExportedClips:
     functionals: list[str]
     label: str
     has_text: bool
+    tokenizer: dict[str, str]
     left_out: list[str] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
@@ -69,7 +72,8 @@ def export_clips(
     label: str = "",
     per: Axis | str | None = None,
     functionals: Sequence[str] = MEAN,
-    texts: Texts | None = None,
+    words: Words | None = None,
+    tokenizer: Tokenizer | None = None,
     replace: bool = False,
 ) -> ExportedClips:
     """Write the clips of a store into a new folder, with a README that says what each file is, and what is lost.
@@ -84,11 +88,14 @@ def export_clips(
         per: pools features of frames and sound over words or utterances: those of the first feature that has rows of
             them, else of glove or sbert.
         functionals: what is computed then.
-        texts: gives what is said, for mmsa's ``raw_text``; None leaves these empty.
+        words: gives what is said, for mmsa's ``raw_text``; None leaves these empty.
+        tokenizer: splits it into tokens, for mmsa's ``text_bert``; with ``per`` words, rows of all features are then
+            these tokens, each with what its word has.
         replace: whether an earlier export at ``target`` may be replaced.
 
     Raises:
-        ExportError: there is no such format, feature or label, nothing to export, or ``target`` exists.
+        ExportError: there is no such format, feature or label, nothing to export, ``target`` exists, or words are not
+            those that a session's features were made of.
         StoreError: the store has no clip index, or cannot be read.
         OSError: the folder cannot be written.
     """
@@ -97,8 +104,10 @@ def export_clips(
     refuse_inside(store, target)
     over = check_pooling(per, functionals)
     is_mmsa = to == "mmsa"
-    if (label or texts is not None) and not is_mmsa:
+    if (label or words or tokenizer) and not is_mmsa:
         raise ExportError("--label and --raw-text are of mmsa: other formats have all labels, and no text")
+    if tokenizer and not words:
+        raise ExportError("--bert-tokenizer: tokens are what is said, so allow it to leave the study: --raw-text STUDY")
     names = list(features) or (list(MODALITIES.values()) if is_mmsa else [])
     if not names or (is_mmsa and len(names) != len(MODALITIES)):
         which = ", ".join(MODALITIES) if is_mmsa else "at least one"
@@ -109,6 +118,12 @@ def export_clips(
         dataset = ClipDataset(store, inputs, where)
     except (ValueError, TypeError) as error:
         raise ExportError(str(error)) from None
+    if tokenizer and over is Axis.WORD:
+        for name in needed:
+            if feature_and_track(name)[1] != MAIN and _of_words(store, name):
+                raise ExportError(f"--bert-tokenizer: {name!r} has words of another track than --raw-text")
+    if empty := [name for name, of in dataset.fields.items() if 0 in of.shape]:
+        raise ExportError(f"--features: no clip of the index has a row of {empty[0]!r}: leave it out")
     label = _label(dataset, label) if is_mmsa else ""
     is_chosen = dataset.clips[label].notna().to_numpy(bool) if is_mmsa else np.ones(len(dataset), bool)
     splits = dataset.clips["split"].astype(str).to_numpy()
@@ -124,18 +139,59 @@ def export_clips(
         over,
         list(functionals) if over else [],
         label,
-        texts is not None,
+        words is not None,
+        tokenizer.about if tokenizer else {},
     )
     if not is_chosen.all():
         done.left_out.append(f"{int((~is_chosen).sum())} clips without a value of {label!r}")
-    columns = ("session_id", "start_s", "stop_s")
-    spoken = [
-        "" if texts is None else texts(*row) for row in zip(*(dataset.clips[name] for name in columns), strict=True)
-    ]
     with whole_folder(target, replace=replace) as folder:
-        CLIP_WRITERS[to](dataset, rows, folder, Labelled(label, spoken))
+        spoken = _words_of_clips(store, dataset, words, needed) if words else None
+        clips = Clips(dataset, rows, label, spoken, tokenizer, over is Axis.WORD)
+        CLIP_WRITERS[to](clips, folder)
+        for name in dataset.fields:
+            if f"{name}_mask" in dataset.fields and name not in clips.measured:
+                done.left_out.append(f"all of {name!r}: no clip has a measurement of it")
         seal(folder, "\n".join(_readme(done)) + "\n", done)
     return done
+
+
+def _words_of_clips(
+    store: FeatureStore, dataset: ClipDataset, words: Words, features: Iterable[str]
+) -> list[list[str]]:
+    """The words that start in each clip, as an input of words has them."""
+    made_of_words = [name for name in features if feature_and_track(name)[1] == MAIN and _of_words(store, name)]
+    sessions: dict[str, tuple[np.ndarray, list[str]]] = {}
+    spoken = []
+    for session_id, start_s, stop_s in zip(
+        *(dataset.clips[name] for name in ("session_id", "start_s", "stop_s")), strict=True
+    ):
+        if session_id not in sessions:
+            of_session = words(session_id)
+            start = np.array([ticks(start) for start, _ in of_session], np.int64)
+            _check_words(store, session_id, start, made_of_words)
+            sessions[session_id] = start, [text for _, text in of_session]
+        start, texts = sessions[session_id]
+        first, stop = np.searchsorted(start, ticks((start_s, stop_s)))
+        spoken.append(texts[first:stop])
+    return spoken
+
+
+def _check_words(store: FeatureStore, session_id: str, start: np.ndarray, features: Iterable[str]) -> None:
+    """Refuse words that are not those of which a session's feature has rows."""
+    for name in features:
+        if not store.has(session_id, name):
+            continue
+        stored = np.sort(ticks(store.view(session_id, name, array="start")))
+        if not np.array_equal(start, stored):
+            raise ExportError(
+                f"--raw-text: the transcript of {session_id} has {len(start)} words and its {name} {len(stored)}, or "
+                "other times: it was changed, or is read in another way: give the --config of the extraction, or "
+                "extract it again"
+            )
+
+
+def _of_words(store: FeatureStore, name: str) -> bool:
+    return Axis.WORD in {array.axis for array in _spec(store, name, [name]).arrays.values()}
 
 
 def _inputs(
@@ -206,6 +262,7 @@ def _readme(done: ExportedClips) -> Iterator[str]:
     if done.label:
         text = "what is said in each clip" if done.has_text else "empty: what is said has not left the study"
         yield f"`regression_labels` are `{done.label}`, as it is. `raw_text` is {text}.\n"
+        yield from _about_tokens(done)
     if done.per:
         yield f"Frames and sound are pooled over each {done.per} ({', '.join(done.functionals)}).\n"
     yield f"## What is lost\n{LOST[done.to]}"
@@ -216,3 +273,15 @@ def _readme(done: ExportedClips) -> Iterator[str]:
     yield "`export.json` has the names of all columns, and the size and the SHA-256 of every file.\n\n## Features\n"
     caveats = [[name, "; ".join(of["caveats"]) or "none"] for name, of in done.features.items()]
     yield from markdown_table(("feature", "caveats"), caveats)
+
+
+def _about_tokens(done: ExportedClips) -> Iterator[str]:
+    if not done.tokenizer:
+        yield "There is no `text_bert`: models that need it (those with `use_bert`, as Self-MM) cannot be trained.\n"
+        return
+    yield "`text_bert` are ids, mask and segments of the tokens of `raw_text`: word pieces, after the first mark and"
+    yield "before the last. The model has to be the one of this tokenizer:\n"
+    yield from (f"- {name}: {value}" for name, value in done.tokenizer.items())
+    yield ""
+    if done.per == Axis.WORD:
+        yield "Rows of the other arrays are these tokens: each has what its word has, and the marks are 0.\n"

@@ -33,6 +33,7 @@ class Format(StrEnum):
     DATASETS = "datasets"
 
 
+_OF_CLIPS = ("mmsa", "webdataset")  # alone (storyframes.export.clip_formats)
 _WRITERS = {
     Format.PARQUET: ("arrow_files", "write_parquet", ""),
     Format.CSV: ("arrow_files", "write_csv", ""),
@@ -45,7 +46,8 @@ _WRITERS = {
 
 def formats() -> list[str]:
     """The names of all formats: the project's own, then those of plug-ins."""
-    return [*Format, *(point.name for point in plug_ins(EXPORT_FORMATS) if point.name not in set(Format))]
+    own = (*Format, *_OF_CLIPS)
+    return [*own, *(point.name for point in plug_ins(EXPORT_FORMATS) if point.name not in own)]
 
 
 def writer(to: str) -> Write:

@@ -29,6 +29,7 @@ dimensions. Rows of all arrays in a folder are the same rows.
 """,
     Format.HDF5: """
 `<session>/<feature>.h5` has a dataset for each array, and the names along its dimensions in `names/<array>/<dim>`.
+Units are the array's attribute `units`, or where its columns have different ones in `names/<array>/<dim>_units`.
 Python: `h5py.File(file)["values"][:]`. R: `hdf5r::H5File$new(file, "r")[["values"]][, ]`, and MATLAB:
 `h5read(file, "/values")`, both with the dimensions in reverse order (columns, rows). `mask` is 1 or 0.
 """,

@@ -18,8 +18,8 @@ from storyframes.store.layout import CLIPS
 from storyframes.store.storage.files import sha256_file
 
 _CROISSANT_TERMS = (
-    "arrayShape citeAs column containedIn extract field fileProperty fileObject fileSet format includes isArray "
-    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate "
+    "arrayShape citeAs column containedIn excludes extract field fileProperty fileObject fileSet format includes "
+    "isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate "
     "separator source subField transform equivalentProperty"
 )
 _CONTEXT: dict[str, Any] = {
@@ -63,7 +63,7 @@ def croissant(done: Release, settings: ReleaseSettings, folder: Path) -> str:
             content["distribution"].append(_file(name, path))
             content["recordSet"].append(_records(name, pq.read_schema(path)))
     for name, released in done.features.items():
-        content["distribution"].append(_zarr_group(name))
+        content["distribution"].append(_zarr_group(name, of_stories=f"{STORIES}/{name}" in done.features))
         content["recordSet"].append(_arrays(name, released.spec))
     content["recordSet"].append(_columns({name: released.spec for name, released in done.features.items()}))
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -101,8 +101,12 @@ def _records(name: str, schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _zarr_group(feature: str) -> dict[str, Any]:
-    """The Zarr groups of a feature, one in each session."""
+def _zarr_group(feature: str, *, of_stories: bool) -> dict[str, Any]:
+    """The Zarr groups of a feature, one in each session.
+
+    Args:
+        of_stories: whether the stories, which are beside the sessions, have a feature of this name too.
+    """
     folder = feature if feature.startswith(f"{STORIES}/") else f"*/{feature}"
     return {
         "@type": "cr:FileSet",
@@ -110,7 +114,7 @@ def _zarr_group(feature: str) -> dict[str, Any]:
         "name": f"{feature}.zarr",
         "encodingFormat": "application/vnd.zarr",
         "includes": f"features/{folder}/*/**",
-    }
+    } | ({"excludes": f"features/{STORIES}/{feature}/*/**"} if of_stories else {})
 
 
 def _arrays(feature: str, spec: FeatureSpec) -> dict[str, Any]:

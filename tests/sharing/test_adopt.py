@@ -150,6 +150,14 @@ def _of_text(table: pd.DataFrame) -> pd.DataFrame:
     ("change", "rule"),
     [
         (lambda table: table.assign(t=table["t"] * 1000), "s01_gaze.csv: row 1: is at 11 s, outside of the recording"),
+        (lambda table: table.assign(t=table["t"] * 1000), "since its first frame: are they in ms? Say --time-unit ms"),
+        (
+            lambda table: table.assign(t=table["t"] / 60),
+            "s01_gaze.csv: its last row is at 0.0661833, and the recording of s01 ends at 4.00 s: are they in min? Say "
+            "--time-unit min; --time-unit s, where they are seconds",
+        ),
+        (lambda table: table.assign(t=range(len(table))), "are they numbers of frames? Divide them by the rate"),
+        (lambda table: table.head(3).assign(t=range(3)), "the recording of s01 ends at 4.00 s: are they numbers of fr"),
         (lambda table: table.assign(t=table["t"] - 1), "s01_gaze.csv: row 1: is at -0.989 s, outside of the recording"),
         (lambda table: table.assign(t=table["t"].round(1)), "s01_gaze.csv: row 3: is at 0.1 s, after a row at 0.1 s"),
         (lambda table: table.drop(columns="t"), "s01_gaze.csv: has no column 't'; it has yaw, pitch, roll"),
@@ -188,6 +196,24 @@ def test_no_row_of_a_file_without_times_is_lost_or_moves(made: Made, tmp_path: P
     pd.DataFrame(np.ones((frames, 2))).to_csv(csv)
     adopt(store, csv, "--name", "by_pandas", "--per-frame")
     assert FeatureStore(store).columns("s00", "by_pandas") == ("0", "1")
+
+
+@pytest.mark.parametrize(("unit", "in_a_second"), [("ms", 1_000), ("us", 1_000_000), ("min", 1 / 60)])
+def test_times_in_another_unit_are_stored_in_seconds(made: Made, tmp_path: Path, unit: str, in_a_second: float) -> None:
+    times = made[1]["s00"]["t"]
+    in_unit = times * in_a_second if unit == "min" else (times * in_a_second).round().astype("int64")
+    made[1]["s00"].assign(t=in_unit).to_csv(tmp_path / "s00.csv", index=False)
+    adopt(tmp_path / "features", tmp_path / "s00.csv", "--name", "head", "--time", "t", "--time-unit", unit)
+    np.testing.assert_allclose(FeatureStore(made[0].root).read("s00", "head", array="time"), times, rtol=1e-12)
+
+
+def test_seconds_of_a_recording_s_beginning_are_taken_where_it_is_said(made: Made, tmp_path: Path) -> None:
+    pd.DataFrame({"t": [0.01, 0.02], "yaw": [1.5, 2.5]}).to_csv(tmp_path / "s00.csv", index=False)
+    way = [tmp_path / "features", tmp_path / "s00.csv", "--name", "head"]
+    assert "are they in min?" in adopt(*way, "--time", "t", code=2)
+    assert "--time-unit min: is of --time COLUMN" in adopt(*way, "--rate", 25, "--time-unit", "min", code=2)
+    adopt(*way, "--time", "t", "--time-unit", "s")
+    assert FeatureStore(made[0].root).read("s00", "head", array="time").tolist() == [0.01, 0.02]
 
 
 def test_whole_numbers_that_float32_does_not_hold_are_refused_beside_a_gap(made: Made, tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ def test_numpy(store: FeatureStore, tmp_path: Path) -> None:
 
 
 def test_hdf5(store: FeatureStore, tmp_path: Path) -> None:
+    seen: set[str] = set()
     export(store, tmp_path / "out", Format.HDF5, features=CHOSEN)
     for table in every_table(store, None):
         with h5py.File(tmp_path / f"out/s15/{table.name}.h5") as file:
@@ -183,6 +184,13 @@ def test_hdf5(store: FeatureStore, tmp_path: Path) -> None:
                 same(got, wanted, name)
             assert file.attrs["feature"] == table.feature
             assert isinstance(file.attrs["caveats"], str)
+            for name in {column.array for column in table.columns if not file[column.array].attrs.get("units")}:
+                units = [column.unit for column in table.columns if column.array == name]
+                stored = file.get(f"names/{name}/column_units")
+                assert (stored is not None) == any(units), name
+                assert stored is None or list(stored.asstr()) == units
+                seen |= {*units}
+    assert {"mm", "rad", "pixels", "0 to 5"} <= seen
     with h5py.File(tmp_path / "out/s15/odd.h5") as file:
         assert file.attrs["caveats"] == "numbers that are odd"
         assert list(file["names/values/column"].asstr()) == list(ODD_NAMES)

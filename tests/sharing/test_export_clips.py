@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import pickle
 import stat
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +16,22 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from support.commands import ROOT
+from support.models.tiny_text_models import WORDS, make_tokenizer
 from support.stores import local
+from support.studies import make_study
 from support.synthetic_features import StudySpec, SyntheticStudy, publish, write_features
 from support.track_features import WINDOWS, study_of, write_tracks
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.cli.share import spoken_words
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.export import clip_formats
 from storyframes.export.clips import export_clips
 from storyframes.export.formats import ExportError
 from storyframes.store.catalogue import compact
 from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.extractors.text.bert_tokens import BertTokens
 
 SPLITS = ("train", "val", "test")
 STUDY = StudySpec(sessions=10, lacking={"s03": ("openface",)})
@@ -122,33 +128,153 @@ def test_words_of_a_microphone_are_what_frames_are_pooled_over(tmp_path: Path) -
     assert max(lengths) > 0
 
 
+def spoken_in(study: SyntheticStudy) -> Callable[[str], list[tuple[float, str]]]:
+    """Words of the store's own times, each with a text of its own."""
+
+    def words(session: str) -> list[tuple[float, str]]:
+        starts = study.arrays[session, "glove", "start"]
+        return sorted(
+            (start, f"{WORDS[number % len(WORDS)]}-{session}") for number, start in enumerate(starts.tolist())
+        )
+
+    return words
+
+
+def said_in(study: SyntheticStudy, number: int) -> list[str]:
+    clip = study.clips.iloc[number]
+    words = spoken_in(study)(clip["session_id"])
+    return [text for start, text in words if clip["start_s"] <= start < clip["stop_s"]]
+
+
 def test_text_leaves_only_when_it_is_asked_for(study: SyntheticStudy, tmp_path: Path) -> None:
-    asked: list[tuple[str, float, float]] = []
-
-    def said(session_id: str, start_s: float, stop_s: float) -> str:
-        asked.append((session_id, start_s, stop_s))
-        return f"words of {session_id}"
-
-    export_clips(FeatureStore(study.root), tmp_path / "out", "mmsa", texts=said)
-    part = pickle.loads((tmp_path / "out/mmsa.pkl").read_bytes())["test"]
-    first = study.clips.iloc[clips_of(study, "test")[0]]
-    assert part["raw_text"][0] == f"words of {first['session_id']}"
-    assert asked[0] == tuple(study.clips.iloc[0][["session_id", "start_s", "stop_s"]])
-    assert "`raw_text` is what is said in each clip" in (tmp_path / "out/README.md").read_text()
+    export_clips(FeatureStore(study.root), tmp_path / "out", "mmsa", words=spoken_in(study))
+    content = pickle.loads((tmp_path / "out/mmsa.pkl").read_bytes())
+    for split, name in zip(SPLITS, content, strict=True):
+        assert content[name]["raw_text"] == [" ".join(said_in(study, number)) for number in clips_of(study, split)]
+        assert any(content[name]["raw_text"])
+        assert "text_bert" not in content[name]
+    text = (tmp_path / "out/README.md").read_text()
+    assert "`raw_text` is what is said in each clip" in text
+    assert "There is no `text_bert`" in text
 
 
-def test_the_words_of_a_clip_are_those_that_start_in_it() -> None:
-    from flows.cli.share import spoken_words
+def test_words_that_are_not_those_of_the_features_are_refused(study: SyntheticStudy, tmp_path: Path) -> None:
+    store = FeatureStore(study.root)
+    with pytest.raises(ExportError, match=r"the transcript of s00 has \d+ words and its glove \d+, or other times"):
+        export_clips(store, tmp_path / "out", "mmsa", words=lambda session: spoken_in(study)(session)[1:])
+    with pytest.raises(ExportError, match="or other times"):
+        export_clips(
+            store, tmp_path / "out", "mmsa", words=lambda session: [(s + 0.5, w) for s, w in spoken_in(study)(session)]
+        )
+    assert list(tmp_path.iterdir()) == []
 
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    make_tokenizer("bert").save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("per", [None, "word"])
+def test_tokens_for_models_of_bert_s_kind(
+    study: SyntheticStudy, tmp_path: Path, tokenizer: Path, per: str | None
+) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    plain = PreTrainedTokenizerFast.from_pretrained(tokenizer)
+    export_clips(
+        FeatureStore(study.root), tmp_path / "out", "mmsa", per=per, words=spoken_in(study),
+        tokenizer=BertTokens(tokenizer),
+    )  # fmt: skip
+    content = pickle.loads((tmp_path / "out/mmsa.pkl").read_bytes())
+    inputs = [ClipInput(name, axis=per, missing="mask") for name in ("opensmile", "openface")]
+    dataset = ClipDataset(study.root, [ClipInput("glove", missing="mask"), *inputs])
+    seen = 0
+    for split, name in zip(SPLITS, content, strict=True):
+        part, numbers = content[name], clips_of(study, split)
+        texts = [" ".join(said_in(study, number)) for number in numbers]
+        length = part["text_bert"].shape[2]
+        alone = plain(texts, padding="max_length", max_length=length, return_tensors="np")
+        wanted = np.stack([alone["input_ids"], alone["attention_mask"], np.zeros_like(alone["input_ids"])], axis=1)
+        np.testing.assert_array_equal(part["text_bert"], wanted)
+        batch = dataset.read(numbers.tolist())
+        for key, feature in (("text", "glove"), ("audio", "opensmile"), ("vision", "openface")):
+            if per is None:
+                assert part[key].shape[1] == dataset.fields[feature].shape[0]
+                continue
+            assert part[key].shape[1] == length
+            assert part[f"{key}_lengths"] == wanted[:, 1].sum(axis=1).tolist()
+            values = batch[feature][..., -part[key].shape[2] :]  # openface without its bookkeeping
+            for place, text in enumerate(texts):
+                words, rows = text.split(), iter(range(length))
+                assert not part[key][place, next(rows)].any()  # the mark of the beginning
+                for number, word in enumerate(words):
+                    row = np.where(np.isfinite(values[place, number]), values[place, number], 0)
+                    row = row * batch[f"{feature}_mask"][place, number]
+                    for _ in plain(word, add_special_tokens=False)["input_ids"]:
+                        np.testing.assert_array_equal(part[key][place, next(rows)], row)
+                        seen += bool(row.any())
+                assert not part[key][place, list(rows)].any()
+    assert (seen > 100) == (per == "word")
+    digest = hashlib.sha256((tokenizer / "tokenizer.json").read_bytes()).hexdigest()
+    assert f"- tokenizer.json: sha256 {digest}" in (tmp_path / "out/README.md").read_text()
+    assert json.loads((tmp_path / "out/export.json").read_text())["tokenizer"]["tokenizer.json"] == f"sha256 {digest}"
+    assert str(tokenizer) not in (tmp_path / "out/export.json").read_text()
+
+
+def test_a_tokenizer_is_of_a_folder_and_of_what_is_said(study: SyntheticStudy, tmp_path: Path, tokenizer: Path) -> None:
+    mmsa = [study.root, "--out", tmp_path / "out", "--format", "mmsa", "--bert-tokenizer"]
+    assert "allow it to leave the study: --raw-text STUDY" in run(*mmsa, tokenizer)[1]
+    assert "is no folder" in run(*mmsa, tmp_path / "no")[1]
+    assert "has no tokenizer" in run(*mmsa, study.root)[1]
+    too_long = BertTokens(tokenizer)
+    too_long.longest = 4
+    with pytest.raises(ExportError, match=r"the clip .* has \d+ tokens, and the model reads 4"):
+        export_clips(FeatureStore(study.root), tmp_path / "out", "mmsa", words=spoken_in(study), tokenizer=too_long)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_words_are_read_as_the_study_s_are(tmp_path: Path) -> None:
     transcript = json.loads((ROOT / "demo/study/transcripts/p01-s01.json").read_text())
-    text = spoken_words(ROOT / "demo/study")
     words = [word for utterance in transcript["utterances"] for word in utterance.get("words", [])]
     assert len(words) > 3
-    assert text("p01-s01", 0.0, 1e6).split() == " ".join(word["word"] for word in words).split()
-    assert text("p01-s01", words[1]["start_s"], words[3]["start_s"]) == f"{words[1]['word']} {words[2]['word']}"
-    assert text("p01-s01", 1e6, 2e6) == ""
+    of_demo = spoken_words(ROOT / "demo/study")
+    assert of_demo("p01-s01") == [(word["start_s"], word["word"]) for word in words]
     with pytest.raises(ExportError, match="it has no session 'no-such-session', of which the store has clips"):
-        text("no-such-session", 0.0, 1e6)
+        of_demo("no-such-session")
+    folder = make_study(tmp_path / "study", transcript="s.vtt")
+    (folder / "s.vtt").write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nAnna: hello\n\n00:03.000 --> 00:02.500\nwrong\n")
+    config = tmp_path / "storyframes.toml"
+    config.write_text("[transcript]\nallow_malformed_cues = true\nspeaker_prefixes = true\n")
+    assert [word for _, word in spoken_words(folder, config)("s")] == ["hello"]
+    config.write_text("[transcript]\nallow_malformed_cues = true\nspeaker_prefixes = false\n")
+    assert [word for _, word in spoken_words(folder, config)("s")] == ["Anna:", "hello"]
+    with pytest.raises(ExportError, match=r"--raw-text .*s\.vtt, .*: correct the file"):
+        spoken_words(folder)("s")
+
+
+def test_a_feature_without_any_row_is_not_exported_in_silence(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", STUDY)
+    for session in FeatureStore(study.root).sessions:
+        silent = {name: rows[: len(rows) * (rows.shape[0] == 60)] for name, rows in glove_of(study, session).items()}
+        publish(study.root, session, "glove", silent)
+    compact(local(study.root))
+    for to in ("mmsa", "datasets", "webdataset"):
+        names = [] if to == "mmsa" else ["--features", "openface,words"]
+        code, said = run(study.root, "--out", tmp_path / "out", "--format", to, *names)
+        assert (code, "no clip of the index has a row of" in said) == (2, True), said
+    spoken = {name: rows[:1] * 0 if name != "frame_word" else rows for name, rows in glove_of(study, "s00").items()}
+    publish(study.root, "s00", "glove", spoken)
+    compact(local(study.root))
+    chosen = ["--features", "openface,words", "--where", "session_id != 's00'"]
+    code, said = run(study.root, "--out", tmp_path / "out", "--format", "datasets", *chosen)
+    assert (code, "all of 'words': no clip has a measurement of it" in said) == (0, True), said
+    assert "no clip has a measurement of it" in (tmp_path / "out/README.md").read_text()
+
+
+def glove_of(study: SyntheticStudy, session: str) -> dict[str, np.ndarray]:
+    return {name: rows for (of, feature, name), rows in study.arrays.items() if (of, feature) == (session, "glove")}
 
 
 def test_parquet_for_datasets(study: SyntheticStudy, tmp_path: Path) -> None:
@@ -232,6 +358,7 @@ def test_shards_for_webdataset(study: SyntheticStudy, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--format", "mmsaa"], "--format 'mmsaa': there are parquet, csv, npy, hdf5, mat, datasets, mmsa, webdataset"),
         (["--format", "datasets"], "name at least one, as inputs of clips"),
         (["--format", "mmsa", "--features", "glove,openface"], "name text, audio, vision, as inputs of clips"),
         (["--format", "mmsa", "--features", "glove,opensmile,dope"], "these are others: "),

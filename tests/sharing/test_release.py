@@ -215,9 +215,13 @@ def test_machines_and_people_can_read_what_it_is(made: Made, caplog: pytest.LogC
         "openface/values": ((-1, 44), f"{number}Float"),
         "openface/valid": ((-1,), f"{number}Integer"),
     }
-    (files,) = (each for each in issues.metadata.distribution if each.name == "openface.zarr")
-    found = {path.relative_to(made.folder).parts[1] for path in made.folder.glob(files.includes[0])}
-    assert found == {"s0001", "s0002", "s0003"}
+    sets = {each.name: each for each in issues.metadata.distribution if each.name.endswith(".zarr")}
+    assert {"openface.zarr", "sbert.zarr", "stories/sbert.zarr"} <= {*sets}
+    for name, files in sets.items():
+        found = {path for pattern in files.includes for path in made.folder.glob(pattern)}
+        found -= {path for pattern in files.excludes or () for path in made.folder.glob(pattern)}
+        of = {path.relative_to(made.folder / "features").parts[0] for path in found}
+        assert of == ({"stories"} if name.startswith("stories/") else {"s0001", "s0002", "s0003"}), name
     card = (made.folder / "README.md").read_text()
     assert "3 sessions of 3 participants, 0.2 minutes, 7 features" in card
     assert "**openface** (3 sessions, 15 rows a second): OpenFace 2: gaze, action_units" in card
