@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -13,13 +13,17 @@ from flows.cli.terminal import StoreArgument, console, fail, listed, usage_error
 from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted
 
+if TYPE_CHECKING:
+    from tasks.adopted_sequences import Source
+
 
 def adopt(
     store: StoreArgument,
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="A .parquet, .csv, .tsv or .npy for each session; or a pattern, as '*.npy'."
+            metavar="FILE...",
+            help="A .parquet, .csv, .tsv or .npy for each session, or a pattern, as '*.npy'; or one .pkl or .csd.",
         ),
     ],
     name: Annotated[str, typer.Option(help="What the feature is called: lower-case letters, digits and '_'.")],
@@ -41,6 +45,11 @@ def adopt(
     session_from: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="Where the file's name says it: '{session}_gaze.csv'.")
     ] = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="Of a .pkl or .csd: id, session_id and, in its seconds, start_s and end_s."),
+    ] = None,
+    array: Annotated[str | None, typer.Option(help="Of MMSA's pickle: the array, as 'vision'.")] = None,
     track: Annotated[str, typer.Option(help="The camera or microphone that it is of.")] = "main",
     about: Annotated[str | None, typer.Option(help="One sentence on what it is; stored with the values.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Also replace what was adopted from the same file.")] = False,
@@ -51,11 +60,12 @@ def adopt(
     Nothing is published unless every file can be. Values carry the caveat 'made elsewhere'.
     """
     from storyframes.store.feature_store import FeatureStore
-    from tasks.adopt import ABOUT, Adoption, adopt
+    from tasks.adopt import adopt
+    from tasks.adopted_files import ABOUT, Adoption
+    from tasks.adopted_sequences import holds_many, sources_of_many
 
     with usage_errors(), progress_bar("adopting") as progress:
         features = FeatureStore(store)
-        sessions = _sessions(matching(files), session, session_from, features.sessions)
         how = Adoption(
             name,
             about=about or ABOUT,
@@ -63,11 +73,21 @@ def adopt(
             unit=time_unit or "",
             rate=rate,
             per_frame=per_frame,
+            array=array or "",
             columns=listed("--columns", columns),
             mask=mask or "",
             track=track,
         )
-        adopted = adopt(features, sessions, how, force=force, dry_run=dry_run, progress=progress)
+        paths = matching(files)
+        if any(map(holds_many, paths)):
+            if len(paths) > 1 or session or session_from:
+                fail("a .pkl or .csd has many sessions: give it alone, and say by --ids which they are", 2)
+            sources = sources_of_many(paths[0], ids, how, features.sessions)
+        else:
+            if ids:
+                fail("--ids is of a .pkl or .csd, which has many sessions", 2)
+            sources = _sources(paths, session, session_from, features.sessions)
+        adopted = adopt(features, sources, how, force=force, dry_run=dry_run, progress=progress)
     shown = console()
     for version in adopted:
         when = "" if version.first_s is None else f", {version.first_s:g} to {version.last_s:g} s"
@@ -81,8 +101,9 @@ def adopt(
         shown.print(f"next: 'storyframes index STUDY {escape(store)}', so that filters know has_{escape(name)}")
 
 
-def _sessions(paths: list[Path], session: str | None, pattern: str | None, known: list[str]) -> dict[str, Path]:
+def _sources(paths: list[Path], session: str | None, pattern: str | None, known: list[str]) -> dict[str, Source]:
     """The file of each session."""
+    from tasks.adopted_sequences import FileDigest, Source
     from tasks.study.importers.annotation_file import ImportFaultError
     from tasks.study.importers.owners import session_from
 
@@ -97,4 +118,4 @@ def _sessions(paths: list[Path], session: str | None, pattern: str | None, known
         if session_id in files:
             fail(f"{files[session_id]} and {path} are both of session {session_id}: give one of them", 2)
         files[session_id] = path
-    return files
+    return {session_id: Source(path, FileDigest(path)) for session_id, path in files.items()}

@@ -260,9 +260,9 @@ def test_an_extraction_does_not_replace_what_was_adopted(tmp_path: Path) -> None
 
 def test_what_would_take_another_s_place_or_run_code_is_refused(made: Made, tmp_path: Path) -> None:
     store = tmp_path / "features"
-    (tmp_path / "s00.pkl").write_bytes(b"")
+    (tmp_path / "s00.pt").write_bytes(b"")
     assert "is a pickle, and opening one runs whatever its author wrote" in adopt(
-        store, tmp_path / "s00.pkl", "--name", "mmsa", "--rate", 10, code=2
+        store, tmp_path / "s00.pt", "--name", "mmsa", "--rate", 10, code=2
     )
     np.save(tmp_path / "s00.npy", np.array([{"a": 1}]), allow_pickle=True)
     assert "cannot be read" in adopt(store, tmp_path / "s00.npy", "--name", "mmsa", "--rate", 10, code=2)

@@ -1,0 +1,258 @@
+"""Pickles of MMSA's layout and computational sequences of the CMU-MultimodalSDK, adopted; hostile pickles refused."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from support.synthetic_features import StudySpec, SyntheticStudy, write_features
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes import ClipDataset, ClipInput, FeatureStore
+from storyframes.store.maintenance import verify
+from storyframes.store.storage.local_folder import LocalStorage
+from tasks.safe_pickle import UnsafePickleError, as_array, read_pickle
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> SyntheticStudy:
+    """Two sessions of 60 frames in 4 seconds."""
+    return write_features(tmp_path / "features", StudySpec(sessions=2))
+
+
+def adopt(*arguments: object, code: int = 0) -> str:
+    ended = CliRunner().invoke(app, ["adopt", *map(str, arguments)])
+    assert ended.exit_code == code, ended.output
+    return ended.output
+
+
+def sample(number: int, rows: int) -> np.ndarray:
+    return np.random.default_rng(number).normal(size=(rows, 3)).astype(np.float32)
+
+
+SEGMENTS = {  # id in the file, session, start, rows at 10 a second
+    "vidA$_$1": ("s00", 2.05, 15),
+    "vidA$_$0": ("s00", 0.0, 18),
+    "vidB$_$0": ("s01", 0.5, 20),
+    "vidC$_$0": ("", 0.0, 5),
+}
+
+
+def write_mmsa(folder: Path, *, protocol: int = 4, **changed: Any) -> list[object]:
+    """A pickle of the segments above, padded to 20 rows, and the table of their sessions; the options to adopt it."""
+    content: dict[str, Any] = {}
+    for split, ids in {"train": ["vidA$_$1", "vidB$_$0"], "valid": ["vidC$_$0"], "test": ["vidA$_$0"]}.items():
+        arrays = np.zeros((len(ids), 20, 3), np.float32)
+        for place, entry in enumerate(ids):
+            rows = SEGMENTS[entry][2]
+            arrays[place, :rows] = sample(rows, rows)
+        arrays[0, 2] = 0  # missing, as MMSA has it
+        lengths = [SEGMENTS[entry][2] for entry in ids]
+        content[split] = {"vision": arrays, "text": arrays[:, :, :1], "id": ids, "vision_lengths": lengths}
+        content[split] |= {"regression_labels": np.zeros(len(ids)), "raw_text": ["x"] * len(ids)} | changed
+    (folder / "mosi.pkl").write_bytes(pickle.dumps(content, protocol=protocol))
+    rows = [(entry, session, start, start + count / 10) for entry, (session, start, count) in SEGMENTS.items()]
+    pd.DataFrame(rows, columns=["id", "session_id", "start_s", "end_s"]).to_csv(folder / "ids.csv", index=False)
+    return [folder / "features", folder / "mosi.pkl", "--name", "facet", "--array", "vision", "--rate", 10,
+            "--ids", folder / "ids.csv"]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_segments_of_mmsa_s_pickle_are_put_back_in_their_places(
+    study: SyntheticStudy, tmp_path: Path, protocol: int
+) -> None:
+    way = write_mmsa(tmp_path, protocol=protocol)
+    assert "s00: new: 33 rows of 3 columns, 0 to 3.45 s, 93.9% measured" in adopt(*way)
+    store = FeatureStore(study.root)
+    values, time, measured = (store.read("s00", "facet", array=name) for name in ("values", "time", "measured"))
+    np.testing.assert_allclose(time, [*np.arange(18) / 10, *(2.05 + np.arange(15) / 10)])
+    missing = [2, 20]  # the third row of the first sample of each split
+    np.testing.assert_array_equal(np.flatnonzero(measured == 0), missing)
+    wanted = np.concatenate([sample(18, 18), sample(15, 15)])
+    wanted[missing] = np.nan
+    np.testing.assert_array_equal(values, wanted)
+    assert len(store.read("s01", "facet")) == 20
+    attributes = store.attributes("s00", "facet")
+    assert attributes["stamps"] == ["made elsewhere"]
+    assert "vidA" not in (study.root / "s00/facet/current.json").read_text()
+    assert "up to date" in adopt(*way)
+    assert not list(verify(LocalStorage(study.root)))
+    clip = ClipDataset(study.root, [ClipInput("facet")])[0]
+    assert clip["facet_mask"].any()
+
+
+def test_padding_without_lengths_is_left_out_and_at_the_front_it_is_refused(
+    study: SyntheticStudy, tmp_path: Path
+) -> None:
+    adopt(*write_mmsa(tmp_path, vision_lengths=None))
+    assert len(FeatureStore(study.root).read("s00", "facet")) == 33
+    assert "padded at the front?" in adopt(*write_mmsa(tmp_path, vision_lengths=[1, 1]), code=2)
+
+
+def test_what_does_not_say_which_session_and_when_is_refused(study: SyntheticStudy, tmp_path: Path) -> None:
+    *way, option, ids = write_mmsa(tmp_path)
+    said = adopt(*way, code=2)
+    assert "of no session of the store: vidA$_$1, vidB$_$0, vidC$_$0, vidA$_$0: give --ids TABLE" in said
+    table = pd.read_csv(tmp_path / "ids.csv", keep_default_na=False)
+
+    def with_table(changed: pd.DataFrame) -> str:
+        changed.to_csv(tmp_path / "ids.csv", index=False)
+        return adopt(*way, option, ids, code=2)
+
+    assert "of no session of the store: vidC$_$0: give" in with_table(table.head(3))
+    assert "of no session of the store: vidA$_$1, vidA$_$0: give" in with_table(table.replace("s00", "s09"))
+    assert "has no column 'session_id'" in with_table(table.rename(columns={"session_id": "session"}))
+    assert "the id is empty or there already" in with_table(pd.concat([table, table.head(1)]))
+    assert "has no times: say --rate HZ, and in --ids TABLE" in with_table(table.drop(columns="end_s"))
+    late = table.assign(start_s=table["start_s"] + 2, end_s=table["end_s"] + 2)
+    assert "outside of the recording of s00" in with_table(late)
+    together = table.assign(start_s=0.0, end_s=[1.5, 1.8, 2.0, 0.5])
+    assert "times have to increase" in with_table(together)
+    table.to_csv(tmp_path / "ids.csv", index=False)
+    faster = [argument if argument != 10 else 30 for argument in way]
+    assert "15 rows at 30 a second last 0.50 s, and --ids says 1.50 s: is --rate 10 meant?" in adopt(
+        *faster, option, ids, code=2
+    )
+    assert "--array 'audio': train has the arrays vision, text" in adopt(
+        *[argument if argument != "vision" else "audio" for argument in way], option, ids, code=2
+    )
+
+
+def write_sequence(path: Path, entries: dict[str, tuple[np.ndarray, np.ndarray]]) -> Path:
+    """As the SDK writes it."""
+    with h5py.File(path, "w") as file:
+        root = file.create_group("OpenFace_2")
+        for entry, (features, intervals) in entries.items():
+            group = root.create_group(f"data/{entry}")
+            group.create_dataset("features", data=features, compression="gzip")
+            group.create_dataset("intervals", data=intervals)
+        metadata = root.create_group("metadata")
+        metadata.create_dataset("root name", (1,), dtype=h5py.string_dtype())[0] = '"OpenFace_2"'
+    return path
+
+
+def steps(count: int, step: float = 0.1) -> np.ndarray:
+    start = np.arange(count) * step
+    return np.stack([start, start + step], axis=1)
+
+
+def test_a_computational_sequence_has_its_rows_at_the_beginnings_of_their_intervals(
+    study: SyntheticStudy, tmp_path: Path
+) -> None:
+    whole, halves = sample(1, 40).astype(np.float64), sample(2, 40)
+    entries = {"s00": (whole, steps(40)), "s01[1]": (halves[20:], steps(40)[20:]), "s01[0]": (halves[:20], steps(20))}
+    file = write_sequence(tmp_path / "visual.csd", entries)
+    adopt(study.root, file, "--name", "facet", "--columns", "2,0")
+    store = FeatureStore(study.root)
+    np.testing.assert_array_equal(store.read("s00", "facet"), whole[:, [2, 0]].astype(np.float32))
+    np.testing.assert_array_equal(store.read("s01", "facet"), halves[:, [2, 0]])
+    np.testing.assert_allclose(store.read("s01", "facet", array="time"), np.arange(40) / 10)
+    content = {entry: {"features": of[0], "intervals": of[1]} for entry, of in entries.items()}
+    (tmp_path / "visual.pkl").write_bytes(pickle.dumps(content, protocol=3))
+    adopt(study.root, tmp_path / "visual.pkl", "--name", "pickled", "--columns", "2,0")
+    for array in ("values", "time", "measured"):
+        np.testing.assert_array_equal(
+            FeatureStore(study.root).read("s01", "pickled", array=array), store.read("s01", "facet", array=array)
+        )
+
+
+def test_rows_of_words_are_taken_for_the_frames_during_them(study: SyntheticStudy, tmp_path: Path) -> None:
+    words = np.array([[0.1, 0.9], [0.9, 1.0], [1.5, 3.0]])
+    values = sample(5, 3)
+    entries = {session: (values + number, words) for number, session in enumerate(("s00", "s01"))}
+    file = write_sequence(tmp_path / "words.csd", entries)
+    said = adopt(study.root, file, "--name", "vectors", code=2)
+    assert "s00: its intervals are of 0.8 and up to 1.5 s (words?)" in said
+    adopt(study.root, file, "--name", "vectors", "--per-frame")
+    store = FeatureStore(study.root)
+    for frame, time in enumerate(study.arrays["s01", "frames", "time"]):
+        during = [row for row, (start, end) in enumerate(words) if start <= time < end]
+        got = store.read("s01", "vectors")[frame]
+        np.testing.assert_array_equal(got, values[during[0]] + 1 if during else np.full(3, np.nan, np.float32))
+        assert store.read("s01", "vectors", array="measured")[frame] == bool(during)
+
+
+def test_sequences_that_are_of_no_recording_here_are_refused(study: SyntheticStudy, tmp_path: Path) -> None:
+    values = sample(1, 40)
+    way = [study.root, tmp_path / "x.csd", "--name", "facet"]
+    write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40) * 1000), "s01": (values + 1, steps(40) * 1000)})
+    assert "are they in ms? Say --time-unit ms" in adopt(*way, code=2)
+    adopt(*way, "--time-unit", "ms")
+    np.testing.assert_allclose(FeatureStore(study.root).read("s00", "facet", array="time"), np.arange(40) / 10)
+    write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)), "s01": (values, steps(40))})
+    assert "x.csd, s01: has the very rows of s00" in adopt(*way, code=2)
+    write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)[:, :1])})
+    assert "s00: has 40 rows with intervals of the shape (40, 1)" in adopt(*way, code=2)
+    (tmp_path / "x.csd").write_bytes(b"no HDF5")
+    assert "x.csd: is no computational sequence, one group with data/ID/features" in adopt(*way, code=2)
+    assert "give it alone, and say by --ids" in adopt(*way, "--session", "s00", code=2)
+
+
+class Hostile:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.made,))
+
+
+def test_a_pickle_runs_nothing(study: SyntheticStudy, tmp_path: Path) -> None:
+    way = write_mmsa(tmp_path, raw_text=[Hostile(tmp_path / "made")])
+    said = adopt(*way, code=2)
+    assert "mosi.pkl: names pathlib.Path.touch, which could run anything" in said or "names builtins.getattr" in said
+    assert not (tmp_path / "made").exists()
+    assert not FeatureStore(study.root).has("s00", "facet")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"cos\nsystem\n(S'touch made'\ntR.", "names os.system"),
+        (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x011\x85R.", "names builtins.eval"),
+        (b"\x80\x02cnumpy.core.multiarray\nfromfile\n.", "names numpy.core.multiarray.fromfile"),
+        (b"(inumpy\nload\n.", "names numpy.load"),
+        (b"\x80\x02cnumpy\ndtype\n(X\x02\x00\x00\x00O8K\x00K\x01tR}b.", "no pickle that can be read"),
+        (b"\x80\x02c_codecs\nencode\n(X\x01\x00\x00\x00xX\x04\x00\x00\x00rot3tR.", "in the encoding 'rot3'"),
+        (b"\x80\x04P1\n.", "no pickle that can be read"),
+        (b"", "no pickle that can be read"),
+    ],
+)
+def test_nothing_but_numbers_and_texts_is_known(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "x.pkl").write_bytes(content)
+    with pytest.raises(UnsafePickleError, match=said):
+        read_pickle(tmp_path / "x.pkl")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_arrays_texts_and_numbers_are_read_as_they_are(tmp_path: Path, protocol: int) -> None:
+    arrays = [
+        np.arange(12, dtype=">i4").reshape(3, 4),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.array(["ä", "bcd"]),
+        np.array([b"ab", b"c"]),
+        np.array(["x", "yz"], object),
+        np.array([True, False]),
+        np.float16(1.5) * np.ones(2, np.float16),
+    ]
+    content = {
+        "arrays": arrays,
+        "scalars": (np.float32(1.25), np.int64(7)),
+        "rest": [None, True, 3, 1e300, b"\xff", "ü"],
+    }
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps(content, protocol=protocol))
+    made = read_pickle(tmp_path / "x.pkl")
+    assert [made["rest"], made["scalars"]] == [content["rest"], content["scalars"]]
+    for got, wanted in zip(map(as_array, made["arrays"]), arrays, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert got.shape == wanted.shape
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps(np.array([{}, []], object), protocol=protocol))
+    with pytest.raises(UnsafePickleError, match="no array of numbers"):
+        as_array(read_pickle(tmp_path / "x.pkl"))
