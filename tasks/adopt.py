@@ -183,7 +183,7 @@ def _differences(store: FeatureStore, looked_at: Sequence[Adopted], how: Adoptio
         if other.arrays != spec.arrays:
             yield f"{session_id}/{feature} has other columns or rows: adopt all sessions alike, or say another --name"
         made_of = store.attributes(session_id, feature).get("provenance", {}).get("adopted")
-        of_files[made_of.get("rows", made_of["sha256"]) if isinstance(made_of, dict) else ""] = session_id
+        of_files[str(made_of.get("rows", made_of["sha256"])) if isinstance(made_of, dict) else ""] = session_id
     for adopted in looked_at:
         session_id = of_files.setdefault(adopted.content, adopted.session_id)
         if session_id != adopted.session_id and adopted.measured:

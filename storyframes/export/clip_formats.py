@@ -185,7 +185,7 @@ def _of_tokens(
     Of a session that lacks the feature there are no rows, and all are 0.
     """
     of_tokens = np.zeros((len(rows), length, *rows.shape[2:]), rows.dtype)
-    for place in np.flatnonzero(lengths):
+    for place in np.flatnonzero(lengths).tolist():
         words = tokens[place][1]
         of_tokens[place, np.flatnonzero(words >= 0)] = rows[place, words[words >= 0]]
     return of_tokens
