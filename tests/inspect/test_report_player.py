@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import av
@@ -23,6 +25,7 @@ from flows.cli.app import app
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store import catalogue
 from storyframes.store.publish import FeatureWriter
+from tasks.inspect.report import previews
 from tasks.inspect.report.previews import write_preview
 
 pytestmark = pytest.mark.slow
@@ -326,3 +329,27 @@ def test_a_copy_is_of_the_files_that_the_study_names_now(tmp_path: Path) -> None
         assert (tmp_path / "s1.mp4").stat().st_mtime_ns == made
         with av.open(str(tmp_path / "s1.mp4")) as copy:
             assert sum(1 for _ in copy.decode(video=0)) == 25 * seconds
+
+
+def test_two_reports_at_once_make_a_copy_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither writes into the file of the other; the second waits, and finds the first one's copy."""
+    write_video(tmp_path / "s1.avi", "mpeg4", [40 * frame for frame in range(25)])
+    (tmp_path / "copies").mkdir()
+    both_begin, made_of, write, made = Barrier(2), previews._made_of, previews._write, []
+
+    def begin(sources: list[Path]) -> str:
+        both_begin.wait(60)
+        return made_of(sources)
+
+    def counted(*arguments: Any) -> None:
+        made.append(arguments)
+        write(*arguments)
+
+    monkeypatch.setattr(previews, "_made_of", begin)
+    monkeypatch.setattr(previews, "_write", counted)
+    with ThreadPoolExecutor() as two:
+        list(two.map(lambda _: write_preview(tmp_path / "s1.avi", None, tmp_path / "copies/s1.mp4"), range(2)))
+    assert len(made) == 1
+    assert [path.name for path in (tmp_path / "copies").iterdir()] == ["s1.mp4"]
+    with av.open(str(tmp_path / "copies/s1.mp4")) as copy:
+        assert sum(1 for _ in copy.decode(video=0)) == 25

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from heapq import merge
 from pathlib import Path
@@ -17,7 +18,7 @@ import av
 import cv2
 import numpy as np
 
-from storyframes.store.storage.files import TEMPORARY_SUFFIX
+from storyframes.store.storage.files import TEMPORARY_SUFFIX, lock_new_file
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frames
 from tasks.media.sound import NoAudioError, read_audio
@@ -42,21 +43,45 @@ def write_preview(recording: Path, sound: Path | None, out: Path) -> None:
         OSError: the copy cannot be written.
     """
     made_of = _made_of([recording, *([sound] if sound else [])])
-    if out.exists() and _comment(out) == made_of:
+    if _is_made_of(out, made_of):
         return
-    unfinished = out.with_name(f".{out.name}{TEMPORARY_SUFFIX}")
-    os.close(os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+    with _reserved(out.with_name(f".{out.name}{TEMPORARY_SUFFIX}")) as unfinished:
+        if _is_made_of(out, made_of):
+            return
+        try:
+            with av.open(str(unfinished), "w", format="mp4") as container:
+                container.metadata["comment"] = made_of
+                _write(container, recording, sound)
+            unfinished.replace(out)
+        except av.FFmpegError as error:
+            if isinstance(error, OSError):
+                raise
+            raise RecordingError(f"{recording.name}: cannot be copied as H.264 ({error.strerror})") from None
+
+
+@contextmanager
+def _reserved(unfinished: Path) -> Iterator[Path]:
+    """The private file under a copy's temporary name; a second report that makes the same copy waits for the first."""
+    while True:
+        descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY, 0o600)
+        try:
+            if not lock_new_file(descriptor) or not _is_open(descriptor, unfinished):
+                continue  # the report that had it is done, and the name is another file's or nobody's
+            try:
+                yield unfinished
+            finally:
+                if _is_open(descriptor, unfinished):  # else it is the copy by now, and the name may be another's
+                    unfinished.unlink()
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _is_open(descriptor: int, path: Path) -> bool:
     try:
-        with av.open(str(unfinished), "w", format="mp4") as container:
-            container.metadata["comment"] = made_of
-            _write(container, recording, sound)
-        unfinished.replace(out)
-    except av.FFmpegError as error:
-        if isinstance(error, OSError):
-            raise
-        raise RecordingError(f"{recording.name}: cannot be copied as H.264 ({error.strerror})") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _made_of(sources: list[Path]) -> str:
@@ -65,12 +90,12 @@ def _made_of(sources: list[Path]) -> str:
     return hashlib.sha256(repr(states).encode()).hexdigest()
 
 
-def _comment(copy: Path) -> str:
+def _is_made_of(copy: Path, made_of: str) -> bool:
     try:
         with av.open(str(copy)) as container:
-            return container.metadata.get("comment", "")
-    except av.FFmpegError:
-        return ""
+            return container.metadata.get("comment", "") == made_of
+    except av.FFmpegError:  # also where there is none yet
+        return False
 
 
 def _write(container: av.container.OutputContainer, recording: Path, sound: Path | None) -> None:
