@@ -177,10 +177,11 @@ class CurveSummary:
 
 def summarize_curves(curves: SessionCurves) -> list[CurveSummary]:
     """Every curve of the session, in the order of the report's timeline."""
-    return [_summary(name, unit, values) for name, unit, values in _named(curves) if len(values)]
+    return [_summary(name, unit, values) for name, unit, values in named_curves(curves) if len(values)]
 
 
-def _named(curves: SessionCurves) -> Iterator[tuple[str, str, np.ndarray]]:
+def named_curves(curves: SessionCurves) -> Iterator[tuple[str, str, np.ndarray]]:
+    """The name, the unit and the values (n,) of each curve, in the order of the report's timeline."""
     for face in curves.faces:
         yield "face tracked" if len(curves.faces) == 1 else f"face tracked, {face.feature}", "", face.tracked
     if curves.confidence is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from html import unescape
 from pathlib import Path
 
@@ -292,7 +293,7 @@ def test_every_scheme_of_labels_is_in_the_report(group: Path, tmp_path: Path) ->
     assert given["stars"].counts == {"1": 0, "2": 0, "3": 0, "4": 1, "5": 0}
     assert given["rapport"].counts == {"low": 0, "medium": 0, "high": 2}
     for name in columns:
-        assert f"Clips by {name} and split" in page
+        assert f"How are the clips of each {name} split?" in page
     assert "10 clips: from 12.5 to 80 warmth, median 46.25" in page
     assert "empathy" not in page
     assert "stor" not in re.sub("storyframes", "", page)  # no stories where there are none
@@ -312,8 +313,8 @@ def test_every_scheme_of_labels_is_in_the_report(group: Path, tmp_path: Path) ->
 
 def test_columns_of_several_raters_are_shown_each(group: Path, tmp_path: Path) -> None:
     page = report_of(copied(group, tmp_path), tmp_path / "site", rapport=LabelRule(raters="all"))
-    assert "Clips by rapport_rater-1 and split" in page
-    assert "Clips by rapport_rater-2 and split" in page
+    assert "How are the clips of each rapport_rater-1 split?" in page
+    assert "How are the clips of each rapport_rater-2 split?" in page
 
 
 def test_a_study_without_labels_says_so(group: Path, dyad: Path, tmp_path: Path) -> None:
@@ -325,7 +326,7 @@ def test_a_study_without_labels_says_so(group: Path, dyad: Path, tmp_path: Path)
         (folder / f"study/{table}.csv").unlink()
     page = report_of(folder, tmp_path / "none")
     assert "The study has no labels." in page
-    assert set(re.findall("Clips by ([^<]*) and split", page)) == {"phase"}
+    assert set(re.findall("How are the clips of each ([^<]*) split", page)) == {"phase"}
     facts = read_facts(load_study(folder / "study"), FeatureStore(folder / "features"), ExtractorsSettings())
     assert "The study has no labels." in key_tables(facts)
     assert (facts.participants, [row.participants for row in facts.splits]) == (2, [2])  # both children
@@ -409,15 +410,20 @@ def test_a_tracks_timeline_is_in_its_own_seconds(site: Path) -> None:
     assert page.count('id="clips"') == 1
 
 
-def test_the_study_page_groups_features_by_track(site: Path) -> None:
+def test_the_study_page_has_the_features_of_every_track(site: Path) -> None:
     page = (site / "index.html").read_text()
-    features = {"main": "6", "child_a": "3", "child_b": "4", "late": "1"}  # resnet50 of the cameras is absent
-    assert re.findall(r'<th scope="colgroup" colspan="(\d+)" class="track">(\w+)</th>', page) == [
-        (count, track) for track, count in features.items()
-    ]
-    assert "openface@" not in re.sub(r'(?s)<section id="versions">.*|<ul class="reasons">.*?</ul>', "", page)
+    columns = page_data(page, "sessions")
+    features = {"main": 6, "child_a": 3, "child_b": 4, "late": 1}  # resnet50 of the cameras is absent
+    assert Counter(feature["track"] for feature in columns["features"]) == features
+    assert "openface@" not in re.sub(r'(?s)<section id="(versions|training)">.*?</section>', "", page)
     assert ["child_b", "2 of 2", "child", "0.00", "0.00"] in cells(page)
     assert ["late", "1 of 2", "", "", ""] in cells(page)
+    assert ["openface of child_b", "2 of 2", "81.6%", "s0001: 63.2%"] in cells(page)
+
+
+def test_the_study_page_names_the_clock_that_runs_worst(site: Path) -> None:
+    page = (site / "index.html").read_text()
+    assert "2 of 5 tracks beside the sessions&#39; own files run on another clock" in page
 
 
 def test_a_microphones_part_has_sound_and_nothing_of_pictures(dyad: Path, tmp_path: Path) -> None:

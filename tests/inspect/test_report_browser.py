@@ -12,6 +12,7 @@ import pytest
 from support.browser import Visit, chromium
 from support.page_data import page_data
 from support.stores import local
+from support.study_pages import write_study_page
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
@@ -242,6 +243,9 @@ def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path
         described = visit.page.locator("#findings-by-rule-alt").text_content()
         assert described == "1 of 3 sessions with a finding: face lost in 1."
         assert visit.page.locator("#findings-by-rule .main-svg .point").count() == 1
+        visit.page.get_by_role("link", name="p01-s01 6.00 – 12.00 s").click()
+        visit.page.wait_for_selector("html[data-drawn] #timeline")
+        assert visit.range() == pytest.approx([4.5, 13.5])
         assert visit.wrong == []
     with Visit(browser, tmp_path / "site/sessions/p01-s01.html") as visit:
         visit.page.get_by_role("button", name="Show 6.00 to 12.00 seconds").click()
@@ -267,7 +271,7 @@ def test_long_names_and_reasons_fit_a_phone(browser, store_root: Path, tmp_path:
         with Visit(browser, tmp_path / "site" / page, width=390, touch=True) as visit:
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
             if page == "index.html":
-                assert visit.page.locator("#matrix tbody th").bounding_box()["width"] < 390 / 2
+                assert visit.page.locator("#table tbody th").bounding_box()["width"] < 390 / 2
             assert visit.wrong == []
 
 
@@ -299,3 +303,46 @@ def test_a_session_of_several_tracks(browser, tmp_path: Path) -> None:
         with Visit(browser, tmp_path / "site" / name, width=390, touch=True) as visit:
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
             assert visit.wrong == []
+
+
+def test_of_many_sessions_only_the_rows_in_sight_are_in_the_page(browser, store_root: Path, tmp_path: Path) -> None:
+    """They are sorted, filtered, chosen with the keyboard, reached from the map, and all printed."""
+    write_study_page(store_root, tmp_path / "site", 269)
+    with Visit(browser, tmp_path / "site/index.html") as visit:
+        page, rows = visit.page, visit.page.locator("#table tbody tr[aria-rowindex]")
+        names = page.locator("#table tbody th")
+        assert names.first.text_content() == "p000-s0000"
+        assert rows.count() < 40
+        assert page.locator("#table table").get_attribute("aria-rowcount") == "270"
+        assert page.evaluate("document.documentElement.scrollHeight") < 6000
+        page.get_by_role("button", name="session", exact=True).click()
+        page.get_by_role("button", name="session", exact=True).click()
+        assert names.first.text_content() == "p038-s0268"
+        assert page.locator("#table th[aria-sort=descending]").text_content() == "session"
+        page.locator("#table").focus()
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate("document.activeElement.textContent") == "p038-s0268"
+        page.keyboard.press("End")
+        assert page.evaluate("document.activeElement.textContent") == "p000-s0000"
+        assert rows.count() < 40
+        page.keyboard.press("ArrowUp")
+        assert page.evaluate("document.activeElement.getAttribute('href')") == "sessions/p000-s0001.html"
+        page.fill("#table-filter", "s0042.avi is missing")
+        assert (rows.count(), page.locator("#table-count").text_content()) == (1, "1 of 269")
+        box = page.locator("#map canvas").bounding_box()
+        page.mouse.click(box["x"] + box["width"] * 200.5 / 269, box["y"] + 20)
+        assert page.evaluate("document.activeElement.textContent") == "p028-s0200"
+        assert page.locator("#map canvas").get_attribute("title").startswith("p028-s0200: openface")
+        page.emulate_media(media="print")
+        page.wait_for_selector("#table tr[aria-rowindex='270']", state="attached")
+        assert rows.count() == 269
+        page.emulate_media(media="screen")
+        page.wait_for_selector("#table tr[aria-rowindex='270']", state="detached")
+        assert "1 of 39 participants, most of all p000 by loudness (dB): -13" in page.locator("#people").text_content()
+        assert visit.wrong == []
+    with Visit(browser, tmp_path / "site/index.html", width=390, touch=True, scheme="dark") as visit:
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+        visit.page.evaluate("location.hash = '#show=p007-s0051'")
+        visit.page.wait_for_selector("#table tbody tr:only-child th")
+        assert visit.page.locator("#table tbody th").text_content() == "p007-s0051"
+        assert visit.wrong == []

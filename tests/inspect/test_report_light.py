@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.page_data import page_data
 from support.stores import local, publish_openface
+from support.study_pages import session_ids, write_study_page
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -19,10 +23,7 @@ from storyframes.store import catalogue
 from storyframes.store.publish import FeatureWriter
 from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, thin
-from tasks.inspect.report.matrix import build_matrix
-from tasks.inspect.report.study_charts import bars, stacked
-from tasks.planning.plan import ExpectedVersion
-from tasks.study.load import Session, Study
+from tasks.inspect.report.study_page.charts import bars, stacked
 
 
 def run(*arguments: object):
@@ -86,35 +87,25 @@ def test_a_session_of_29_minutes_stays_light(store_root: Path, demo_study: Path,
     assert "smallest and the largest value of each 18 frames" in page.read_text()
 
 
-def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) -> None:
-    from tasks.inspect.report.facts import study_facts
-    from tasks.inspect.report.pages import render
-    from tasks.inspect.report.site import gather_reasons
-    from tasks.inspect.report.study_charts import study_charts
+def test_the_page_of_many_sessions_grows_by_little_for_each(store_root: Path, tmp_path: Path) -> None:
+    """Rows are columns of text, and of what is listed only the first: nothing on the page is as tall as the study."""
+    sizes = {}
+    for count in (269, 2000):
+        page = write_study_page(store_root, tmp_path / "site", count)
+        sizes[count] = len(page)
+        assert page.count("<tr>") < 60
+        assert page_data(page, "sessions")["sessions"] == session_ids(count)
+        assert f"None of {count} sessions can be trained on yet" in page
+    assert sizes[2000] < 400_000
+    assert sizes[2000] - sizes[269] < 150 * (2000 - 269)
 
-    ids = [f"p{number // 7:02d}-s{number:03d}" for number in range(269)]
-    sessions = {one: Session.model_construct(session_id=one, participant_id=one[:3], video="v.avi") for one in ids}
-    wanted = [ExpectedVersion(one, feature, "f" * 64) for one in ids for feature in FEATURES]
-    matrix = build_matrix(ids, [], wanted)
-    facts = study_facts(Study(tmp_path, sessions), [], None, matrix)
-    page = render(
-        "study.html",
-        root="",
-        name="big",
-        facts=facts,
-        charts=study_charts(facts),
-        pages=set(ids),
-        findings={},
-        reasons=gather_reasons(matrix),
-        quality=None,
-        notes=[],
-        not_looked_at={},
-        unjudged=[],
-        more_pages={},
-        faults=[],
-    )
-    assert page.count("<tr>") > 269
-    assert len(page.encode()) < 2_000_000
+
+def test_the_table_sorts_filters_and_shows_what_is_in_sight() -> None:
+    node = shutil.which("node") or pytest.skip("Node.js is not installed (Debian's package nodejs)")
+    script = Path(__file__).with_name("study_table.test.js")
+    ended = subprocess.run([node, "--test", script], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout
+    assert re.search(r"# pass [1-9]", ended.stdout)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from storyframes.features import STORIES, in_order
 from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import Status
-from tasks.inspect.formatting import measured_rows, without_folders
+from tasks.inspect.formatting import measured_rows, measured_share, without_folders
 
 if TYPE_CHECKING:
     from tasks.planning.plan import ExpectedVersion
@@ -38,6 +38,8 @@ class Cell:
     reason: str = ""  # why it is not done, or why it cannot be compared with a new extraction here
     kept: bool = False  # the last attempt failed, and an older version is current
     caveats: tuple[str, ...] = ()
+    measured: float | None = None  # the share of the rows that are measurements; None where it is not recorded
+    version: str = ""  # the current one's name; empty without one
     about_rows: str = ""  # the number of rows; where fewer than half are measurements, also the number of these
 
 
@@ -100,7 +102,9 @@ def _cell(entry: FeatureStatus | None, expected: ExpectedVersion | None) -> Cell
     cell = Cell(CellState.DONE)
     if current:
         rows = measured_rows(current.rows, current.quality)
-        cell = Cell(CellState.DONE, current.rows, caveats=tuple(current.caveats), about_rows=rows)
+        share = measured_share(current.quality)
+        caveats = tuple(current.caveats)
+        cell = Cell(CellState.DONE, current.rows, "", False, caveats, share, current.version, about_rows=rows)
     if entry.status is not Status.DONE:
         state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
         return replace(cell, state=state, reason=without_folders(entry.reason), kept=current is not None)

@@ -20,7 +20,7 @@ from tasks.clip_index.label_rules import LabelRule
 from tasks.inspect.devices import Device, devices_of
 from tasks.inspect.formatting import without_folders
 from tasks.inspect.overlay import OverlayError, draw_overlays
-from tasks.inspect.quality import Quality, QualityFinding, Rule, check_quality
+from tasks.inspect.quality import Quality, QualityFinding, check_quality
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.matrix import Matrix
@@ -31,6 +31,7 @@ from tasks.inspect.report.people_chart import people_chart
 from tasks.inspect.report.player import PlayedTrack, address, played_file
 from tasks.inspect.report.points import write_points
 from tasks.inspect.report.previews import write_preview
+from tasks.inspect.report.study_page.summary import FindingSummary, SessionSummary, typical_values
 from tasks.inspect.report.timeline import timeline
 from tasks.inspect.report.timetable import Timetable, read_timetable
 from tasks.inspect.session_curves import SessionCurves
@@ -67,8 +68,7 @@ class Pages:
     options: ReportOptions
     site: Path
     speaker_prefixes: bool | None = None  # [transcript] speaker_prefixes
-    findings: dict[str, list[QualityFinding]] = field(default_factory=dict)
-    not_looked_at: dict[str, set[Rule]] = field(default_factory=dict)  # of any track of a session
+    summaries: dict[str, SessionSummary] = field(default_factory=dict)
     quoted: set[str] = field(default_factory=set)  # sessions with their transcripts on the page
     pictured: set[str] = field(default_factory=set)
     problems: dict[str, str] = field(default_factory=dict)
@@ -146,8 +146,11 @@ def write_session(pages: Pages, session_id: str) -> None:
         cells=pages.matrix.by_track(session_id),
     )
     (pages.site / "sessions" / f"{session_id}.html").write_text(page, encoding="utf-8")
-    pages.findings[session_id] = [finding for part in tracks for finding in part.findings]
-    pages.not_looked_at[session_id] = {rule for part in tracks if part.curves for rule in part.quality.not_looked_at}
+    pages.summaries[session_id] = SessionSummary(
+        tuple(FindingSummary.of(finding, part.name, part.key) for part in tracks for finding in part.findings),
+        frozenset(rule for part in tracks if part.curves for rule in part.quality.not_looked_at),
+        typical_values(main.curves),
+    )
     if any(part.table.spoken for part in tracks):
         pages.quoted.add(session_id)
     if any(part.pictures for part in tracks):

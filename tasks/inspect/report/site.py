@@ -5,10 +5,10 @@ One session is in memory at a time. Plug-ins give data, which is written as HTML
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from storyframes.features import STORIES
 from storyframes.plug_ins import REPORT_PAGES, PlugInError, load, origin, plug_in, plug_ins
@@ -16,14 +16,16 @@ from storyframes.spec import may_be_called
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.formatting import counted
-from tasks.inspect.quality import Rule
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
-from tasks.inspect.report.matrix import CellState, Matrix
+from tasks.inspect.report.packing import deflate_json
 from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
 from tasks.inspect.report.pages import new_site, render
 from tasks.inspect.report.session_page import Pages, ReportOptions, write_session
-from tasks.inspect.report.study_charts import findings_chart, study_charts
+from tasks.inspect.report.study_page.answers import answers
+from tasks.inspect.report.study_page.changes import what_changed
+from tasks.inspect.report.study_page.charts import study_charts
+from tasks.inspect.report.study_page.columns import StudyPage, read_columns, session_columns
 from tasks.study.load import Study
 
 
@@ -72,24 +74,28 @@ def build_report(
             store.let_go(session_id)
         context = ReportContext(study=study, store=store, sections=options.sections, disclosure=options.disclosure)
         more_pages, faults = _write_plug_in_pages(context, site, pages.name)
-        _write_study(pages, facts, more_pages, faults)
-    counts = {session_id: len(findings) for session_id, findings in pages.findings.items()}
+        write_study(pages, facts, read_columns(out), more_pages, faults)
+    counts = {session_id: len(summary.findings) for session_id, summary in pages.summaries.items()}
     return ReportSummary(facts, counts, len(pages.quoted), len(pages.pictured), pages.problems, faults)
 
 
-def _write_study(pages: Pages, facts: StudyFacts, more_pages: dict[str, str], faults: list[str]) -> None:
+def write_study(
+    pages: Pages, facts: StudyFacts, before: Mapping[str, Any] | None, more_pages: dict[str, str], faults: list[str]
+) -> None:
+    """Write the study page from what the sessions' pages left; ``before`` are the last report's columns."""
+    clips = None if pages.clips is None else pages.clips["session_id"].value_counts().to_dict()
+    participants = {name: session.participant_id for name, session in pages.study.sessions.items()}
+    study_page = StudyPage(facts, participants, pages.study.excluded, clips, pages.summaries)
+    columns = session_columns(study_page)
     page = render(
         "study.html",
         root="",
         name=pages.name,
         facts=facts,
+        columns=deflate_json(columns),
+        sessions=[session for session in facts.matrix.sessions if session in pages.summaries],
+        answers=[*answers(study_page, pages.study), what_changed(before, columns)],
         charts=study_charts(facts),
-        pages=set(pages.findings),
-        findings={session_id: len(findings) for session_id, findings in pages.findings.items()},
-        quality=findings_chart(pages.findings),
-        not_looked_at={session_id: sorted(rules) for session_id, rules in pages.not_looked_at.items()},
-        unjudged=_unjudged(pages),
-        reasons=gather_reasons(facts.matrix),
         notes=list(_notes(pages)),
         more_pages=more_pages,
         faults=faults,
@@ -97,39 +103,16 @@ def _write_study(pages: Pages, facts: StudyFacts, more_pages: dict[str, str], fa
     (pages.site / "index.html").write_text(page, encoding="utf-8")
 
 
-def _unjudged(pages: Pages) -> list[str]:
-    """Each rule without data in some session, with the number of these sessions."""
-    counts = Counter(rule for rules in pages.not_looked_at.values() for rule in rules)
-    return [f"{rule} in {counts[rule]} of {counted(len(pages.findings), 'session')}" for rule in Rule if counts[rule]]
-
-
 def _notes(pages: Pages) -> Iterator[str]:
     """The requested transcripts and pictures that the pages contain, or that they contain none."""
     disclosure = pages.options.disclosure
-    sessions = counted(len(pages.findings), "session")
+    sessions = counted(len(pages.summaries), "session")
     kinds = (("transcripts", disclosure.text, pages.quoted), ("pictures", disclosure.video, pages.pictured))
     for kind, is_requested, with_kind in kinds:
         if is_requested and with_kind:
             yield f"This report holds {kind} of {len(with_kind)} of {sessions}."
         elif is_requested:
             yield f"This report holds no {kind}: they were asked for, and no session has any."
-
-
-def gather_reasons(matrix: Matrix) -> list[tuple[CellState, str, str, str]]:
-    """Each reason once, with its sessions."""
-    by_reason: dict[tuple[CellState, str, str], list[str]] = {}
-    for (session_id, feature), cell in matrix.cells.items():
-        if cell.reason:
-            by_reason.setdefault((cell.state, feature, cell.reason), []).append(session_id)
-    order = [CellState.FAILED, CellState.STALE, CellState.ABSENT, CellState.SKIPPED, CellState.DONE]
-    return [
-        (state, feature, reason, _named(sessions))
-        for (state, feature, reason), sessions in sorted(by_reason.items(), key=lambda item: order.index(item[0][0]))
-    ]
-
-
-def _named(sessions: list[str]) -> str:
-    return ", ".join(sessions) if len(sessions) <= 6 else f"{', '.join(sessions[:5])} and {len(sessions) - 5} more"
 
 
 def _write_plug_in_pages(context: ReportContext, site: Path, name: str) -> tuple[dict[str, str], list[str]]:

@@ -204,6 +204,16 @@
     }
   }
 
+  // The part of an address that says what to show: #timeline-2=12.50,14.00, seconds of that timeline.
+  function moment() {
+    const [, chart, start, stop] = /^#(timeline(?:-\d+)?)=(-?[\d.]+),(-?[\d.]+)$/.exec(location.hash) || [];
+    const holder = chart && document.getElementById(chart);
+    if (!holder) return;
+    const around = Math.max(1, (stop - start) / 4);
+    zoomTo(holder, Number(start) - around, Number(stop) + around);
+    holder.scrollIntoView({ block: "nearest" });
+  }
+
   function filter() {
     const box = document.getElementById("filter");
     if (!box) return;
@@ -228,6 +238,8 @@
     const timeline = document.getElementById("timeline"); // of the session's own files, of which clips are cut
     if (timeline) await clips(timeline);
     spans();
+    moment();
+    window.addEventListener("hashchange", moment);
     print(holders);
     dark.addEventListener("change", () => holders.forEach((holder) => Plotly.relayout(holder, theme(holder.layout))));
     document.documentElement.dataset.drawn = String(holders.length);

@@ -15,12 +15,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from tasks.inspect.formatting import counted
-from tasks.inspect.quality import QualityFinding, Rule
+from tasks.inspect.quality import Rule
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, ORANGE, PINK, Chart, label
 from tasks.inspect.report.facts import StudyFacts
 from tasks.inspect.report.label_facts import SchemeFacts
 
 _TIMEPOINTS = ("pre", "mid", "post")
+_MEASURES, _OUTLIERS = 16, 4  # of a chart, and of a measure
+_FARTHEST = 12.0  # robust standard deviations; farther outliers are drawn there
 
 
 def study_charts(facts: StudyFacts) -> list[Chart]:
@@ -32,17 +34,19 @@ def _about_sessions(facts: StudyFacts) -> Iterator[Chart]:
     if facts.lengths_s:
         unit, size = ("minutes", 60) if max(facts.lengths_s.values()) >= 180 else ("seconds", 1)
         lengths = [seconds / size for seconds in facts.lengths_s.values()]
-        yield histogram("session-lengths", "Session lengths", unit, lengths, "sessions", BLUE)
+        yield histogram("session-lengths", "How long are the sessions?", unit, lengths, "sessions", BLUE)
     if facts.words:
-        yield histogram("words", "Words per session", "words", list(facts.words.values()), "sessions", GREEN)
+        yield histogram(
+            "words", "How much is said in a session?", "words", list(facts.words.values()), "sessions", GREEN
+        )
 
 
 def _about_participants(facts: StudyFacts) -> Iterator[Chart]:
     if facts.ages:
-        yield histogram("ages", "Ages", "years", facts.ages, "participants", BLUE)
+        yield histogram("ages", "How old are the participants?", "years", facts.ages, "participants", BLUE)
     if facts.traits:
         alt = f"Scores of {len(facts.traits)} scales that were taken once: {_medians(facts.traits)}."
-        yield _boxes("traits", "Traits", alt, {"score": facts.traits})
+        yield _boxes("traits", "How do participants score once?", alt, {"score": facts.traits})
     if facts.states:
         points = dict.fromkeys(point for taken in facts.states.values() for point in taken)
         by_time = {
@@ -51,13 +55,13 @@ def _about_participants(facts: StudyFacts) -> Iterator[Chart]:
         }
         medians = "; ".join(f"{point}: {_medians(scales)}" for point, scales in by_time.items())
         alt = f"Scores of {len(facts.states)} scales before, during and after the study. Medians, {medians}."
-        yield _boxes("states", "States over the study", alt, by_time)
+        yield _boxes("states", "How do scores change over the study?", alt, by_time)
 
 
 def _about_clips(facts: StudyFacts) -> Iterator[Chart]:
     splits = [row.split for row in facts.splits]
     if facts.clips:
-        yield stacked("clips-by-phase", "Clips by phase and split", "phase", facts.phases, splits)
+        yield stacked("clips-by-phase", "How are the clips of each phase split?", "phase", facts.phases, splits)
     yield from _labels_of_clips(facts, splits)
 
 
@@ -93,7 +97,7 @@ def _medians(scales: Mapping[str, Sequence[float]]) -> str:
 def _given_labels(facts: StudyFacts) -> Iterator[Chart]:
     """A chart for each scheme whose values may be shown, as the tables give them."""
     for number, scheme in enumerate(facts.schemes, start=1):
-        key, title = f"labels-{number}", f"Labels of {scheme.name}"
+        key, title = f"labels-{number}", f"How often was each value of {scheme.name} given?"
         if scheme.counts:
             yield bars(key, title, _about_scheme(scheme), (scheme.name, "how often"), scheme.counts, ORANGE)
         elif scheme.values:
@@ -113,7 +117,7 @@ def _about_scheme(scheme: SchemeFacts) -> str:
 def _labels_of_clips(facts: StudyFacts, splits: Sequence[str]) -> Iterator[Chart]:
     """A chart for each column of labels of the clip index."""
     for number, column in enumerate(facts.labels, start=1):
-        key, title = f"clips-by-label-{number}", f"Clips by {column.name} and split"
+        key, title = f"clips-by-label-{number}", f"How are the clips of each {column.name} split?"
         if column.counts is not None:
             yield stacked(key, title, column.name, column.counts, splits)
         elif column.labelled:
@@ -122,39 +126,84 @@ def _labels_of_clips(facts: StudyFacts, splits: Sequence[str]) -> Iterator[Chart
             yield replace(chart, alt=chart.alt + without)
 
 
-def findings_chart(by_session: Mapping[str, Sequence[QualityFinding]]) -> Chart | None:
-    """One bar for each rule that some session breaks, from the findings of each session; None without findings."""
-    rows = []
-    for rule in Rule:
-        broken = {session: [each for each in findings if each.rule == rule] for session, findings in by_session.items()}
-        findings = [finding for of_session in broken.values() for finding in of_session]
-        if findings:
-            sessions = sum(map(bool, broken.values()))
-            listed_s = sum(stop - start for finding in findings for start, stop in finding.spans)
-            rows.append((str(rule), sessions, len(findings), f"{listed_s:.1f}"))
-    if not rows:
-        return None
-    rows.sort(key=lambda row: -row[1])
+def findings_chart(sessions: Mapping[Rule, int], of: int, alt: str) -> Chart:
+    """One bar for each rule that some session breaks: the number of these sessions."""
     figure = go.Figure(
         go.Bar(
-            x=[sessions for _, sessions, *_ in rows],
-            y=[label(rule) for rule, *_ in rows],
+            x=list(sessions.values()),
+            y=[label(rule) for rule in sessions],
             orientation="h",
             marker={"color": ORANGE},
             hovertemplate="%{y}: %{x} sessions<extra></extra>",
         )
     )
     figure.update_layout(
-        xaxis={"title": "sessions", "range": [0, len(by_session)], "tickformat": "d"},
+        xaxis={"title": "sessions", "range": [0, of], "tickformat": "d"},
         yaxis={"type": "category", "automargin": True, "autorange": "reversed"},
     )
-    affected = sum(map(bool, by_session.values()))
-    parts = ", ".join(f"{rule} in {sessions}" for rule, sessions, *_ in rows)
-    alt = f"{affected} of {counted(len(by_session), 'session')} with a finding: {parts}."
-    headings = ("rule", "sessions", "findings", "seconds listed")
-    return Chart(
-        "findings-by-rule", "Findings over the study", alt, figure, headings, rows, height=130 + 34 * len(rows)
+    return Chart("findings-by-rule", "Sessions by rule", alt, figure, height=130 + 34 * len(sessions))
+
+
+def spread_chart(scores: Mapping[str, Mapping[str, float]], outlier: float, alt: str) -> Chart:
+    """A box of the participants for each measure, in robust standard deviations, and the outliers by name.
+
+    Boxes are drawn from their quartiles, so that the chart is as small for thousands of participants as for ten.
+    """
+    far = {name: max(map(abs, of_person.values())) for name, of_person in scores.items()}
+    shown = sorted(scores, key=lambda name: -far[name])[:_MEASURES]
+    quartiles = np.array([np.percentile(list(scores[name].values()), (0, 25, 50, 75, 100)) for name in shown])
+    low, q1, median, q3, high = np.clip(quartiles, -outlier, outlier).T
+    names = [label(name) for name in shown]
+    boxes = go.Box(
+        orientation="h", y=names, q1=q1, median=median, q3=q3, lowerfence=low, upperfence=high,
+        marker={"color": BLUE}, hoverinfo="skip", name="",
+    )  # fmt: skip
+    odd = [
+        (name, person, score)
+        for name in shown
+        for person, score in sorted(scores[name].items(), key=lambda item: -abs(item[1]))[:_OUTLIERS]
+        if abs(score) > outlier
+    ]
+    points = go.Scatter(
+        x=[max(-_FARTHEST, min(_FARTHEST, score)) for _, _, score in odd],
+        y=[label(name) for name, _, _ in odd],
+        text=[label(person) for _, person, _ in odd],
+        customdata=[round(score, 1) for _, _, score in odd],
+        mode="markers+text",
+        textposition="top center",
+        marker={"color": ORANGE, "size": 8, "symbol": "diamond"},
+        hovertemplate="%{text}, %{y}: %{customdata}<extra></extra>",
+        name="",
     )
+    figure = go.Figure([boxes, points])
+    figure.update_layout(
+        xaxis={
+            "title": "robust standard deviations from the median participant",
+            "range": [-_FARTHEST - 1, _FARTHEST + 1],
+        },
+        yaxis={"type": "category", "automargin": True, "autorange": "reversed"},
+        showlegend=False,
+    )
+    title = "Participants, the farthest measures first"
+    return Chart("participants-spread", title, alt, figure, height=120 + 34 * len(shown))
+
+
+def clocks_chart(tracks: Sequence[tuple[str, float, float]], alt: str) -> Chart:
+    """A point for each track: its offset in seconds and its drift in ppm."""
+    figure = go.Figure(
+        go.Scatter(
+            x=np.array([offset for _, offset, _ in tracks]),
+            y=np.array([drift for _, _, drift in tracks]),
+            text=[label(name) for name, _, _ in tracks],
+            mode="markers",
+            marker={"color": BLUE, "size": 7},
+            hovertemplate="%{text}: %{x:.3f} s, %{y:.1f} ppm<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        xaxis={"title": "second 0 of the track, seconds of the session"}, yaxis={"title": "drift (ppm)"}
+    )
+    return Chart("clocks", "Offset and drift of each track", alt, figure)
 
 
 _PATTERNS = ("", "/", "x", ".", "+")
