@@ -48,11 +48,12 @@ def measures() -> dict[str, Measure]:
     """All there are, by name."""
     from benchmarks.scaling import scale_index as index
     from benchmarks.scaling.scale_planning import PLANNING, PLANNING_UNCHANGED
+    from benchmarks.scaling.scale_report import MAKING, OPENING_PAGE
     from benchmarks.scaling.scale_work import GIVING_OUT, GIVING_OUT_CHEAP, STARTING
 
     run = (STARTING, PLANNING, PLANNING_UNCHANGED, GIVING_OUT, GIVING_OUT_CHEAP)
     tables = (index.INDEXING, index.INDEXING_UNCHANGED, index.INDEXING_CHANGED, index.OPENING, index.FILTERING)
-    return {one.name: one for one in (*run, *tables)}
+    return {one.name: one for one in (*run, *tables, MAKING, OPENING_PAGE)}
 
 
 def cost(measure: Measure, sessions: int) -> tuple[Cost, str]:
