@@ -336,6 +336,8 @@ def test_of_many_sessions_only_the_rows_in_sight_are_in_the_page(browser, store_
         page.emulate_media(media="print")
         page.wait_for_selector("#table tr[aria-rowindex='270']", state="attached")
         assert rows.count() == 269
+        wide = page.evaluate("['#table table', '#table'].map(one => document.querySelector(one).offsetWidth)")
+        assert wide[0] <= wide[1]
         page.emulate_media(media="screen")
         page.wait_for_selector("#table tr[aria-rowindex='270']", state="detached")
         assert "1 of 39 participants, most of all p000 by loudness (dB): -13" in page.locator("#people").text_content()
