@@ -9,7 +9,8 @@ extraction) · `track_features` (those of sessions with several devices).
 
 Programs: `commands` (the storyframes command) · `processes` (those of a run: what they listen on, whether they live) ·
 `browser` (pages in Chromium) · `page_data` (the numbers in a page) · `study_pages` (of many sessions) ·
-`opened_files` (what this process opens) · `called_files` (in which files of ours a function is called) · `work` (how much a process does).
+`opened_files` (what this process opens) · `called_files` (in which files of ours a function is called) · `work` (how
+much a process does).
 
 Rooms: `media` (recordings of all kinds) · `models` (tiny models) · `servers` (Prefect, PostgreSQL, Slurm,
 and who attacks them) · `tools` (stand-ins for tools, containers, plug-ins) · `faults` (disks that fail, writers that
