@@ -14,6 +14,7 @@ from support.studies import extract_session, one_session_study, run
 
 from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from tasks.extract import extract as do_work
 from tasks.extractors.base import ExtractionError
@@ -50,7 +51,7 @@ def test_the_beginning_of_a_real_recording_has_every_feature(shared: Path, tmp_p
     transcript = '{"utterances": [{"speaker": "participant", "start_s": 0.4, "end_s": 0.9, "text": "the garden"}]}'
     study = one_session_study(tmp_path / "study", video, table, transcript)
     settings = {
-        "resnet50": {"allow_untrained": True},
+        "resnet50": {"allow_untrained": True, "engine": "torch"},  # OpenVINO converts longer than 15 frames take
         "glove": {"vectors": ROOT / "demo/glove.demo.300d.txt", "demo_vectors": True},
     }
     features = ("openface", "resnet50", "opensmile", "glove")
@@ -130,39 +131,56 @@ def test_videos_without_a_face_are_masked_not_failed(shared, tmp_path, store_roo
 # --- skip or redo ----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def extracted_once(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the demo study and the store of its fast features: leave it as it is."""
+    folder = tmp_path_factory.mktemp("extracted")
+    study = Path(shutil.copytree(demo_study, folder / "study"))
+    create_store(folder / "features")
+    run(study, folder / "features")
+    return folder
+
+
+@pytest.fixture
+def extracted(extracted_once: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A study and its store, copied with the times of their files, to change."""
+    return tuple(Path(shutil.copytree(extracted_once / name, tmp_path / name)) for name in ("study", "features"))
+
+
 def work_due(study: Path, root: Path, selection: Selection | None = None, **settings) -> list[str]:
     plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), selection or Selection(only=FAST))
     return [work.name for work in plan.units]
 
 
-def test_an_unchanged_study_has_no_work_due(study_copy: Path, store_root: Path) -> None:
-    assert len(work_due(study_copy, store_root)) == 9
-    run(study_copy, store_root)
+def test_an_unchanged_study_has_no_work_due(extracted: tuple[Path, Path], tmp_path: Path) -> None:
+    study_copy, store_root = extracted
+    create_store(tmp_path / "another")
+    assert len(work_due(study_copy, tmp_path / "another")) == 9
     assert work_due(study_copy, store_root) == []
 
 
-def test_only_what_depends_on_a_changed_input_is_due(study_copy: Path, store_root: Path) -> None:
-    run(study_copy, store_root)
+def test_only_what_depends_on_a_changed_input_is_due(extracted: tuple[Path, Path]) -> None:
+    study_copy, store_root = extracted
     shutil.copy(study_copy / "openface/p01-s02.csv.gz", study_copy / "openface/p01-s01.csv.gz")
     assert work_due(study_copy, store_root) == ["p01-s01/openface"]
     shutil.copy(study_copy / "videos/p01-s02.avi", study_copy / "videos/p01-s01.avi")
     assert work_due(study_copy, store_root) == ["p01-s01/frames", "p01-s01/opensmile", "p01-s01/openface"]
 
 
-def test_a_touched_but_unchanged_input_is_not_due(study_copy: Path, store_root: Path) -> None:
-    run(study_copy, store_root)
+def test_a_touched_but_unchanged_input_is_not_due(extracted: tuple[Path, Path]) -> None:
+    study_copy, store_root = extracted
     os.utime(study_copy / "videos/p01-s01.avi")
     assert work_due(study_copy, store_root) == []
 
 
-def test_a_setting_that_decides_values_makes_its_feature_due(study_copy: Path, store_root: Path) -> None:
-    run(study_copy, store_root)
+def test_a_setting_that_decides_values_makes_its_feature_due(extracted: tuple[Path, Path]) -> None:
+    study_copy, store_root = extracted
     due = work_due(study_copy, store_root, opensmile={"feature_set": "eGeMAPSv02"})
     assert due == ["p01-s01/opensmile", "p01-s02/opensmile", "p02-s01/opensmile"]
 
 
-def test_a_damaged_version_is_due_again(study_copy: Path, store_root: Path) -> None:
-    run(study_copy, store_root)
+def test_a_damaged_version_is_due_again(extracted: tuple[Path, Path]) -> None:
+    study_copy, store_root = extracted
     (shard,) = (store_root / "p01-s01/openface").glob("*/values/c/0/0")
     content = bytearray(shard.read_bytes())
     content[5000] ^= 1
@@ -172,8 +190,8 @@ def test_a_damaged_version_is_due_again(study_copy: Path, store_root: Path) -> N
     assert not list(maintenance.verify(local(store_root)))
 
 
-def test_force_redoes_what_was_asked_for_and_not_its_clock(study_copy: Path, store_root: Path) -> None:
-    run(study_copy, store_root)
+def test_force_redoes_what_was_asked_for_and_not_its_clock(extracted: tuple[Path, Path]) -> None:
+    study_copy, store_root = extracted
     selection = Selection(("p01-s01",), ("openface",), force=True)
     assert work_due(study_copy, store_root, selection) == ["p01-s01/openface"]
     before = FeatureStore(store_root)
@@ -192,10 +210,11 @@ def test_a_feature_done_meanwhile_by_somebody_else_is_not_done_again(study_copy:
     assert [outcome.skipped for outcome in again] == [True, True]
 
 
-def test_another_machine_skips_as_well(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
-    run(study_copy, store_root)
-    moved = shutil.copytree(study_copy, tmp_path / "elsewhere/mounted")
-    store = shutil.copytree(store_root, tmp_path / "elsewhere/features", copy_function=shutil.copyfile)  # new mtimes
+def test_another_machine_skips_as_well(extracted_once: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(extracted_once / "study", tmp_path / "elsewhere/mounted")
+    store = shutil.copytree(
+        extracted_once / "features", tmp_path / "elsewhere/features", copy_function=shutil.copyfile
+    )  # new mtimes
     assert work_due(moved, store) == []
 
 
@@ -337,11 +356,11 @@ def test_every_extractor_keeps_the_protocol() -> None:
             assert extractor.libraries
 
 
-def test_provenance_names_no_host_and_no_path(study_copy: Path, store_root: Path) -> None:
+def test_provenance_names_no_host_and_no_path(extracted_once: Path) -> None:
     import json
     import socket
 
-    run(study_copy, store_root)
+    study_copy, store_root = extracted_once / "study", extracted_once / "features"
     for entry in record_status.scan(local(store_root)):
         text = json.dumps(dataclasses.asdict(entry.record))
         assert str(study_copy) not in text

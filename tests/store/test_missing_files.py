@@ -96,7 +96,7 @@ def test_what_is_no_file_of_the_study_is_never_opened(
             video.mkdir()
         case "pipe":
             os.mkfifo(video)  # reading it would wait for ever
-    found = outcomes(study_copy, store_root)
+    found = outcomes(study_copy, store_root, "p01-s01")
     assert set(failed(found)) == {f"p01-s01/{name}" for name in ("frames", *FEATURES)}
     assert len({outcome.reason for outcome in found.values() if outcome.status is Status.FAILED}) == 1
 
@@ -111,7 +111,7 @@ def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, 
         load_study(study_copy), open_storage(store_root), ExtractorsSettings(openface=openface, **GLOVE)
     )
     assert {one.reason for one in wanted if one.feature == "openface"} == {""}
-    reasons = failed(outcomes(study_copy, store_root, openface=openface))
+    reasons = failed(run(study_copy, store_root, Selection(only=("openface",)), openface=openface))
     assert set(reasons) == {f"{session}/openface" for session in ("p01-s01", "p01-s02", "p02-s01")}
     assert not any("does not exist" in reason for reason in reasons.values())
 
@@ -123,7 +123,7 @@ def command(*arguments: object, environment: Mapping[str, str] | None = None) ->
 def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
     video = "videos/p01-s01.avi"
     (study_copy / video).unlink()
-    outcomes(study_copy, store_root)
+    outcomes(study_copy, store_root, "p01-s01", "p02-s01")
     checked = command("check", study_copy)
     assert checked.returncode == 2
     assert f"'{video}'" in checked.stderr

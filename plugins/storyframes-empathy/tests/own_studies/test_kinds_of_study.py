@@ -194,8 +194,8 @@ def test_transcripts_alone(tmp_path: Path, text_model: Path) -> None:
     check_run(trained, "t")
 
 
-def test_five_hundred_tiny_sessions(tmp_path: Path, text_model: Path) -> None:
-    sessions = [f"n{number:03d}" for number in range(500)]
+def test_a_hundred_tiny_sessions(tmp_path: Path, text_model: Path) -> None:
+    sessions = [f"n{number:03d}" for number in range(100)]
     media = make_media(tmp_path, [], [])
     for session in sessions:
         write_captions(media / f"{session}.vtt", ("Ann",), 10)
