@@ -7,19 +7,17 @@ like any other feature.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from storyframes.features import CLOCK
-from storyframes.spec import MAIN, FeatureSpec, feature_and_track, of_track
+from storyframes.derived_status import CODE_KEY, FEATURES_KEY, SETTINGS_KEY, derived_fingerprint
+from storyframes.spec import MAIN, FeatureSpec, feature_and_track
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import StoreError
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import canonical_json
 from storyframes.store.session_times import stored_clocks
 from storyframes.times import StoredClocks
 
@@ -56,19 +54,10 @@ class Derivation:
         Raises:
             StoreError: the session lacks one of the features, or the clip index is damaged.
         """
+        has_tracks = any(feature_and_track(feature)[1] != MAIN for feature in self.features)
+        of_session = (stored_clocks(store) if clocks is None else clocks).get(session_id, {}) if has_tracks else {}
         versions = _current_versions(store, session_id)
-        tracks = {feature_and_track(feature)[1] for feature in self.features} | {MAIN}  # whose frames end the session
-        others = sorted(tracks - {MAIN})
-        of_session = (stored_clocks(store) if clocks is None else clocks).get(session_id, {}) if others else {}
-        content = {
-            "feature": self.spec.name,
-            "of": self._inputs(versions, session_id),
-            "frames": {track: versions.get(of_track(CLOCK, track)) for track in sorted(tracks)},
-            "clocks": {track: of_session.get(track) for track in others},
-            "settings": dict(self.settings),
-            "code": self.code,
-        }
-        return hashlib.sha256(canonical_json(content)).hexdigest()
+        return derived_fingerprint(self.spec.name, self._provenance(versions, session_id), versions, of_session)
 
     def is_current(self, store: FeatureReader, session_id: str, clocks: StoredClocks | None = None) -> bool:
         """Whether the store has the feature, made of what it has now.
@@ -90,8 +79,7 @@ class Derivation:
             PublishError: an array is missing, axes disagree, or the disk does not give back what was written.
             OSError: the disk is full or gone.
         """
-        inputs = self._inputs(_current_versions(store, session_id), session_id)
-        provenance = {"features": inputs, "settings": dict(self.settings), "code": self.code}
+        provenance = self._provenance(_current_versions(store, session_id), session_id)
         with FeatureWriter(store.storage, session_id, self.spec, frames=False) as out:
             for name, rows in arrays.items():
                 out.write(name, rows)
@@ -100,11 +88,12 @@ class Derivation:
                     out.caveats |= set(status.current.caveats)
             out.publish(self.fingerprint(store, session_id), provenance)
 
-    def _inputs(self, versions: Mapping[str, str], session_id: str) -> dict[str, str]:
-        """By feature, the fingerprint of the version that it is made of."""
+    def _provenance(self, versions: Mapping[str, str], session_id: str) -> dict[str, Any]:
+        """What the feature is made of: by feature the fingerprint of its version, the settings and the code."""
         if lacking := [feature for feature in self.features if feature not in versions]:
             raise StoreError(f"{session_id} has no feature {lacking[0]!r}, of which {self.spec.name} is made")
-        return {feature: versions[feature] for feature in self.features}
+        made_of = {feature: versions[feature] for feature in self.features}
+        return {FEATURES_KEY: made_of, SETTINGS_KEY: dict(self.settings), CODE_KEY: self.code}
 
 
 def _current_versions(store: FeatureReader, session_id: str) -> dict[str, str]:

@@ -31,6 +31,7 @@ def status(
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
     from flows.cli.tables.status import status_json, status_tables
+    from storyframes.derived_status import with_outdated
     from storyframes.store.layout import PARTS, open_store
     from storyframes.store.record_status import scan
 
@@ -39,11 +40,11 @@ def status(
 
         def look() -> Iterator[FeatureStatus]:
             for session_id in dict.fromkeys(session or ()):
-                yield from scan(storage, session_id)
+                yield from with_outdated(scan(storage, session_id), storage)
             if not session:
                 from storyframes.store.catalogue import current_statuses  # needs Arrow, which takes half a second
 
-                yield from current_statuses(storage)
+                yield from with_outdated(current_statuses(storage), storage)
 
         def tables() -> list[RenderableType]:
             lines: Iterable[str] = ()

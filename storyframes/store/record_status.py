@@ -61,6 +61,8 @@ class FeatureStatus:
         record: the whole record of the current version; None in a status that was taken from the catalogue.
         attempt: the record of the last attempt where it gave no version; likewise.
         is_damaged: a record, or the folder, cannot be read.
+        outdated: of a feature that is made of others, what of these has changed since; empty where nothing did, and
+            where nobody asked (:func:`storyframes.derived_status.with_outdated`).
     """
 
     session_id: str
@@ -71,6 +73,7 @@ class FeatureStatus:
     record: Current | None = None
     attempt: Attempt | None = None
     is_damaged: bool = False
+    outdated: str = ""
 
     @classmethod
     def of(cls, session_id: str, feature: str, record: Current | None, attempt: Attempt | None, damage: str) -> Self:

@@ -19,6 +19,7 @@ from storyframes.spec import MAIN, Axis, feature_and_track, is_label_curve, of_t
 from storyframes.store.clip_table import clocks_of
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
+from storyframes.store.storage import Storage
 from storyframes.store.table_files import read_table
 from storyframes.times import (
     PER_SECOND,
@@ -40,7 +41,12 @@ def stored_clocks(store: FeatureReader) -> StoredClocks:
     Raises:
         StoreError: the clip index is damaged.
     """
-    content = read_table(store.storage, CLIPS)
+    return clocks_of_storage(store.storage)
+
+
+def clocks_of_storage(storage: Storage) -> StoredClocks:
+    """The same of a store that is not opened."""
+    content = read_table(storage, CLIPS)
     return {} if content is None else clocks_of(content)
 
 

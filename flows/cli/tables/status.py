@@ -68,11 +68,20 @@ def _status_table(cells: Mapping[tuple[str, str], Mapping[str, str]]) -> Table:
 def _cell(entry: FeatureStatus) -> str:
     if entry.status is Status.DONE and entry.current:
         current = entry.current
-        caveat = "[yellow]*[/]" if current.caveats or measured_share(current.quality) == 0 else ""
+        caveat = "[yellow]*[/]" if _caveats(entry) else ""
         rows = measured_rows(current.rows, current.quality)
         return f"[{'green' if rows == str(current.rows) else 'yellow'}]{rows}[/]{caveat}"
     kept = " (old kept)" if entry.current else ""
     return f"[{STYLE[entry.status]}]{entry.status}{kept}[/]"
+
+
+def _caveats(entry: FeatureStatus) -> list[str]:
+    """What users of a feature's values have to know: what is stored with them, and what is seen now."""
+    if not entry.current:
+        return []
+    nothing = [_NOTHING] if measured_share(entry.current.quality) == 0 else []
+    outdated = [f"out of date: {entry.outdated}"] if entry.outdated else []
+    return [*entry.current.caveats, *nothing, *outdated]
 
 
 @dataclass
@@ -121,8 +130,7 @@ class _Notes:
             self.reasons[entry.status, entry.feature, entry.reason].add(entry.session_id)
         if current := entry.current:
             self.size += current.nbytes
-            nothing = [_NOTHING] if measured_share(current.quality) == 0 else []
-            for caveat in [*current.caveats, *nothing]:
+            for caveat in _caveats(entry):
                 self.having[entry.feature, caveat].add(entry.session_id)
             if "words_known" in current.quality:
                 self.unknown[entry.feature].add(entry.session_id, 1 - current.quality["words_known"])
@@ -174,6 +182,7 @@ def entry_json(entry: FeatureStatus) -> dict[str, Any]:
         "rows": current.rows if current else None,
         "bytes": current.nbytes if current else None,
         "caveats": current.caveats if current else [],
+        "outdated": entry.outdated or None,
         "quality": current.quality if current else {},
         "fingerprint": current.fingerprint if current else None,
     }
