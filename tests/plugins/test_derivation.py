@@ -133,7 +133,9 @@ def test_status_says_that_a_clock_has_changed_or_a_source_is_gone(store_root: Pa
     made = reopened(store_root)
 
     def why() -> str:
-        return {entry.feature: entry for entry in with_outdated(scan(made.storage), made.storage)}["mean_smile"].outdated
+        return {entry.feature: entry for entry in with_outdated(scan(made.storage), made.storage)}[
+            "mean_smile"
+        ].outdated
 
     assert why() == ""
     index = pd.DataFrame({"session_id": ["a"]})

@@ -13,8 +13,7 @@ where it has sunk again, and p would be too small (of 2,000 unrelated pairs of t
 set a limit: signals that move together do so at all shifts that the largest lag bridges, so p is seldom below
 2 * max_lag / points. The null's quantiles are of the shifts out of reach alone.
 
-All shifts at once are affordable because the correlations of all windows with all positions of the second signal are
-products of matrices.
+All shifts at once are affordable because the correlations of all windows at all lags are products of matrices.
 """
 
 from __future__ import annotations
@@ -22,16 +21,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
-from scipy.ndimage import maximum_filter1d
 
-from storyframes_dyads.lagged_correlation import Windows, fisher_z
+from storyframes_dyads.lagged_correlation import LaggedSignals, Windows, fisher_z
 
 MOST_SHIFTS = 999
 """The most shifts, with that by 0; of more points, they are spaced evenly: neighbours differ little."""
 
-_BLOCK = 64  # windows at once: a table of 64 by an hour at 30 points a second is 55 MB
-_LEAST_VARIANCE = 1e-5  # of a window, as a share of its signal's: rounding to single precision gives as much
+_ROUNDING = 1e-6  # of Fisher's z in single precision: equal values count as equal
+_WINDOWS, _LAGS = 24, 3500  # at once, as many as a processor's cache holds; 24 windows of an hour at 30 points: 10 MB
 
 
 @dataclass(frozen=True)
@@ -82,92 +79,61 @@ def rank_shifts(statistic: np.ndarray, shifts: np.ndarray, points: int, reach: i
     is_out = (shifts >= reach) & (shifts <= points - reach)
     ranked = rank(float(statistic[0]), statistic[is_out])
     values = statistic[np.isfinite(statistic)]
-    return replace(ranked, p=float(np.mean(values >= statistic[0]))) if np.isfinite(ranked.p) else ranked
+    return replace(ranked, p=float(np.mean(values >= statistic[0] - _ROUNDING))) if np.isfinite(ranked.p) else ranked
 
 
-def peak_synchrony(correlations: np.ndarray) -> float:
-    """The mean over windows of the highest correlation over all lags, as Fisher's z; NaN without any window.
+def peak_synchrony(correlations: np.ndarray, windows: Windows, points: int) -> float:
+    """The mean of the windows' highest correlations over all lags, as Fisher's z; NaN without any.
+
+    Only windows with room for the largest lag on both sides count: others have fewer lags, and so lower peaks.
 
     Args:
-        correlations: (W, lags), NaN where they are missing.
+        correlations: (W, lags) of :func:`~storyframes_dyads.lagged_correlation.window_correlations`.
+        points: of the signals.
     """
-    has_any = np.isfinite(correlations).any(axis=1)
-    return float(fisher_z(np.nanmax(correlations[has_any], axis=1)).mean()) if has_any.any() else np.nan
+    whole = correlations[windows.with_room(points)]
+    whole = whole[np.isfinite(whole).any(axis=1)]
+    return float(fisher_z(np.nanmax(whole, axis=1)).mean()) if len(whole) else np.nan
 
 
-def circular_null(first: np.ndarray, second: np.ndarray, windows: Windows) -> RankedEstimate:
-    """:func:`peak_synchrony` of two signals among its values at all circular shifts out of reach.
+def circular_null(first: np.ndarray, second: np.ndarray, windows: Windows, estimate: float) -> RankedEstimate:
+    """:func:`peak_synchrony` of two signals among its values at all circular shifts.
 
-    Only windows count whose lags all lie within the second signal, at every shift: where its end meets its beginning
-    it jumps, which the estimate would never see. A session of at most two windows and four largest lags has no shift
-    out of reach: it has an estimate, and no rank.
+    Where the second signal's end meets its beginning it jumps, which the estimate would never see: windows there do not
+    count. A session of at most two windows and four largest lags has no shift out of reach, and no rank.
 
     Args:
         first, second: (n,) on one grid, NaN where nothing was measured.
+        estimate: :func:`peak_synchrony` as they are.
     """
-    points = len(first)
-    starts = windows.starts(points)
-    reach = windows.reach
-    shifts = even_shifts(points, MOST_SHIFTS if points > 2 * reach else 1)
+    points, most = len(first), windows.max_lag
+    if points <= 2 * windows.reach:
+        return rank(estimate, np.empty(0))
+    shifts = even_shifts(points, MOST_SHIFTS)
     total, count = np.zeros(len(shifts)), np.zeros(len(shifts), np.int64)
-    x, x_valid = _standardised(first)
-    y, y_valid = _standardised(second)
-    complete = bool(x_valid.all() and y_valid.all())
-    rows = np.stack([y, y * y, y_valid.astype(np.float32)])
-    others = np.ascontiguousarray(sliding_window_view(rows, windows.length, axis=1))
-    for begin in range(0, len(starts), _BLOCK):
-        block = starts[begin : begin + _BLOCK]
-        highest = _highest(x, x_valid, others, block, windows, complete=complete)
-        highest = np.take_along_axis(highest, (block[:, None] + shifts[None]) % points, axis=1)
-        has_any = np.isfinite(highest)
-        total += fisher_z(np.where(has_any, highest, 0)).sum(axis=0)
-        count += has_any.sum(axis=0)
+    starts = windows.starts(points)
+    signals = LaggedSignals(first, second[np.arange(-most, 2 * points + most) % points], windows, np.float32)
+    for begin in range(0, len(starts), _WINDOWS):
+        own = starts[begin : begin + _WINDOWS, None]
+        correlations = np.empty((len(own), signals.lags), np.float32)
+        for lag in range(0, signals.lags, _LAGS):
+            lags = slice(lag, lag + _LAGS)
+            correlations[:, lags] = signals.correlations(begin, begin + len(own), lags)
+        highest = _highest(correlations, 2 * most + 1)[:, shifts]
+        position = (own + shifts) % points
+        is_whole = (position >= most) & (position <= points - windows.length - most) & np.isfinite(highest)
+        total += fisher_z(np.where(is_whole, highest, 0)).sum(axis=0)
+        count += is_whole.sum(axis=0)
     with np.errstate(invalid="ignore"):
         statistic = np.where(count > 0, total / count, np.nan)
-    return rank_shifts(statistic, shifts, points, reach)
+    statistic[0] = estimate  # the same, without the rounding to single precision
+    return rank_shifts(statistic, shifts, points, windows.reach)
 
 
-def _highest(
-    x: np.ndarray, x_valid: np.ndarray, others: np.ndarray, block: np.ndarray, windows: Windows, *, complete: bool
-) -> np.ndarray:
-    """(windows, n) of each window the highest correlation over the lags around each position.
-
-    -inf where it is missing, and where one of the lags is beyond the second signal's beginning or end.
-    """
-    y, y_squared, y_valid = others
-    first = sliding_window_view(x, windows.length)[block]
-    count: np.ndarray | np.float32
-    if complete:
-        count = np.float32(windows.length)
-        sum_x, sum_xx = first.sum(axis=1)[:, None], np.square(first).sum(axis=1)[:, None]
-        sum_y, sum_yy = y.sum(axis=1)[None], y_squared.sum(axis=1)[None]
-        correlation = first @ y.T
-    else:  # few products of many rows are faster than many of few
-        valid = sliding_window_view(x_valid, windows.length)[block].astype(np.float32)
-        sum_x, sum_xx, count = np.split(np.concatenate([first, np.square(first), valid]) @ y_valid.T, 3)
-        correlation, sum_y = np.split(np.concatenate([first, valid]) @ y.T, 2)
-        sum_yy = valid @ y_squared.T
-    # From here on covariances and variances, times the square of the count.
-    correlation *= count
-    correlation -= sum_x * sum_y
-    sum_xx *= count
-    sum_xx -= np.square(sum_x)
-    sum_yy *= count
-    sum_yy -= np.square(sum_y)
-    least = np.float32(_LEAST_VARIANCE * windows.length**2)
-    is_missing = (count < max(3, windows.min_shared * windows.length)) | (sum_xx < least) | (sum_yy < least)
-    correlation /= np.sqrt(np.maximum(sum_xx, least) * np.maximum(sum_yy, least))
-    np.clip(correlation, -1, 1, out=correlation)
-    np.copyto(correlation, -np.inf, where=is_missing)
-    highest = np.full((len(block), len(x)), -np.inf, np.float32)
-    inside = slice(windows.max_lag, max(correlation.shape[1] - windows.max_lag, windows.max_lag))
-    highest[:, inside] = maximum_filter1d(correlation, 2 * windows.max_lag + 1, axis=1)[:, inside]
-    return highest
-
-
-def _standardised(signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    valid = np.isfinite(signal)
-    if not valid.any():
-        return np.zeros(len(signal), np.float32), valid
-    mean, deviation = signal[valid].mean(), signal[valid].std()
-    return np.where(valid, (signal - mean) / (deviation or 1), 0).astype(np.float32), valid
+def _highest(values: np.ndarray, width: int) -> np.ndarray:
+    """(windows, n - width + 1) of each so many neighbours the highest value; NaN where all are missing."""
+    size, run = values.shape[1] - width + 1, 1
+    while 2 * run <= width:  # of runs of 1, 2, 4, … neighbours
+        values = np.fmax(values[:, :-run], values[:, run:])
+        run *= 2
+    return np.fmax(values[:, :size], values[:, width - run : width - run + size])

@@ -21,6 +21,7 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
+from flows.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,37 +142,38 @@ def synchrony(
     from storyframes_dyads.shown import session_lines, study_lines
     from storyframes_dyads.signals import SignalError
     from storyframes_dyads.synchrony import SessionSynchrony, SynchronySettings, pseudo_dyad_null, synchrony_of
-    from storyframes_dyads.written import participants_of, track_clocks
+    from storyframes_dyads.written import groups_of, track_clocks
 
     _check_new(out)
     measures = listed("--also", also)
     if unknown := [name for name in measures if name not in MEASURES]:
         fail(f"--also {unknown[0]}: there is no such measure; there are {', '.join(MEASURES)}", 2)
     settings = SynchronySettings(window_s, stride_s, max_lag_s, min_shared, rate, pseudo_dyads, seed, measures)
-    with usage_errors(), refused_if(SignalError):
+    with usage_errors(), refused_if(SignalError), progress_bar("correlating") as progress:
         opened = FeatureStore(store)
         asked, chosen = _asked(opened, between, and_, listed("--session", session), store)
         results: list[SessionSynchrony] = []
         refused: dict[str, str] = {}
         ranked: dict[SignalPair, RankedEstimate] = {}
-        with error_console().status("") as status:
-            for done, (name, found) in enumerate(synchrony_of(opened, chosen, asked, settings, workers), 1):
-                status.update(f"{done} of {len(chosen)} sessions")
-                if isinstance(found, SignalError):
-                    refused[name] = str(found)
-                else:
-                    results += found
-            if not results:
-                fail("no session can be measured: " + "; ".join(refused.values()), 2)
-            results.sort(key=lambda result: chosen.index(result.session_id))
-            measured = [name for name in chosen if name not in refused]
-            if pseudo_dyads and len(measured) > 1:
-                people = participants_of(opened, measured)
-                try:
-                    for names in asked:
-                        ranked |= pseudo_dyad_null(opened, measured, names, settings, people, status.update, workers)
-                except SignalError as error:
-                    refused["the null of pseudo-dyads"] = str(error)
+        for name, found in synchrony_of(opened, chosen, asked, settings, workers, progress):
+            if isinstance(found, SignalError):
+                refused[name] = str(found)
+            else:
+                results += found
+        if not results:
+            fail("no session can be measured: " + "; ".join(refused.values()), 2)
+        results.sort(key=lambda result: chosen.index(result.session_id))
+        refused |= tables.lacking_pairs(results)
+        groups = groups_of(opened)
+        measured = dict.fromkeys(result.session_id for result in results)
+        if pseudo_dyads and len(measured) > 1:
+            if unknown := [name for name in measured if name not in groups]:
+                part = f"{', '.join(unknown)} ({len(unknown)} of {len(measured)} sessions) in the null of pseudo-dyads"
+                refused[part] = "the clip index does not say who took part; 'storyframes index STUDY STORE' writes it"
+            try:
+                ranked = pseudo_dyad_null(opened, results, settings, groups, progress, workers)
+            except SignalError as error:
+                refused["the null of pseudo-dyads"] = str(error)
     sessions = tables.session_table(results, track_clocks(opened))
     study = tables.study_table(sessions, ranked)
     _write(out, {"sessions": sessions, "windows": tables.window_table(results), "study": study})
@@ -254,9 +256,9 @@ def store_(
         opened = FeatureStore(store)
         asked, chosen = _asked(opened, between, and_, listed("--session", session), store)
         made, clocks = derivation(name, asked, settings), stored_clocks(opened)
-        with error_console().status("") as status:
-            for done, session_id in enumerate(chosen):
-                status.update(f"{done} of {len(chosen)} sessions")
+        with progress_bar("correlating") as progress:
+            for number, session_id in enumerate(chosen, 1):
+                progress(session_id, number, len(chosen))
                 try:
                     if made.is_current(opened, session_id, clocks):
                         continue

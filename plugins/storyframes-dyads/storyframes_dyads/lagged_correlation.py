@@ -7,6 +7,9 @@ earlier or later. The lag is positive where the first signal leads: what it does
 
 A correlation uses the points that both windows have measured. Where these are fewer than the given share of a window,
 the correlation is missing; nothing is interpolated.
+
+Overlapping windows are made of the same blocks of points. So products are summed over blocks, at all lags by a product
+of matrices, and then over the blocks of each window: with ten blocks a window, a tenth of the work.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
-ALMOST_CONSTANT = 1e-9
-"""A window whose variance is a smaller share of its signal's has no correlation."""
+LEAST_VARIANCE = 1e-5
+"""A window has no correlation whose variance is a smaller share of its signal's: rounding to single precision (in the
+null) gives as much."""
+_FEWEST_OF_BLOCK = 8  # points; blocks of fewer are not worth the sums over them
+_MOST_BLOCKS = 64  # in one product of matrices
 
 
 @dataclass(frozen=True)
@@ -51,71 +57,131 @@ class Windows:
         """Points by which a signal has to be rotated until no window meets at any lag what it met before."""
         return self.length + 2 * self.max_lag
 
+    @property
+    def block(self) -> tuple[int, int]:
+        """Points of a block, and from a block to the next: windows are whole numbers of blocks."""
+        block = math.gcd(self.length, self.stride)
+        return (block, block) if block >= _FEWEST_OF_BLOCK else (self.length, self.stride)
+
     def starts(self, points: int) -> np.ndarray:
         """(W,) the first point of each window of a signal of so many points."""
         return np.arange(0, points - self.length + 1, self.stride)
 
+    def with_room(self, points: int) -> np.ndarray:
+        """(W,) bool: whether a window has room for the largest lag on both sides."""
+        starts = self.starts(points)
+        return (starts >= self.max_lag) & (starts <= points - self.length - self.max_lag)
 
-class PairedSignals:
-    """Two signals whose windows are correlated at any lag.
+
+class LaggedSignals:
+    """A signal, and what is beside each of its points at each lag.
 
     Args:
-        first, second: (n,) on one grid, float; NaN where nothing was measured.
+        first: (n,) NaN where nothing was measured.
+        beside: (n + lags - 1,) what is beside point t at the first lag is at t, at the next at t + 1; NaN likewise.
+        windows: how they are cut.
+        dtype: of the computation.
+    """
+
+    def __init__(self, first: np.ndarray, beside: np.ndarray, windows: Windows, dtype: type[np.floating]) -> None:
+        self._windows, (length, self._step) = windows, windows.block
+        self.lags = len(beside) - len(first) + 1
+        # Zeros at the end, so that the last blocks can be taken together with some that are not there.
+        beside = np.append(beside, np.full(_MOST_BLOCKS * self._step, np.nan))
+        self._blocks = sliding_window_view(_powers(first, dtype), length, axis=1)[:, :: self._step]
+        self._beside = np.ascontiguousarray(sliding_window_view(_powers(beside, dtype), length, axis=1))
+
+    def correlations(self, begin: int, stop: int, lags: slice = slice(None)) -> np.ndarray:
+        """(stop - begin, lags) Pearson correlations of these windows at these lags; NaN where they are missing."""
+        squares, y, valid = self._beside
+        x_squared, x_sum, count = self._sums(begin, stop, valid, 0, lags)
+        covariance, y_sum = self._sums(begin, stop, y, 1, lags)
+        (y_squared,) = self._sums(begin, stop, squares, 2, lags)
+        # From here on covariances and variances, times the square of the count.
+        for values, product in ((covariance, x_sum * y_sum), (x_squared, x_sum**2), (y_squared, y_sum**2)):
+            values *= count
+            values -= product
+        length = self._windows.length
+        least = LEAST_VARIANCE * length**2
+        is_missing = (x_squared < least) | (y_squared < least) | (count < max(3, self._windows.min_shared * length))
+        x_squared *= y_squared
+        np.sqrt(np.maximum(x_squared, least**2, out=x_squared), out=x_squared)
+        covariance /= x_squared
+        np.clip(covariance, -1, 1, out=covariance)
+        np.copyto(covariance, np.nan, where=is_missing)
+        return covariance
+
+    def _sums(self, begin: int, stop: int, beside: np.ndarray, power: int, lags: slice) -> np.ndarray:
+        """(3 - power, windows, lags): sums over each window of products with the first signal's powers from this on."""
+        each, apart = self._windows.length // self._blocks.shape[2], self._windows.stride // self._step  # in blocks
+        blocks = self._blocks[power:, begin * apart : (stop - 1) * apart + each]
+        first, last, _ = lags.indices(self.lags)
+        beside = beside[begin * apart * self._step + first :]
+        runs = self._products(blocks, beside, last - first)
+        size = runs.shape[1] - each + 1
+        total, done, run = 0, 0, 1
+        while True:  # runs of 1, 2, 4, … blocks; cumulative sums would be slow
+            if each & run:
+                total = total + runs[:, done : done + size]
+                done += run
+            if 2 * run > each:
+                return total[:, ::apart]
+            runs = runs[:, :-run] + runs[:, run:]
+            run *= 2
+
+    def _products(self, blocks: np.ndarray, beside: np.ndarray, lags: int) -> np.ndarray:
+        """(k, blocks, lags): sums of products over each block."""
+        powers, count, length = blocks.shape
+        together = min(count, _MOST_BLOCKS, 1 + lags // self._step)  # of more, most products would be at other lags
+        groups = -(-count // together)
+        padded = np.zeros((powers, groups * together, length), blocks.dtype)
+        padded[:, :count] = blocks
+        grouped = np.moveaxis(padded.reshape(powers, groups, together, length), 0, 1).reshape(groups, -1, length)
+        width = (together - 1) * self._step + lags
+        row, column = beside.strides
+        others = as_strided(beside, (groups, length, width), (together * self._step * row, column, row))
+        products = grouped @ others  # (groups, powers x blocks, positions); those of each block are a step later
+        group, block, position = products.strides
+        strides = group, together * block, block + self._step * position, position
+        lagged = as_strided(products, (groups, powers, together, lags), strides)
+        return np.moveaxis(lagged, 1, 0).reshape(powers, groups * together, lags)[:, :count]
+
+
+def window_correlations(first: np.ndarray, second: np.ndarray, windows: Windows) -> np.ndarray:
+    """(W, 2 * max_lag + 1) Pearson correlations of each window at each lag, float64.
+
+    NaN where too few points are shared, where a window hardly varies, and where it would end outside of the signal.
+
+    Args:
+        first, second: (n,) on one grid, NaN where nothing was measured.
 
     Raises:
         ValueError: they differ in length, or are shorter than a window.
     """
+    if first.shape != second.shape or first.ndim != 1:
+        raise ValueError(f"signals of {first.shape} and {second.shape} points are not on one grid")
+    if len(first) < windows.length:
+        raise ValueError(f"the signals have {len(first)} points, fewer than a window of {windows.length}")
+    starts = windows.starts(len(first))
+    beside = np.pad(np.asarray(second, np.float64), windows.max_lag, constant_values=np.nan)
+    result = LaggedSignals(first, beside, windows, np.float64).correlations(0, len(starts))
+    begins = starts[:, None] + windows.lags
+    result[(begins < 0) | (begins + windows.length > len(first))] = np.nan
+    return result
 
-    def __init__(self, first: np.ndarray, second: np.ndarray, windows: Windows) -> None:
-        if first.shape != second.shape or first.ndim != 1:
-            raise ValueError(f"signals of {first.shape} and {second.shape} points are not on one grid")
-        if len(first) < windows.length:
-            raise ValueError(f"the signals have {len(first)} points, fewer than a window of {windows.length}")
-        self.windows = windows
-        self.points = len(first)
-        self._first, self._first_valid = _centred(first)
-        self._second, self._second_valid = _centred(second)
-        self._limits = ALMOST_CONSTANT * _mean_square(self._first), ALMOST_CONSTANT * _mean_square(self._second)
 
-    def correlations(self) -> np.ndarray:
-        """(W, 2 * max_lag + 1) Pearson correlations of each window, float64; NaN where they are missing."""
-        x, x_valid = self._in_blocks(self._first), self._in_blocks(self._first_valid)
-        y, y_valid = self._at_lags(self._second), self._at_lags(self._second_valid)
-        y_squared = self._at_lags(self._second**2)
-        count = self._sums(x_valid, y_valid)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean_x, mean_y = self._sums(x, y_valid) / count, self._sums(x_valid, y) / count
-            variance_x = self._sums(x * x, y_valid) / count - mean_x**2
-            variance_y = self._sums(x_valid, y_squared) / count - mean_y**2
-            correlation = (self._sums(x, y) / count - mean_x * mean_y) / np.sqrt(variance_x * variance_y)
-        begins = self.windows.starts(self.points)[:, None] + self.windows.lags
-        is_inside = (begins >= 0) & (begins + self.windows.length <= self.points)
-        is_enough = count >= max(3, self.windows.min_shared * self.windows.length)
-        varies = (variance_x > self._limits[0]) & (variance_y > self._limits[1])
-        return np.where(is_inside & is_enough & varies, np.clip(correlation, -1, 1), np.nan)
+def z_scores(signal: np.ndarray) -> np.ndarray:
+    """(n,) float64: a signal in standard deviations from its mean; NaN where nothing was measured or nothing varies."""
+    valid = np.isfinite(signal)
+    deviation = signal[valid].std(dtype=np.float64) if valid.any() else 0.0
+    return np.asarray((signal - signal[valid].mean(dtype=np.float64)) / deviation if deviation else signal * np.nan)
 
-    @property
-    def _block(self) -> int:
-        """Points of which windows are made of whole numbers, so that these are summed once."""
-        return math.gcd(self.windows.length, self.windows.stride)
 
-    def _in_blocks(self, values: np.ndarray) -> np.ndarray:
-        """(blocks, points of a block)."""
-        blocks = self.points // self._block
-        return values[: blocks * self._block].astype(np.float64).reshape(blocks, self._block)
-
-    def _at_lags(self, values: np.ndarray) -> np.ndarray:
-        """(blocks, points of a block, lags): what stands at each lag beside each point; 0 beyond the ends."""
-        around = sliding_window_view(np.pad(values.astype(np.float64), self.windows.max_lag), len(self.windows.lags))
-        blocks = self.points // self._block
-        return around[: blocks * self._block].reshape(blocks, self._block, -1)
-
-    def _sums(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """(W, lags) sums of products over each window."""
-        products = np.matmul(x[:, None], y)[:, 0]
-        total = np.concatenate([np.zeros((1, products.shape[1])), np.cumsum(products, axis=0)])
-        starts = self.windows.starts(self.points) // self._block
-        return np.asarray(total[starts + self.windows.length // self._block] - total[starts], np.float64)
+def _powers(signal: np.ndarray, dtype: type[np.floating]) -> np.ndarray:
+    """(3, n): squares, values, and 1 where it was measured; 0 elsewhere."""
+    valid = np.isfinite(signal)
+    z = np.where(valid, z_scores(signal), 0)
+    return np.nan_to_num(np.stack([z * z, z, valid])).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -138,7 +204,7 @@ def peaks(correlations: np.ndarray, windows: Windows) -> Peaks:
     missing correlation is none either.
 
     Args:
-        correlations: (W, 2 * max_lag + 1) of :meth:`PairedSignals.correlations`.
+        correlations: (W, 2 * max_lag + 1) of :func:`window_correlations`.
     """
     middle = correlations[:, 1:-1]
     with np.errstate(invalid="ignore"):
@@ -187,15 +253,3 @@ def lag_spread(correlations: np.ndarray, draws: int = 200) -> float:
         means = (drawn @ total) / (drawn @ count)
     means[~np.isfinite(means)] = -np.inf
     return float(means.argmax(axis=1).std())
-
-
-def _centred(signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A signal without its mean (so that sums of squares keep their digits), 0 where nothing was measured."""
-    values = np.asarray(signal, np.float64)
-    valid = np.isfinite(values)
-    mean = values[valid].mean() if valid.any() else 0.0
-    return np.where(valid, values - mean, 0.0), valid
-
-
-def _mean_square(centred: np.ndarray) -> float:
-    return float(np.mean(centred**2)) if len(centred) else 0.0

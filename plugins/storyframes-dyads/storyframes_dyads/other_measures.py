@@ -12,7 +12,7 @@ import numpy as np
 from scipy import signal as scipy_signal
 
 from storyframes_dyads.circular_null import RankedEstimate, even_shifts, rank_shifts
-from storyframes_dyads.lagged_correlation import PairedSignals, Windows, fisher_z
+from storyframes_dyads.lagged_correlation import Windows, fisher_z, window_correlations, z_scores
 
 Measure = Callable[[np.ndarray, np.ndarray], float]
 RADIUS = 0.2  # standard deviations within which two values are nearly the same
@@ -57,7 +57,7 @@ def recurrence_profile(first: np.ndarray, second: np.ndarray, max_lag: int, radi
     Diagonal-wise cross-recurrence (Coco, M. I. and Dale, R. (2014), Frontiers in Psychology 5:510). Values are
     z-scores of each signal's own measured points; ``radius`` is in these units. Positive lags: the first leads.
     """
-    x, y = _z_scores(first), _z_scores(second)
+    x, y = z_scores(first), z_scores(second)
     profile = np.full(2 * max_lag + 1, np.nan)
     for column, lag in enumerate(range(-max_lag, max_lag + 1)):
         begin, end = max(0, -lag), min(len(x), len(x) - lag)
@@ -103,8 +103,8 @@ def average_correlation(first: np.ndarray, second: np.ndarray, windows: Windows)
     if len(first) < windows.length + windows.max_lag:
         return np.nan
     room = windows.starts(len(first)) <= len(first) - windows.length - windows.max_lag
-    onwards = PairedSignals(first, second, windows).correlations()[room, windows.max_lag :]
-    backwards = PairedSignals(second, first, windows).correlations()[room, windows.max_lag + 1 :]
+    onwards = window_correlations(first, second, windows)[room, windows.max_lag :]
+    backwards = window_correlations(second, first, windows)[room, windows.max_lag + 1 :]
     z = np.abs(fisher_z(np.concatenate([onwards, backwards], axis=1)))
     return float(np.nanmean(z)) if np.isfinite(z).any() else np.nan
 
@@ -118,13 +118,6 @@ def shifted_null(
     return rank_shifts(np.array([measure(first, np.roll(second, s)) for s in shifts]), shifts, points, reach)
 
 
-def _z_scores(signal: np.ndarray) -> np.ndarray:
-    valid = np.isfinite(signal)
-    if not valid.any() or signal[valid].std() == 0:
-        return np.full(len(signal), np.nan)
-    return np.asarray((signal - signal[valid].mean()) / signal[valid].std(), np.float64)
-
-
 def _bins(values: np.ndarray, bins: int) -> np.ndarray:
     edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)[1:-1]))
     return np.searchsorted(edges, values, side="right")
@@ -135,28 +128,15 @@ def _entropy(shares: np.ndarray) -> float:
     return float(-(positive * np.log(positive)).sum())
 
 
-def _average(windows: Windows, rate: float) -> Measure:
-    return lambda first, second: average_correlation(first, second, windows)
-
-
-def _coherence(windows: Windows, rate: float) -> Measure:
-    band = 2 * rate / windows.length, rate / 2
-    return lambda first, second: coherence(first, second, rate, band, windows.length / rate)
-
-
-def _recurrence(windows: Windows, rate: float) -> Measure:
-    return lambda first, second: cross_recurrence(first, second, windows.max_lag, RADIUS)
-
-
-def _information(windows: Windows, rate: float) -> Measure:
-    return mutual_information
-
-
 MEASURES: Mapping[str, Callable[[Windows, float], Measure]] = {
-    "average": _average,
-    "coherence": _coherence,
-    "recurrence": _recurrence,
-    "information": _information,
+    "average": lambda windows, rate: lambda first, second: average_correlation(first, second, windows),
+    "coherence": lambda windows, rate: (
+        lambda first, second: coherence(
+            first, second, rate, (2 * rate / windows.length, rate / 2), windows.length / rate
+        )
+    ),
+    "recurrence": lambda windows, rate: lambda first, second: cross_recurrence(first, second, windows.max_lag, RADIUS),
+    "information": lambda windows, rate: mutual_information,
 }
 """By name, the measure of signals that are cut into such windows, at a rate of points per second.
 

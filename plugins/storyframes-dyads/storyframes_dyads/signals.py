@@ -8,6 +8,7 @@ different rates, of cameras that began at different moments and whose clocks dri
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import pandas as pd
 
 from storyframes import FeatureStore
 from storyframes.features import Axis
+from storyframes.spec import MAIN_ARRAY
 from storyframes.store import StoreError
 
 FASTEST = 200.0
@@ -111,45 +113,66 @@ def signal_of(frame: pd.DataFrame, column: str) -> np.ndarray:
     return np.where(frame["mask"].to_numpy(bool) & np.isfinite(values), values, np.nan)
 
 
-def pairs_of(first: SignalName, second: SignalName, frames: tuple[pd.DataFrame, pd.DataFrame]) -> list[SignalPair]:
+def pairs_of(
+    store: FeatureStore, session_id: str, asked: tuple[SignalName, SignalName], frames: Sequence[pd.DataFrame]
+) -> list[SignalPair]:
     """The pairs of columns that two names mean.
 
-    A column with ``*`` or ``?`` stands for all that match it. Then both names have the same pattern, and each column
-    is paired with the column of the same name: ``openface@a:AU*_r`` and ``openface@b:AU*_r`` are 17 pairs.
+    A column with ``*`` or ``?`` stands for all measurements that match it. Then both names have the same pattern, and
+    each column is paired with the column of the same name: ``openface@a:AU*_r`` and ``openface@b:AU*_r`` are 17 pairs.
+
+    Args:
+        frames: of the two features, by :func:`read_frame`.
 
     Raises:
         SignalError: a feature does not have the column, or nothing matches.
     """
+    first, second = asked
     columns = [columns_of(frame) for frame in frames]
-    is_pattern = [any(sign in name.column for sign in "*?[") for name in (first, second)]
-    if not any(is_pattern):
-        for name, available in zip((first, second), columns, strict=True):
+    if not any(sign in name.column for name in asked for sign in "*?["):
+        for name, available in zip(asked, columns, strict=True):
             if name.column not in available:
                 raise SignalError(f"{name.feature} has no column {name.column!r}; it has {_few(available)}")
         return [SignalPair(first, second)]
     if first.column != second.column:
         raise SignalError(f"{first} and {second}: a pattern of columns has to be the same on both sides")
-    shared = [name for name in fnmatch.filter(columns[0], first.column) if name in set(columns[1])]
+    others = _no_measurements(store, session_id, first.feature)
+    measured = [name for name in columns[0] if name.removeprefix(f"{MAIN_ARRAY}.") not in others]
+    shared = [name for name in fnmatch.filter(measured, first.column) if name in set(columns[1])]
     if not shared:
-        raise SignalError(f"no column that {first.feature} and {second.feature} share matches {first.column!r}")
+        raise SignalError(
+            f"no column of measurements that {first.feature} and {second.feature} share matches {first.column!r}"
+        )
     return [SignalPair(SignalName(first.feature, name), SignalName(second.feature, name)) for name in shared]
 
 
+def _no_measurements(store: FeatureStore, session_id: str, feature: str) -> set[str]:
+    """The columns of a feature that describe the others: which row it is, when, and how sure the others are."""
+    spec = store.spec(session_id, feature)
+    measured = spec.columns[spec.groups.get("measurements", slice(None))]
+    return {*spec.columns, *(name for name in spec.arrays if name != MAIN_ARRAY)} - {*measured}
+
+
 def read_pairs(
-    store: FeatureStore, session_id: str, asked: tuple[SignalName, SignalName], rate: float
+    store: FeatureStore,
+    session_id: str,
+    asked: tuple[SignalName, SignalName],
+    rate: float,
+    pairs: Sequence[SignalPair] = (),
 ) -> dict[SignalPair, tuple[np.ndarray, np.ndarray]]:
-    """Of each pair of columns that two names mean, the two signals at the points of the session's grid.
+    """Of each pair of columns, the two signals at the points of the session's grid, (n,) float64.
+
+    Args:
+        asked: two names, which say the features, and without ``pairs`` the columns.
+        pairs: of columns of these features.
 
     Raises:
         SignalError: a signal cannot be read.
     """
-    frames = (
-        read_frame(store, session_id, asked[0].feature, rate),
-        read_frame(store, session_id, asked[1].feature, rate),
-    )
+    frames = [read_frame(store, session_id, name.feature, rate) for name in asked]
     return {
         pair: (signal_of(frames[0], pair.first.column), signal_of(frames[1], pair.second.column))
-        for pair in pairs_of(*asked, frames)
+        for pair in pairs or pairs_of(store, session_id, asked, frames)
     }
 
 

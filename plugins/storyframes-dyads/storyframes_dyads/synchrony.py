@@ -9,7 +9,8 @@ pairs of columns, which were all tried on the same people.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -23,12 +24,14 @@ from threadpoolctl import threadpool_limits
 from storyframes import FeatureStore
 from storyframes.store import scratch_beside
 from storyframes_dyads.circular_null import RankedEstimate, circular_null, peak_synchrony, rank
-from storyframes_dyads.lagged_correlation import PairedSignals, Peaks, Windows, lag_profile, lag_spread, peaks
+from storyframes_dyads.lagged_correlation import Peaks, Windows, lag_profile, lag_spread, peaks, window_correlations
 from storyframes_dyads.other_measures import MEASURES, shifted_null
 from storyframes_dyads.signals import SignalError, SignalName, SignalPair, read_pairs, usual_rate
 
 T = TypeVar("T")
 Asked = Sequence[tuple[SignalName, SignalName]]
+Progress = Callable[[str, int, int], None]
+"""Called with (session, number, how many) before each session."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class CorrelatedPair:
 
     Attributes:
         first, second: (n,) on one grid of ``rate`` points per second, NaN where nothing was measured.
-        correlations: (W, lags) of :meth:`~storyframes_dyads.lagged_correlation.PairedSignals.correlations`.
+        correlations: (W, lags) of :func:`~storyframes_dyads.lagged_correlation.window_correlations`.
     """
 
     pair: SignalPair
@@ -143,17 +146,6 @@ class SessionSynchrony:
         return float(self.windows.lags[column] / self.rate) if 0 < column < len(self.profile) - 1 else np.nan
 
 
-def grid_rate(store: FeatureStore, sessions: Iterable[str], asked: Asked, settings: SynchronySettings) -> float:
-    """Points per second of the grid of all signals: what was asked for, else the slowest feature's rate.
-
-    Raises:
-        SignalError: a signal cannot be read.
-    """
-    return settings.rate or min(
-        usual_rate(store, session, name) for session in sessions for names in asked for name in names
-    )
-
-
 def correlated_pairs(
     store: FeatureStore, session_id: str, asked: Asked, settings: SynchronySettings
 ) -> Iterator[CorrelatedPair]:
@@ -165,17 +157,17 @@ def correlated_pairs(
     Raises:
         SignalError: a signal cannot be read, or the session is shorter than a window.
     """
-    rate = grid_rate(store, [session_id], asked, settings)
+    names = [name for both in asked for name in both]
+    rate = settings.rate or min(usual_rate(store, session_id, name) for name in names)
     windows = settings.windows(rate)
-    for names in asked:
-        for pair, (first, second) in read_pairs(store, session_id, names, rate).items():
+    for both in asked:
+        for pair, (first, second) in read_pairs(store, session_id, both, rate).items():
             if len(first) < windows.length:
                 raise SignalError(
                     f"{session_id} has {len(first) / rate:.1f} s, less than a window of {settings.window_s:g} s: "
                     "give a shorter --window-s"
                 )
-            correlations = PairedSignals(first, second, windows).correlations()
-            yield CorrelatedPair(pair, first, second, rate, windows, correlations)
+            yield CorrelatedPair(pair, first, second, rate, windows, window_correlations(first, second, windows))
 
 
 def session_synchrony(
@@ -189,6 +181,7 @@ def session_synchrony(
     result = []
     for of_pair in correlated_pairs(store, session_id, [asked], settings):
         first, second, rate, windows = of_pair.first, of_pair.second, of_pair.rate, of_pair.windows
+        estimate = peak_synchrony(of_pair.correlations, windows, len(first))
         result.append(
             SessionSynchrony(
                 session_id=session_id,
@@ -200,7 +193,7 @@ def session_synchrony(
                 peaks=peaks(of_pair.correlations, windows),
                 profile=lag_profile(of_pair.correlations),
                 lag_spread_s=lag_spread(of_pair.correlations) / rate,
-                ranked=circular_null(first, second, windows),
+                ranked=circular_null(first, second, windows, estimate),
                 also={
                     name: shifted_null(MEASURES[name](windows, rate), first, second, windows.reach)
                     for name in settings.also
@@ -222,85 +215,99 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 def pseudo_dyad_null(
     store: FeatureStore,
-    sessions: Sequence[str],
-    asked: tuple[SignalName, SignalName],
+    results: Sequence[SessionSynchrony],
     settings: SynchronySettings,
-    participants: Mapping[str, frozenset[str]],
-    progress: Callable[[str], None] = lambda _: None,
+    groups: Mapping[str, str],
+    progress: Progress = lambda *_: None,
     workers: int = 1,
 ) -> dict[SignalPair, RankedEstimate]:
-    """By pair, the mean synchrony over sessions beside its means over dealt pseudo-dyads.
+    """By pair, the mean synchrony over the sessions that have it beside its means over dealt pseudo-dyads.
 
-    A pseudo-dyad is as long as the shorter of its two sessions. All are read at one rate, the slowest of all, and kept
-    in a private temporary folder: any two may be set beside each other, and together they may not fit into memory.
+    A pseudo-dyad is as long as the shorter of its two sessions. The signals of two features are read at one rate, the
+    slowest of all sessions', and kept in a private temporary folder: any two may be set beside each other, and together
+    they may not fit into memory.
 
     Args:
-        participants: of each session; sessions that share one are never set beside each other.
-        progress: is given what has been done.
+        results: of the sessions, as they are.
+        groups: by session, the group of people who met, directly or by way of others; sessions of one group are never
+            set beside each other. Sessions without one are left out.
         workers: sessions at once.
 
     Raises:
-        SignalError: a signal cannot be read, or there are too few sessions of different people.
+        SignalError: a signal cannot be read, or the sessions are all of one group.
     """
-    rate = grid_rate(store, sessions, [asked], settings)
-    windows = settings.windows(rate)
-    number = {session: position for position, session in enumerate(sessions)}
-    dealings = [{session: session for session in sessions}, *_dealings(sessions, participants, settings)]
-    with scratch_beside(Path(tempfile.gettempdir()) / "storyframes-dyads") as folder:
-        names = []
-        for session in sessions:
-            signals = read_pairs(store, session, asked, rate)
-            np.save(folder / f"{number[session]}.npy", np.array(list(signals.values()), np.float32))
-            names.append(list(signals))
-            store.let_go(session)
-            progress(f"pseudo-dyads: {len(names)} of {len(sessions)} sessions read")
-        pairs = [pair for pair in names[0] if all(pair in of_session for of_session in names)]
-        rows = [[of_session.index(pair) for pair in pairs] for of_session in names]
-        tasks = {
-            session: (folder, number[session], [number[dealing[session]] for dealing in dealings], rows, windows)
-            for session in sessions
-        }
-        done: dict[str, np.ndarray] = {}
-        for session, of_session in _side_by_side(_beside_others, tasks, workers):
-            done[session] = of_session
-            progress(f"pseudo-dyads: {len(done)} of {len(sessions)} sessions")
-    values = [done[session] for session in sessions]  # in one order, so that their sum is always the same
-    known = np.isfinite(values)
-    with np.errstate(invalid="ignore"):
-        means = np.where(known, values, 0).sum(axis=0) / known.sum(axis=0)
-    return {pair: rank(means[0, column], means[1:, column]) for column, pair in enumerate(pairs)}
+    ranked = {}
+    of_features: dict[tuple[str, str], list[SessionSynchrony]] = defaultdict(list)
+    for result in results:
+        if result.session_id in groups:
+            of_features[result.pair.first.feature, result.pair.second.feature].append(result)
+    for own in of_features.values():
+        pairs: dict[str, list[SignalPair]] = defaultdict(list)
+        for result in own:
+            pairs[result.session_id].append(result.pair)
+        windows = settings.windows(rate := min(result.rate for result in own))
+        dealings = [{session: session for session in pairs}, *_dealings(list(pairs), groups, settings)]
+        with scratch_beside(Path(tempfile.gettempdir()) / "storyframes-dyads") as folder:
+            files = {session: folder / f"{number}.npy" for number, session in enumerate(pairs)}
+            reading = {session: (store, session, pairs[session], rate, files[session]) for session in pairs}
+            for _ in _side_by_side(_save_signals, reading, workers, _named(progress, "reading")):
+                pass
+            tasks = {
+                session: (
+                    files[session],
+                    pairs[session],
+                    [(files[dealing[session]], pairs[dealing[session]]) for dealing in dealings],
+                    windows,
+                )
+                for session in pairs
+            }
+            done = dict(_side_by_side(_beside_others, tasks, workers, _named(progress, "pseudo-dyads of")))
+        for pair in dict.fromkeys(result.pair for result in own):
+            having = [session for session in pairs if pair in pairs[session]]  # in one order, so that sums are the same
+            values = np.array([done[session][:, pairs[session].index(pair)] for session in having])
+            known = np.isfinite(values)
+            with np.errstate(invalid="ignore"):
+                means = np.where(known, values, 0).sum(axis=0) / known.sum(axis=0)
+            ranked[pair] = rank(float(means[0]), means[1:])
+    return ranked
+
+
+def _named(progress: Progress, what: str) -> Progress:
+    return lambda session, number, count: progress(f"{what} {session}", number, count)
+
+
+def _save_signals(store: FeatureStore, session_id: str, pairs: Sequence[SignalPair], rate: float, file: Path) -> None:
+    signals = read_pairs(store, session_id, (pairs[0].first, pairs[0].second), rate, pairs)
+    np.save(file, np.array(list(signals.values()), np.float32))
+    store.let_go(session_id)
 
 
 def _beside_others(
-    folder: Path, own: int, others: Sequence[int], rows: Sequence[Sequence[int]], windows: Windows
+    own: Path, pairs: Sequence[SignalPair], others: Sequence[tuple[Path, Sequence[SignalPair]]], windows: Windows
 ) -> np.ndarray:
     """(others, pairs) synchrony of a session's first person with the second of each of these sessions."""
-    first = np.load(folder / f"{own}.npy", mmap_mode="r")  # (rows, 2, n)
-    result = np.full((len(others), len(rows[own])), np.nan)
-    for place, other in enumerate(others):
-        second = np.load(folder / f"{other}.npy", mmap_mode="r")
+    first = np.load(own, mmap_mode="r")  # (pairs, 2, n)
+    result = np.full((len(others), len(pairs)), np.nan)
+    for place, (file, available) in enumerate(others):
+        second = np.load(file, mmap_mode="r")
         points = min(first.shape[2], second.shape[2])
-        if points < windows.length:
-            continue
-        for pair, (row, other_row) in enumerate(zip(rows[own], rows[other], strict=True)):
-            signals = PairedSignals(first[row, 0, :points], second[other_row, 1, :points], windows)
-            result[place, pair] = peak_synchrony(signals.correlations())
+        for row, pair in enumerate(pairs):
+            if points >= windows.length and pair in available:
+                signals = first[row, 0, :points], second[available.index(pair), 1, :points]
+                result[place, row] = peak_synchrony(window_correlations(*signals, windows), windows, points)
     return result
 
 
 def _dealings(
-    sessions: Sequence[str], participants: Mapping[str, frozenset[str]], settings: SynchronySettings
+    sessions: Sequence[str], groups: Mapping[str, str], settings: SynchronySettings
 ) -> Iterator[dict[str, str]]:
     """For each dealing, whose second person each session's first person is set beside; never somebody she has met."""
     generator = np.random.default_rng(settings.seed)
-    strangers = {
-        session: [other for other in sessions if other != session and not participants[session] & participants[other]]
-        for session in sessions
-    }
+    strangers = {session: [other for other in sessions if groups[other] != groups[session]] for session in sessions}
     if lonely := [session for session, others in strangers.items() if not others]:
         raise SignalError(
-            f"{lonely[0]} has no other session of other participants: pseudo-dyads need some; "
-            "--pseudo-dyads 0 leaves them out"
+            f"{lonely[0]} has no other session of other participants: all share somebody with it, directly or by way "
+            "of others (split_group of the clip index). --pseudo-dyads 0 leaves pseudo-dyads out"
         )
     for _ in range(settings.pseudo_dyads):
         yield {session: others[generator.integers(len(others))] for session, others in strangers.items()}
@@ -312,22 +319,26 @@ def synchrony_of(
     asked: Asked,
     settings: SynchronySettings,
     workers: int = 1,
+    progress: Progress = lambda *_: None,
 ) -> Iterator[tuple[str, list[SessionSynchrony] | SignalError]]:
     """The sessions' results as they come, each with its session; of a session that cannot be measured, the reason."""
-    return _side_by_side(_one_session, {session: (store, session, asked, settings) for session in sessions}, workers)
+    tasks = {session: (store, session, asked, settings) for session in sessions}
+    return _side_by_side(_one_session, tasks, workers, progress)
 
 
 def _side_by_side(
-    function: Callable[..., T], tasks: Mapping[str, tuple[Any, ...]], workers: int
+    function: Callable[..., T], tasks: Mapping[str, tuple[Any, ...]], workers: int, progress: Progress
 ) -> Iterator[tuple[str, T]]:
     """The results as they come, each with its name."""
     if workers < 2 or len(tasks) < 2:
-        for name, arguments in tasks.items():
+        for number, (name, arguments) in enumerate(tasks.items(), 1):
+            progress(name, number, len(tasks))
             yield name, _alone(function, *arguments)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         running = {pool.submit(_alone, function, *arguments): name for name, arguments in tasks.items()}
-        for future in as_completed(running):
+        for number, future in enumerate(as_completed(running), 1):
+            progress(running[future], number, len(tasks))
             yield running[future], future.result()
 
 

@@ -30,7 +30,7 @@ Clocks = Mapping[str, Mapping[str, TrackClock]]
 """By session and track; not of the session's own track."""
 
 
-def session_table(results: Iterable[SessionSynchrony], clocks: Clocks = MappingProxyType({})) -> pd.DataFrame:
+def session_table(results: Sequence[SessionSynchrony], clocks: Clocks = MappingProxyType({})) -> pd.DataFrame:
     """A row per session and pair; Holm's correction is over the pairs of a session.
 
     ``synchrony`` and its null are means of Fisher's z of the windows' highest correlations. ``lag_uncertainty_s`` is
@@ -50,7 +50,9 @@ def session_table(results: Iterable[SessionSynchrony], clocks: Clocks = MappingP
             "null_95": result.ranked.null_95,
             "p": result.ranked.p,
             "lag_s": result.lag_s,
-            **_uncertainty(result, clocks.get(result.session_id, {})),
+            "clock_error_s": (clock_s := clock_error(result.pair, clocks.get(result.session_id, {}))),
+            "lag_uncertainty_s": 0.5 / result.rate + 2 * math.hypot(result.lag_spread_s, _known(clock_s)),
+            "direction": "",
             **{f"{name}{suffix}": value for name, also in result.also.items() for suffix, value in _also(also)},
         }
         for result in results
@@ -59,16 +61,16 @@ def session_table(results: Iterable[SessionSynchrony], clocks: Clocks = MappingP
     if len(table):
         corrected = table.groupby("session_id", sort=False)["p"].transform(lambda p: holm(p.to_numpy()))
         table.insert(table.columns.get_loc("p") + 1, "p_holm", corrected)
+        lags = zip(table["lag_s"], table["lag_uncertainty_s"], table["p_holm"], table["clock_error_s"], strict=True)
+        table["direction"] = [
+            direction(result.pair, lag_s, uncertainty_s, p, is_clock_known=math.isfinite(clock_s))
+            for result, (lag_s, uncertainty_s, p, clock_s) in zip(results, lags, strict=True)
+        ]
     return table
 
 
-def _uncertainty(result: SessionSynchrony, clocks: Mapping[str, TrackClock]) -> dict[str, float | str]:
-    """How far the lag may be off, and what it says in words."""
-    clock_s = clock_error(result.pair, clocks)
-    is_known = math.isfinite(clock_s)
-    uncertainty = 0.5 / result.rate + 2 * math.hypot(result.lag_spread_s, clock_s if is_known else 0.0)
-    words = direction(result.pair, result.lag_s, uncertainty, result.ranked.p, is_clock_known=is_known)
-    return {"clock_error_s": clock_s, "lag_uncertainty_s": uncertainty, "direction": words}
+def _known(error_s: float) -> float:
+    return error_s if math.isfinite(error_s) else 0.0
 
 
 def clock_error(pair: SignalPair, clocks: Mapping[str, TrackClock]) -> float:
@@ -87,6 +89,19 @@ def _also(estimate: RankedEstimate) -> list[tuple[str, float]]:
         ("_null_95", estimate.null_95),
         ("_p", estimate.p),
     ]
+
+
+def lacking_pairs(results: Sequence[SessionSynchrony]) -> dict[str, str]:
+    """By session, which of the pairs it lacks that others have: of a pattern of columns it can have fewer."""
+    everywhere = dict.fromkeys(result.pair for result in results)
+    has = {(result.session_id, result.pair) for result in results}
+    lacking = {}
+    for session in dict.fromkeys(result.session_id for result in results):
+        names = [f"{pair.first} and {pair.second}" for pair in everywhere if (session, pair) not in has]
+        if names:
+            part = f"a part of {session} ({len(names)} of {len(everywhere)} pairs)"
+            lacking[part] = f"it has no column for {'; '.join(names)}"
+    return lacking
 
 
 def window_table(results: Iterable[SessionSynchrony]) -> pd.DataFrame:
@@ -136,6 +151,7 @@ def direction(pair: SignalPair, lag_s: float, uncertainty_s: float, p: float, *,
     """A lag in words; there is no direction where the two move together no more than chance, or 0 is within reach.
 
     Args:
+        p: corrected for the pairs that were tried.
         uncertainty_s: NaN where it is not known, and then neither leads for certain.
 
     Example:

@@ -14,7 +14,7 @@ from storyframes_dyads.lagged_correlation import fisher_z, peaks
 from storyframes_dyads.signals import SignalError, SignalName, SignalPair
 from storyframes_dyads.synchrony import Asked, SynchronySettings, correlated_pairs
 
-CODE = "storyframes-dyads: window_feature 1"
+CODE = "storyframes-dyads: window_feature 2"
 """Raised when the same signals would give other values."""
 
 PREFIX = "synchrony_"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,14 +34,17 @@ def track_clocks(store: FeatureStore) -> Clocks:
     }
 
 
-def participants_of(store: FeatureStore, sessions: Iterable[str]) -> dict[str, frozenset[str]]:
-    """By session, who took part, as the clip index says; where it says nothing, a person of the session's own."""
+def groups_of(store: FeatureStore) -> dict[str, str]:
+    """By session of the clip index, its group of people who met in sessions of the study, directly or by way of others.
+
+    The index has it (``split_group``) of all persons of the study's tables, and of sessions of one recording.
+    """
     try:
-        clips = store.clips()
+        clips = store.clips().drop_duplicates("session_id")
     except StoreError:
-        clips = pd.DataFrame({"session_id": [], "participant_id": []})
-    known = clips.dropna(subset=["participant_id"]).groupby("session_id", observed=True)["participant_id"].unique()
-    return {session: frozenset(map(str, known.get(session, [f"of {session}"]))) for session in sessions}
+        return {}
+    group = clips.get("split_group", clips["participant_id"])  # indexes of the first format have the latter alone
+    return {str(session): str(name) for session, name in zip(clips["session_id"], group, strict=True) if pd.notna(name)}
 
 
 def turn_tables(

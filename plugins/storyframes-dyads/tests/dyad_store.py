@@ -14,7 +14,7 @@ from storyframes.store import FeatureStore, FeatureWriter, catalogue, create_sto
 from storyframes.times import Clock
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.study.load import Phase, Session, Study
-from tasks.study.rows import Track
+from tasks.study.rows import Person, Track
 
 SMILE = FEATURES["openface"].arrays["values"].columns.index("AU12_r")
 BLINK = FEATURES["openface"].arrays["values"].columns.index("AU45_r")
@@ -38,6 +38,7 @@ def write_dyads(
     drift: float = 80e-6,
     masked: float = 0.1,
     clock_error_s: float | None = None,
+    same_therapist: Sequence[str] = (),
     seed: int = 0,
 ) -> FeatureStore:
     """The main track is one person's camera; track ``b``, with a clock of its own, films the other, who follows.
@@ -47,6 +48,7 @@ def write_dyads(
         offset_s: of the session when the second camera begins.
         drift: how much faster its clock runs.
         clock_error_s: the standard error of the second camera's clock.
+        same_therapist: sessions that have one person beside their participants.
         masked: the share of frames without a face, in stretches of a second.
     """
     create_store(root)
@@ -84,6 +86,7 @@ def write_dyads(
     study = Study(
         Path("/nowhere"),
         {name: Session(session_id=name, participant_id=f"of-{name}", video=f"{name}.mp4") for name in sessions},
+        persons=tuple(Person(session_id=name, person_id="b", participant_id="therapist") for name in same_therapist),
         phases=tuple(Phase(session_id=name, phase="all", start_s=0, end_s=seconds) for name in sessions),
         tracks={
             name: {

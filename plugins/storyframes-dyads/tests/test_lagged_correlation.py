@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import signal as scipy_signal
 from scipy import stats
 
-from storyframes_dyads.circular_null import circular_null, even_shifts, rank_shifts
-from storyframes_dyads.lagged_correlation import PairedSignals, Windows, lag_profile, peaks
+from storyframes_dyads.circular_null import RankedEstimate, circular_null, even_shifts, peak_synchrony, rank_shifts
+from storyframes_dyads.lagged_correlation import Windows, lag_profile, peaks, window_correlations
 from storyframes_dyads.other_measures import (
     average_correlation,
     coherence,
@@ -25,6 +25,11 @@ def slow(generator: np.random.Generator, n: int) -> np.ndarray:
     return scipy_signal.lfilter([1], [1, -0.95], generator.normal(size=n + 200))[200:]
 
 
+def beside_shifts(first: np.ndarray, second: np.ndarray, windows: Windows) -> RankedEstimate:
+    estimate = peak_synchrony(window_correlations(first, second, windows), windows, len(first))
+    return circular_null(first, second, windows, estimate)
+
+
 @given(st.integers(0, 10_000), st.integers(-6, 6), st.floats(0, 0.4))
 def test_each_correlation_is_scipys_on_the_shared_points(seed: int, lag: int, missing: float) -> None:
     generator = np.random.default_rng(seed)
@@ -32,7 +37,7 @@ def test_each_correlation_is_scipys_on_the_shared_points(seed: int, lag: int, mi
     first[generator.random(90) < missing] = np.nan
     second[generator.random(90) < missing] = np.nan
     windows = Windows(length=20, stride=7, max_lag=6, min_shared=0.5)
-    result = PairedSignals(first, second, windows).correlations()
+    result = window_correlations(first, second, windows)
     for row, start in enumerate(windows.starts(90)):
         value = result[row, lag + 6]
         if start + lag < 0 or start + lag + 20 > 90:
@@ -72,7 +77,7 @@ def test_a_planted_lag_is_the_peak_and_positive_where_the_first_leads(lag: int) 
     first = slow(generator, 1500)
     second = np.roll(first, lag) + 0.3 * generator.normal(size=1500)
     windows = Windows(100, 10, 15)
-    correlations = PairedSignals(first, second, windows).correlations()
+    correlations = window_correlations(first, second, windows)
     assert windows.lags[np.nanargmax(lag_profile(correlations))] == lag
     found = peaks(correlations, windows)
     assert np.nanmedian(found.lag) == lag
@@ -89,7 +94,7 @@ def test_a_constant_or_unmeasured_stretch_has_no_correlation() -> None:
     first, second = slow(np.random.default_rng(0), 100), slow(np.random.default_rng(1), 100)
     first[:20] = 1.0
     second[60:] = np.nan
-    result = PairedSignals(first, second, Windows(20, 20, 0)).correlations()[:, 0]
+    result = window_correlations(first, second, Windows(20, 20, 0))[:, 0]
     assert np.array_equal(np.isnan(result), [True, False, False, True, True])
 
 
@@ -108,7 +113,7 @@ def test_unrelated_slow_signals_are_in_synchrony_as_often_as_chance_says(
         for signal in (first, second):
             for begin in generator.integers(0, points, int(masked * points / 30)):
                 signal[begin : begin + 25] = np.nan
-        p.append(circular_null(first, second, windows).p)
+        p.append(beside_shifts(first, second, windows).p)
     rejected = int((np.array(p) <= 0.05).sum())
     assert 2 <= rejected <= 21  # of a binomial of 200 and 0.05, less often than once in 1,000
     assert stats.kstest(p, "uniform").pvalue > 0.001
@@ -123,11 +128,40 @@ def test_the_rank_is_among_all_shifts_and_the_quantiles_of_those_out_of_reach() 
     assert np.isnan(rank_shifts(np.array([np.nan, 1, 1, 1]), even_shifts(4, 9), 4, 1).p)
 
 
+@pytest.mark.parametrize("windows", [Windows(40, 20, 3), Windows(41, 27, 2), Windows(32, 64, 3)])
+def test_the_null_is_the_estimate_of_rotated_signals(windows: Windows) -> None:
+    """Blocks shared by windows, windows that share none, and windows apart: each shift is computed anew, plainly."""
+    generator = np.random.default_rng(2)
+    points = 200
+    first, second = slow(generator, points), slow(generator, points)
+    first[50:70] = second[110:150] = np.nan
+    statistics = []
+    for shift in range(points):
+        highest = []
+        for start in windows.starts(points):
+            begin = (start + shift) % points - windows.max_lag
+            if begin < 0 or begin + 2 * windows.max_lag + windows.length > points:
+                continue  # its end would meet its beginning
+            x = first[start : start + windows.length]
+            r = []
+            for lag in range(2 * windows.max_lag + 1):
+                y = second[begin + lag :][: windows.length]
+                shared = np.isfinite(x) & np.isfinite(y)
+                r += [np.corrcoef(x[shared], y[shared])[0, 1]] if shared.sum() >= windows.length / 2 else []
+            highest += [max(r)] if r else []
+        statistics.append(np.arctanh(highest).mean())
+    ranked = beside_shifts(first, second, windows)
+    assert ranked.estimate == pytest.approx(statistics[0], abs=1e-9)
+    assert ranked.p == np.mean(np.array(statistics) >= statistics[0] - 1e-9)
+    out = statistics[windows.reach : points - windows.reach + 1]
+    assert (ranked.count, ranked.null_95) == (len(out), pytest.approx(np.quantile(out, 0.95), abs=1e-5))
+
+
 def test_signals_that_share_a_movement_are_found() -> None:
     generator = np.random.default_rng(5)
     first = slow(generator, 900)
     second = np.roll(first, 6) + 1.5 * slow(generator, 900)
-    result = circular_null(first, second, Windows(60, 15, 10))
+    result = beside_shifts(first, second, Windows(60, 15, 10))
     assert result.p <= 0.05
     assert result.estimate > result.null_95
 
@@ -137,7 +171,7 @@ def test_masked_frames_alone_make_no_synchrony() -> None:
     first, second = slow(generator, 1200), slow(generator, 1200)
     for begin in range(0, 1200, 60):  # both lose 40 % of their frames at the same moments
         first[begin : begin + 24] = second[begin : begin + 24] = np.nan
-    assert circular_null(first, second, Windows(60, 15, 10)).p > 0.05
+    assert beside_shifts(first, second, Windows(60, 15, 10)).p > 0.05
 
 
 def test_coherence_is_scipys_where_everything_was_measured() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,22 @@ import pytest
 from dyad_store import write_dyads
 from typer.testing import CliRunner
 
-from storyframes_dyads import written
+from storyframes import FeatureStore
+from storyframes.features import FEATURES
 from storyframes_dyads.commands import app
 from storyframes_dyads.lagged_correlation import lag_spread
 from storyframes_dyads.signals import SignalError, SignalName, SignalPair, columns_of, read_frame, read_pairs
 from storyframes_dyads.synchrony import SynchronySettings, holm, pseudo_dyad_null, session_synchrony
-from storyframes_dyads.synchrony_tables import SESSIONS_OWN, TrackClock, clock_error, direction, session_table
-from storyframes_dyads.written import track_clocks
+from storyframes_dyads.synchrony_tables import (
+    SESSIONS_OWN,
+    TrackClock,
+    clock_error,
+    direction,
+    lacking_pairs,
+    session_table,
+    study_table,
+)
+from storyframes_dyads.written import groups_of, track_clocks
 
 ASKED = SignalName.parse("openface:AU12_r"), SignalName.parse("openface@b:AU12_r")
 SETTINGS = SynchronySettings(window_s=10, stride_s=2, max_lag_s=3.5)
@@ -56,20 +66,38 @@ def test_the_numbers_of_rows_are_no_signals(tmp_path: Path) -> None:
         for frame in (read_frame(store, "s1", name, 15.0), store.to_pandas("s1", name)):
             assert {"point", "frame", "mask", "device_time"}.isdisjoint(columns_of(frame))
             assert len(columns_of(frame)) == 714 + 2  # and valid and confidence
+    everything = SignalName.parse("openface:*"), SignalName.parse("openface@b:*")
+    matched = [pair.first.column for pair in read_pairs(store, "s1", everything, 15.0)]
+    assert matched == list(
+        FEATURES["openface"].columns[5:]
+    )  # not frame, face_id, timestamp, confidence, success, valid
 
 
 def test_pseudo_dyads_are_strangers_and_show_what_is_shared(tmp_path: Path) -> None:
     sessions = [f"s{number}" for number in range(6)]
     store = write_dyads(tmp_path / "s", lag_s=0.4, sessions=sessions, rates=(15, 15), seconds=60)
     settings = SynchronySettings(window_s=8, stride_s=4, max_lag_s=1, pseudo_dyads=19)
-    people = {session: frozenset({session}) for session in sessions}
-    [ranked] = pseudo_dyad_null(store, sessions, ASKED, settings, people).values()
+    results = [result for session in sessions for result in session_synchrony(store, session, ASKED, settings)]
+    people = {session: session for session in sessions}
+    [ranked] = pseudo_dyad_null(store, results, settings, people).values()
     assert ranked.p == pytest.approx(1 / 20)
     assert ranked.count == 19
     assert ranked.estimate > ranked.null_95
-    everybody = {session: frozenset({"one"}) for session in sessions}
+    assert ranked.estimate == pytest.approx(np.mean([result.ranked.estimate for result in results]), rel=1e-6)
     with pytest.raises(SignalError, match="no other session of other participants"):
-        pseudo_dyad_null(store, sessions, ASKED, settings, everybody)
+        pseudo_dyad_null(store, results, settings, dict.fromkeys(sessions, "one"))
+    smile_of = {result.session_id: result for result in results}
+    blink = SignalPair(*(SignalName(name.feature, "AU45_r") for name in ASKED))
+    some = [*results, *(replace(smile_of[session], pair=blink) for session in sessions[:5])]
+    of_both = pseudo_dyad_null(store, some, replace(settings, pseudo_dyads=3), people)
+    assert list(of_both) == [ranked_pair := results[0].pair, blink]
+    assert of_both[ranked_pair].estimate == pytest.approx(ranked.estimate)
+    assert of_both[blink].count == 3
+    assert lacking_pairs(some) == {
+        "a part of s5 (1 of 2 pairs)": f"it has no column for {blink.first} and {blink.second}"
+    }
+    study = study_table(session_table(some), of_both)
+    assert study["sessions"].tolist() == [6, 5]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +142,9 @@ def test_what_was_not_tested_or_is_not_known_is_not_said_to_be_chance_or_certain
     assert np.isnan(row["lag_uncertainty_s"])
     words = direction(few.pair, few.lag_s, row["lag_uncertainty_s"], p=0.01)
     assert words == "neither leads for certain (0.60 s with too few windows to say how exact)"
+    smile, blink = (replace(few, ranked=replace(few.ranked, p=p)) for p in (0.03, 0.5))
+    assert session_table([smile])["direction"][0].startswith("neither leads for certain")
+    assert session_table([smile, blink])["direction"].tolist() == ["no more than chance"] * 2  # 0.06 of two pairs
 
 
 def test_a_lag_that_differs_between_stretches_is_uncertain() -> None:
@@ -172,11 +203,19 @@ def test_what_cannot_be_measured_is_said(tmp_path: Path, between: str, and_: str
     assert message in result.output
 
 
-def test_tables_are_written_where_pseudo_dyads_cannot_be_dealt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_dyads(tmp_path / "s", lag_s=0.6, sessions=["s1", "s2"], seconds=20, masked=0.0)
-    monkeypatch.setattr(written, "participants_of", lambda _, names: {name: frozenset({"p1"}) for name in names})
+def test_sessions_that_share_a_person_are_no_strangers(tmp_path: Path) -> None:
+    sessions = ["s1", "s2", "s3"]
+    write_dyads(tmp_path / "s", lag_s=0.6, sessions=sessions, seconds=20, masked=0.0, same_therapist=["s1", "s2"])
+    groups = groups_of(FeatureStore(tmp_path / "s"))
+    assert groups["s1"] == groups["s2"] != groups["s3"]
     smiles = ["--between", "openface:AU12_r", "--and", "openface@b:AU12_r", "--window-s", "4", "--max-lag-s", "1"]
-    result = CliRunner().invoke(app, ["synchrony", str(tmp_path / "s"), *smiles, "--out", str(tmp_path / "out")])
+    arguments = ["synchrony", str(tmp_path / "s"), *smiles, "--pseudo-dyads", "3"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    two = ["--session", "s1,s2", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*arguments, *two])
     assert result.exit_code == 1
     assert "null of pseudo-dyads is left out: s1 has no other session" in " ".join(result.output.split())
     assert len(pd.read_csv(tmp_path / "out/sessions.csv")) == 2
+    (tmp_path / "s/clips.parquet").unlink()
+    result = CliRunner().invoke(app, ["synchrony", str(tmp_path / "s"), *smiles])
+    assert result.exit_code == 2  # nobody knows the second camera's clock either
