@@ -147,8 +147,10 @@ class LaggedSignals:
         return np.moveaxis(lagged, 1, 0).reshape(powers, groups * together, lags)[:, :count]
 
 
-def window_correlations(first: np.ndarray, second: np.ndarray, windows: Windows) -> np.ndarray:
-    """(W, 2 * max_lag + 1) Pearson correlations of each window at each lag, float64.
+def window_correlations(
+    first: np.ndarray, second: np.ndarray, windows: Windows, dtype: type[np.floating] = np.float64
+) -> np.ndarray:
+    """(W, 2 * max_lag + 1) Pearson correlations of each window at each lag.
 
     NaN where too few points are shared, where a window hardly varies, and where it would end outside of the signal.
 
@@ -164,7 +166,7 @@ def window_correlations(first: np.ndarray, second: np.ndarray, windows: Windows)
         raise ValueError(f"the signals have {len(first)} points, fewer than a window of {windows.length}")
     starts = windows.starts(len(first))
     beside = np.pad(np.asarray(second, np.float64), windows.max_lag, constant_values=np.nan)
-    result = LaggedSignals(first, beside, windows, np.float64).correlations(0, len(starts))
+    result = LaggedSignals(first, beside, windows, dtype).correlations(0, len(starts))
     begins = starts[:, None] + windows.lags
     result[(begins < 0) | (begins + windows.length > len(first))] = np.nan
     return result

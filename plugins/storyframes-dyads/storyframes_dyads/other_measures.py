@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy import signal as scipy_signal
 
 from storyframes_dyads.circular_null import RankedEstimate, even_shifts, rank_shifts
@@ -31,24 +32,16 @@ def coherence(first: np.ndarray, second: np.ndarray, rate: float, band: tuple[fl
         band: the lowest and the highest frequency, Hz.
     """
     length = round(segment_s * rate)
-    shared = np.isfinite(first) & np.isfinite(second)
-    starts = [
-        s for s in range(0, len(first) - length + 1, max(1, length - length // 2)) if shared[s : s + length].all()
-    ]
-    if length < 4 or len(starts) < 2:
+    starts = np.arange(0, len(first) - length + 1, max(1, length - length // 2))
+    segments = [sliding_window_view(x, length)[starts] for x in (first, second)] if length >= 4 and len(starts) else []
+    shared = np.isfinite(np.add(*segments)).all(axis=1) if segments else np.zeros(0, bool)
+    if shared.sum() < 2:
         return np.nan
-    window = scipy_signal.get_window("hann", length)
-    spectra = [
-        np.fft.rfft(scipy_signal.detrend(np.stack([x[s : s + length] for s in starts]), type="constant") * window)
-        for x in (first, second)
-    ]
-    frequencies = np.fft.rfftfreq(length, 1 / rate)
-    inside = (frequencies >= band[0]) & (frequencies <= band[1]) & (frequencies > 0)
-    cross = np.abs((np.conj(spectra[0]) * spectra[1]).mean(axis=0)) ** 2
-    power = (np.abs(spectra[0]) ** 2).mean(axis=0) * (np.abs(spectra[1]) ** 2).mean(axis=0)
+    x, y = (segment[shared].ravel() for segment in segments)  # end to end, so that they are the segments of SciPy
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = (cross / power)[inside]
-    return float(np.nanmean(shares)) if np.isfinite(shares).any() else np.nan
+        frequencies, shares = scipy_signal.coherence(x, y, rate, nperseg=length, noverlap=0)
+    inside = shares[(frequencies >= band[0]) & (frequencies <= band[1]) & (frequencies > 0)]
+    return float(np.nanmean(inside)) if np.isfinite(inside).any() else np.nan
 
 
 def recurrence_profile(first: np.ndarray, second: np.ndarray, max_lag: int, radius: float) -> np.ndarray:

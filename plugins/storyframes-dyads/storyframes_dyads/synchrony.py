@@ -294,7 +294,8 @@ def _beside_others(
         for row, pair in enumerate(pairs):
             if points >= windows.length and pair in available:
                 signals = first[row, 0, :points], second[available.index(pair), 1, :points]
-                result[place, row] = peak_synchrony(window_correlations(*signals, windows), windows, points)
+                correlations = window_correlations(*signals, windows, np.float32)
+                result[place, row] = peak_synchrony(correlations, windows, points)
     return result
 
 
