@@ -75,7 +75,8 @@ def turns(
     from storyframes import FeatureStore
     from storyframes.store import compact
     from storyframes_dyads.shown import person_lines
-    from storyframes_dyads.speech import SpeechError, SpeechOptions, speech_of
+    from storyframes_dyads.signals import SignalError
+    from storyframes_dyads.speech import SpeechOptions, speech_of
     from storyframes_dyads.turn_feature import publish_turns
     from storyframes_dyads.turns import summaries, turns_of
     from storyframes_dyads.written import turn_tables
@@ -92,7 +93,7 @@ def turns(
                 spoken = speech_of(opened, name, features, options)
                 if as_feature:
                     publish_turns(opened, name, features, options, spoken)
-            except SpeechError as error:
+            except SignalError as error:
                 refused[name] = str(error)
                 continue
             found, events = turns_of(spoken.talkspurts, backchannel_s, interruption_s)

@@ -76,10 +76,7 @@ def usual_rate(store: FeatureStore, session_id: str, signal: SignalName) -> floa
     Raises:
         SignalError: the session does not have the feature, or its rows have no times.
     """
-    try:
-        frame = store.to_pandas(session_id, signal.feature)
-    except StoreError as error:
-        raise SignalError(str(error)) from None
+    frame = read_frame(store, session_id, signal.feature)
     if frame.index.name not in {"time", "device_time"} or len(frame) < 2:
         raise SignalError(f"{session_id}/{signal.feature} has no rows with times: it cannot be a signal")
     step = float(np.median(np.diff(frame.index.to_numpy(np.float64))))
@@ -88,8 +85,8 @@ def usual_rate(store: FeatureStore, session_id: str, signal: SignalName) -> floa
     return min(1 / step, FASTEST)
 
 
-def read_frame(store: FeatureStore, session_id: str, feature: str, rate: float) -> pd.DataFrame:
-    """A feature at each point of the session's grid, from its second 0 on, ``rate`` points a second.
+def read_frame(store: FeatureStore, session_id: str, feature: str, rate: float | None = None) -> pd.DataFrame:
+    """A feature at each point of the session's grid, from its second 0 on, ``rate`` points a second; None: as stored.
 
     Raises:
         SignalError: the session has no such feature, or the clock of its track is not known.

@@ -10,13 +10,8 @@ import pandas as pd
 
 from storyframes import FeatureStore
 from storyframes.features import Axis
-from storyframes.store import StoreError
-from storyframes_dyads.signals import columns_of
+from storyframes_dyads.signals import SignalError, columns_of, read_frame
 from storyframes_dyads.turns import JOIN_S, Talkspurts, talkspurts
-
-
-class SpeechError(ValueError):
-    """A feature that does not say when two people speak; the message names it, and the rule."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ def speech_of(
             ``vad@b``), whose names are.
 
     Raises:
-        SpeechError: a feature is not there, has neither words nor probabilities, or has not the right speakers; or
+        SignalError: a feature is not there, has neither words nor probabilities, or has not the right speakers; or
             the clock of a track is not known.
     """
     options = options or SpeechOptions()
@@ -69,21 +64,21 @@ def speech_of(
             frames[feature] = _frame(store, session_id, feature)
             speakers = frames[feature].get("speaker", pd.Series(dtype=object)).dropna().nunique()
             if speakers > 1:
-                raise SpeechError(f"{session_id}/{feature} has words of {speakers} speakers, not of one: name it alone")
+                raise SignalError(f"{session_id}/{feature} has words of {speakers} speakers, not of one: name it alone")
         read = {feature: _of_feature(store, session_id, feature, frame, options) for feature, frame in frames.items()}
         return SessionSpeech(
             {feature: spurts for feature, (spurts, _) in read.items()},
             {feature: known for feature, (_, known) in read.items()},
         )
     if len(features) != 1:
-        raise SpeechError("name one feature of words with two speakers, or two features, one of each person")
+        raise SignalError("name one feature of words with two speakers, or two features, one of each person")
     frame = _frame(store, session_id, features[0])
     if "speaker" not in frame:
-        raise SpeechError(f"{session_id}/{features[0]} does not say who speaks: name one feature of each person")
+        raise SignalError(f"{session_id}/{features[0]} does not say who speaks: name one feature of each person")
     speaker = frame["speaker"].where(frame["speaker"] != "")
     names = sorted(map(str, speaker.dropna().unique()))
     if len(names) != 2:
-        raise SpeechError(f"{session_id}/{features[0]} has {len(names)} speakers; turns are of two people")
+        raise SignalError(f"{session_id}/{features[0]} has {len(names)} speakers; turns are of two people")
     known = _apart_from(_spans(frame[speaker.isna()], 0.0))
     return SessionSpeech(
         {name: _spans(frame[speaker == name], options.join_s) for name in names}, dict.fromkeys(names, known)
@@ -91,17 +86,14 @@ def speech_of(
 
 
 def _frame(store: FeatureStore, session_id: str, feature: str) -> pd.DataFrame:
-    try:
-        frame = store.to_pandas(session_id, feature)
-    except StoreError as error:
-        raise SpeechError(str(error)) from None
+    frame = read_frame(store, session_id, feature)
     if frame.index.name == "device_time":
-        raise SpeechError(
+        raise SignalError(
             f"{session_id}/{feature}: the store does not know the clock of its track; "
             "'storyframes index STUDY STORE' writes it"
         )
     if frame.index.name != "time":
-        raise SpeechError(f"{session_id}/{feature} has no rows with times")
+        raise SignalError(f"{session_id}/{feature} has no rows with times")
     return frame
 
 
@@ -113,12 +105,12 @@ def _of_feature(
         return _spans(frame, options.join_s), _apart_from(np.empty((0, 2)))
     names = columns_of(frame)
     if options.column is None and len(names) != 1:
-        raise SpeechError(
+        raise SignalError(
             f"{feature} has {len(names)} columns: name the one with the probability of speech in --column"
         )
     name = names[0] if options.column is None else options.column
     if name not in names:
-        raise SpeechError(f"{feature} has no column {name!r}")
+        raise SignalError(f"{feature} has no column {name!r}")
     time = frame.index.to_numpy(float)
     if len(time) < 2:
         return np.empty((0, 2)), np.empty((0, 2))

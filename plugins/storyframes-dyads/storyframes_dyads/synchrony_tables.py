@@ -104,23 +104,24 @@ def lacking_pairs(results: Sequence[SessionSynchrony]) -> dict[str, str]:
     return lacking
 
 
-def window_table(results: Iterable[SessionSynchrony]) -> pd.DataFrame:
+def window_table(results: Sequence[SessionSynchrony]) -> pd.DataFrame:
     """A row per session, pair and window: its times, the lag of its peak in seconds, and its height."""
-    parts = [
-        pd.DataFrame(
-            {
-                "session_id": result.session_id,
-                "first": str(result.pair.first),
-                "second": str(result.pair.second),
-                "start_s": result.start_s,
-                "end_s": result.start_s + result.windows.length / result.rate,
-                "lag_s": result.peaks.lag / result.rate,
-                "height": result.peaks.height,
-            }
-        )
-        for result in results
-    ]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    windows = [len(result.start_s) for result in results]
+
+    def named(names: Iterable[object]) -> pd.Categorical:
+        return pd.Categorical([str(name) for name in names]).repeat(windows)  # millions of rows, few names
+
+    return pd.DataFrame(
+        {
+            "session_id": named(result.session_id for result in results),
+            "first": named(result.pair.first for result in results),
+            "second": named(result.pair.second for result in results),
+            "start_s": np.concatenate([result.start_s for result in results]),
+            "end_s": np.concatenate([result.start_s + result.windows.length / result.rate for result in results]),
+            "lag_s": np.concatenate([result.peaks.lag / result.rate for result in results]),
+            "height": np.concatenate([result.peaks.height for result in results]),
+        }
+    )
 
 
 def study_table(sessions: pd.DataFrame, ranked: Mapping[SignalPair, RankedEstimate]) -> pd.DataFrame:

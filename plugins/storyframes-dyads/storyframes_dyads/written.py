@@ -6,12 +6,13 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from storyframes import FeatureStore
-from storyframes.store import StoreError, write_atomically
+from storyframes.store import StoreError
 from storyframes_dyads.synchrony_tables import SESSIONS_OWN, Clocks, TrackClock
 from storyframes_dyads.turns import PersonSummary, Turn, TurnEvent
 
@@ -66,6 +67,5 @@ def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
     """
     folder.mkdir(mode=0o700, parents=True)
     for name, table in tables.items():
-        content = table.to_csv(index=False, lineterminator="\n").encode()
-        write_atomically(folder / f"{name}.csv", content)
-        os.chmod(folder / f"{name}.csv", 0o600)
+        with open(folder / f"{name}.csv", "x", opener=partial(os.open, mode=0o600), newline="") as file:
+            table.to_csv(file, index=False, lineterminator="\n")
