@@ -169,8 +169,8 @@ def synchrony(
         measured = dict.fromkeys(result.session_id for result in results)
         if pseudo_dyads and len(measured) > 1:
             if unknown := [name for name in measured if name not in groups]:
-                part = f"{', '.join(unknown)} ({len(unknown)} of {len(measured)} sessions) in the null of pseudo-dyads"
-                refused[part] = "the clip index does not say who took part; 'storyframes index STUDY STORE' writes it"
+                those = f"{', '.join(unknown)} ({len(unknown)} of {len(measured)} sessions) in the null of pseudo-dyads"
+                refused[those] = "the clip index does not say who took part; 'storyframes index STUDY STORE' writes it"
             try:
                 ranked = pseudo_dyad_null(opened, results, settings, groups, progress, workers)
             except SignalError as error:

@@ -119,13 +119,14 @@ class LaggedSignals:
         beside = beside[begin * apart * self._step + first :]
         runs = self._products(blocks, beside, last - first)
         size = runs.shape[1] - each + 1
-        total, done, run = 0, 0, 1
+        parts: list[np.ndarray] = []
+        done, run = 0, 1
         while True:  # runs of 1, 2, 4, … blocks; cumulative sums would be slow
             if each & run:
-                total = total + runs[:, done : done + size]
+                parts.append(runs[:, done : done + size])
                 done += run
             if 2 * run > each:
-                return total[:, ::apart]
+                return sum(parts[1:], start=parts[0])[:, ::apart]
             runs = runs[:, :-run] + runs[:, run:]
             run *= 2
 
