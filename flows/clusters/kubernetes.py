@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from flows.clusters.connection import ClusterError, Connection, Needs, check_needs, wait_for_workers
 from flows.clusters.settings import Kubernetes, WorkerShape
 
 LABELS = {"app.kubernetes.io/name": "storyframes"}
-ALIVE = "storyframes/alive"  # seconds since 1970 when the flow of a cluster last said that it goes on
+ALIVE = "storyframes/alive"  # when the flow of a cluster last said that it goes on, by the API server's clock
 _SAY_EVERY_S = 60.0
 _DEAD_AFTER_S = 1800.0
 
@@ -64,7 +65,7 @@ def remove_leftovers(namespace: str) -> list[str]:
     from kr8s import NotFoundError
 
     try:
-        clusters = _clusters(namespace)
+        now_s, clusters = _server_time(), _clusters(namespace)
     except Exception as error:  # of kr8s, httpx or anyio, by what is wrong
         raise ClusterError(
             f"the Kubernetes API does not list the DaskClusters of {namespace} ({type(error).__name__}: {error}): is "
@@ -73,7 +74,8 @@ def remove_leftovers(namespace: str) -> list[str]:
     removed = []
     for cluster in clusters:
         said = str(cluster.annotations.get(ALIVE, ""))
-        if said.isdecimal() and time.time() - int(said) > _DEAD_AFTER_S:
+        made_s = datetime.fromisoformat(cluster.metadata["creationTimestamp"]).timestamp()
+        if said.isdecimal() and now_s - max(int(said), made_s) > _DEAD_AFTER_S:
             try:
                 cluster.delete()
                 removed.append(cluster.name)
@@ -93,7 +95,21 @@ def _say_alive(name: str, namespace: str, stop: threading.Event) -> None:
         with suppress(Exception):  # an API server that is away for a while; the next time says the same
             for cluster in _clusters(namespace):
                 if cluster.name == name:
-                    cluster.annotate({ALIVE: f"{time.time():.0f}"})
+                    cluster.annotate({ALIVE: f"{_server_time():.0f}"})
+
+
+def _server_time() -> float:
+    """Seconds since 1970 by the API server's clock: those of the machines that flows run on may disagree."""
+    import kr8s.asyncio
+    from anyio.from_thread import start_blocking_portal
+
+    async def ask() -> float:
+        api = await kr8s.asyncio.api()
+        async with api.call_api(version="", base="/version") as response:
+            return parsedate_to_datetime(response.headers["Date"]).timestamp()
+
+    with start_blocking_portal() as portal:
+        return portal.call(ask)
 
 
 def _clusters(namespace: str) -> list[Any]:
@@ -140,7 +156,7 @@ def cluster_manifest(settings: Kubernetes, name: str) -> dict[str, Any]:
             "name": name,
             "namespace": settings.namespace,
             "labels": dict(LABELS),
-            "annotations": {ALIVE: f"{time.time():.0f}"},
+            "annotations": {ALIVE: "0"},  # until it is said the first time, when the server made it counts
         },
         "spec": {
             "worker": {"replicas": settings.cpu.count, "spec": worker},

@@ -6,15 +6,19 @@ import json
 import time
 from collections.abc import Iterator
 from copy import deepcopy
+from datetime import UTC, datetime
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from support.processes import wait_for
 
+from flows.clusters import kubernetes
 from flows.clusters.connection import ClusterError
 from flows.clusters.kubernetes import ALIVE, LABELS, cluster_manifest, gpu_workers, remove_leftovers
 from flows.clusters.settings import Kubernetes, load_cluster
@@ -131,6 +135,7 @@ class Api:
     def __init__(self) -> None:
         self.clusters: dict[str, dict[str, Any]] = {}
         self.queries: list[str] = []
+        self.now_s = int(time.time()) - 7 * 24 * 3600  # by its clock, which is not this machine's
         self.refusals: dict[str, int] = {}  # by cluster, the status of the answer to its deletion
         api = self
 
@@ -155,14 +160,24 @@ class Api:
                 self.end_headers()
                 self.wfile.write(body)
 
+            def do_PATCH(self) -> None:
+                change = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                cluster = api.clusters[self.path.partition("?")[0].rpartition("/")[2]]
+                cluster["metadata"]["annotations"] |= change["metadata"]["annotations"]
+                return self.answer(cluster)
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return formatdate(api.now_s, usegmt=True)
+
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
-    def add(self, manifest: dict[str, Any], alive: str) -> None:
+    def add(self, manifest: dict[str, Any], alive: str, made_s: float = 0) -> None:
         manifest = deepcopy(manifest)
         manifest["metadata"]["annotations"][ALIVE] = alive
+        manifest["metadata"]["creationTimestamp"] = f"{datetime.fromtimestamp(made_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
         self.clusters[manifest["metadata"]["name"]] = manifest
 
 
@@ -186,13 +201,27 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 
 def test_clusters_of_killed_flows_are_removed_and_no_others(settings: Kubernetes, api: Api) -> None:
-    now = int(time.time())
-    for name, alive in (("dead", f"{now - 3600}"), ("living", f"{now - 60}"), ("unknown", "")):
-        api.add(cluster_manifest(settings, f"storyframes-{name}"), alive)
+    for name, alive_s in (("dead", api.now_s - 3600), ("living", api.now_s - 60), ("unknown", "")):
+        api.add(cluster_manifest(settings, f"storyframes-{name}"), f"{alive_s}")
+    api.add(cluster_manifest(settings, "storyframes-began"), "0", api.now_s - 60)
     assert remove_leftovers("storyframes") == ["storyframes-dead"]
-    assert sorted(api.clusters) == ["storyframes-living", "storyframes-unknown"]
+    assert sorted(api.clusters) == ["storyframes-began", "storyframes-living", "storyframes-unknown"]
     assert "/namespaces/storyframes/daskclusters?" in api.queries[-1]
     assert api.queries[-1].endswith("labelSelector=app.kubernetes.io%2Fname%3Dstoryframes")
+
+
+def test_a_flow_says_that_it_goes_on_by_the_clock_of_the_server(settings: Kubernetes, api: Api, monkeypatch) -> None:
+    api.add(manifest := cluster_manifest(settings, NAME), "0", api.now_s)
+    monkeypatch.setattr(kubernetes, "_SAY_EVERY_S", 0.01)
+    stop = Event()
+    flow = Thread(target=kubernetes._say_alive, args=(NAME, manifest["metadata"]["namespace"], stop))
+    flow.start()
+    wait_for(lambda: api.clusters[NAME]["metadata"]["annotations"][ALIVE] != "0")
+    stop.set()
+    flow.join()
+    assert api.clusters[NAME]["metadata"]["annotations"][ALIVE] == f"{api.now_s}"
+    api.now_s += 3600  # nobody says it any more
+    assert remove_leftovers("storyframes") == [NAME]
 
 
 def test_what_another_run_has_removed_is_no_error_and_a_refusal_is_one_sentence(settings: Kubernetes, api: Api) -> None:

@@ -58,7 +58,7 @@ def collect(
         with contextlib.suppress(OSError):  # a full disk: then what the older catalogue names is kept
             compact(storage)
     named = _versions_in_catalogue(storage) if not dry_run else set()
-    deadline_ns = (time.time() - grace_s) * 1e9
+    deadline_ns = (storage.now_ns() or time.time_ns()) - grace_s * 1e9
     for piece in storage.pieces(unreadable):
         yield from _collect_piece(storage, piece, named, deadline_ns, dry_run=dry_run, unreadable=unreadable)
 
@@ -122,26 +122,29 @@ def _is_removable(storage: Storage, version: str, deadline_ns: float, dry_run: b
     folder, name = version.rsplit("/", 1)
     path = f"{folder}/{CURRENT}"
     if storage.knows_writers or dry_run:
-        return _is_garbage(storage.read(path), path, name, deadline_ns)
+        return _is_garbage(storage, storage.read(path), path, name, deadline_ns)
     is_garbage = False
 
     def forbid(before: bytes | None) -> bytes | None:
         nonlocal is_garbage
-        is_garbage = _is_garbage(before, path, name, deadline_ns)
+        is_garbage = _is_garbage(storage, before, path, name, deadline_ns)
         return condemn(before, path, name) if is_garbage and name not in condemned(before, path) else None
 
     storage.update(path, forbid)
     return is_garbage
 
 
-def _is_garbage(record: bytes | None, path: str, version: str, deadline_ns: float) -> bool:
+def _is_garbage(storage: Storage, record: bytes | None, path: str, version: str, deadline_ns: float) -> bool:
     try:
         current = Current.parse(record, path)
     except RecordError:
         return False  # the current version is not known: remove none
     if current is None:
         return True
-    return current.version != version and datetime.fromisoformat(current.created_at).timestamp() * 1e9 < deadline_ns
+    superseded_ns = datetime.fromisoformat(current.created_at).timestamp() * 1e9
+    if storage.knows_writers and (info := storage.info(path)):  # else gc itself changes the record
+        superseded_ns = info.mtime_ns  # by the clock of the file system; the writer's machine may have another
+    return current.version != version and superseded_ns < deadline_ns
 
 
 def _metadata_first(files: Mapping[str, FileInfo]) -> list[str]:

@@ -151,6 +151,9 @@ class Storage(Protocol):
         this content from another that the file may get, or got a moment ago: then the file has to be read.
         """
 
+    def now_ns(self) -> int:
+        """The time by the clock that modification times are of; 0 where it is not known."""
+
     def digest(self, path: str) -> str:
         """SHA-256 of a file as it is stored, without any cache of this machine.
 

@@ -121,6 +121,15 @@ def flush_tree(folder: Path) -> None:
         flush_folder(Path(parent))
 
 
+def file_system_now_ns(folder: Path) -> int:
+    """The time by the clock of the folder's file system, which may be a server's; 0 where nothing can be written."""
+    try:
+        os.utime(folder)
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def sha256_file(path: Path | int, *, from_disk: bool = False) -> str:
     """SHA-256 of a file's content as 64 hexadecimal digits.
 

@@ -21,6 +21,7 @@ from storyframes.store.storage.files import (
     TEMPORARY_SUFFIX,
     check_has_locks,
     check_path,
+    file_system_now_ns,
     flush_folder,
     flush_tree,
     held,
@@ -143,8 +144,11 @@ class LocalStorage:
     def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
         return sorted(self._records(set(names), session_id, unreadable))
 
+    def now_ns(self) -> int:
+        return file_system_now_ns(self.root)
+
     def states(self, names: Iterable[str], unreadable: Unreadable | None = None) -> Iterator[tuple[str, str]]:
-        now_ns = self._now_ns()
+        now_ns = self.now_ns()
         for path in self._records(set(names), "*", unreadable):
             state = None
             with _reporting(path, unreadable), contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -152,14 +156,6 @@ class LocalStorage:
                 state = state_of(status, now_ns) if stat.S_ISREG(status.st_mode) else ""
             if state is not None:
                 yield path, state
-
-    def _now_ns(self) -> int:
-        """The time of the file system's own clock, which may be a server's; 0 where it cannot be had."""
-        try:
-            os.utime(self.root)
-            return self.root.stat().st_mtime_ns
-        except OSError:
-            return 0
 
     def _records(self, names: set[str], session_id: str, unreadable: Unreadable | None) -> Iterator[str]:
         sessions = self._folders_in("", unreadable) if session_id == "*" else [session_id]

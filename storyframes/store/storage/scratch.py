@@ -11,15 +11,14 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.storage.files import ProcessIdentity
+from storyframes.store.storage.files import ProcessIdentity, file_system_now_ns
 
-_FOREIGN_AGE_S = 7 * 24 * 3600.0
+_FOREIGN_AGE_NS = 7 * 24 * 3600 * 10**9
 _SEPARATOR = "."  # a colon would end a path in the lists that some tools read
 _PURPOSES = "openface|upright|outside|version|prefect|plan|check|client|dask|file"
 _OWNER = r"[0-9a-f-]*\.\d+\.\d+\.\d*"
@@ -59,7 +58,7 @@ def sweep(*, dry_run: bool = False) -> list[Leftover]:
     """Remove this user's folders of processes that have ended; returns those removed (with ``dry_run``, to remove).
 
     Where this process cannot find out (another boot, machine or container; folders of older versions name no process),
-    a folder is removed when nothing in it was changed for a week.
+    a folder is removed when nothing in it was changed for a week, by the clock of its file system.
     """
     return _sweep(Path(tempfile.gettempdir()), _NAME, dry_run=dry_run)
 
@@ -85,7 +84,7 @@ def scratch_beside(target: Path) -> Iterator[Path]:
 def _sweep(parent: Path, pattern: re.Pattern[str], *, dry_run: bool = False) -> list[Leftover]:
     leftovers = []
     for path, owner in _folders(parent, pattern):
-        is_gone = owner.is_gone if owner and owner.is_checkable else _idle_s(path) > _FOREIGN_AGE_S
+        is_gone = owner.is_gone if owner and owner.is_checkable else _idle_ns(path) > _FOREIGN_AGE_NS
         if is_gone:
             leftovers.append(Leftover(path, sum(status.st_size for status in _statuses(path))))
             if not dry_run:
@@ -109,8 +108,9 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _idle_s(folder: Path) -> float:
-    return time.time() - max((status.st_mtime for status in _statuses(folder)), default=0)
+def _idle_ns(folder: Path) -> int:
+    now_ns = file_system_now_ns(folder.parent)  # this machine's clock may be another
+    return now_ns - max((status.st_mtime_ns for status in _statuses(folder)), default=now_ns)
 
 
 def _statuses(folder: Path) -> Iterator[os.stat_result]:
