@@ -43,7 +43,7 @@ def share(
         fail("give --group GROUP, with --write where its members may write, or --private", 2)
     with usage_errors():
         storage = open_store(store)
-        unchanged: list[str] = []
+        unchanged: dict[str, str] = {}
         if group:
             unchanged = sharing.share(storage, group, write=write)
         elif private:
@@ -52,8 +52,8 @@ def share(
         why = sharing.why_unreachable(storage) if now else ""
     may = f"the group {now.name} may {'read and write' if now.write else 'read'}" if now else "its owner's alone"
     console().print(escape(f"{store}: {may}"))
-    for path in unchanged:
-        error_console().print(f"[yellow]not changed[/] {escape(path)}: another user's, who runs this command again")
+    for path, reason in unchanged.items():
+        error_console().print(f"[yellow]not changed[/] {escape(f'{path}: {reason}')}")
     if why:
         error_console().print(escape(why))
     if unchanged or why:

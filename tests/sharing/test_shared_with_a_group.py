@@ -23,7 +23,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.maintenance import sharing
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.storage import StorageError
+from storyframes.store.storage import StorageError, access
 
 OWNER, COLLEAGUE, STRANGER = 54321, 54322, 54323
 GROUP = "users"  # every Debian has it
@@ -87,7 +87,7 @@ def problems(root: Path) -> list[str]:
 
 def test_a_store_is_its_owners_alone_until_it_is_shared(root: Path) -> None:
     assert isinstance(colleague(lambda: values(root)), StorageError | PermissionError | StoreError)
-    assert owner(lambda: sharing.share(local(root), GROUP)) == []
+    assert owner(lambda: sharing.share(local(root), GROUP)) == {}
     assert colleague(lambda: values(root)) == [pytest.approx(0.98)] * 10
     assert isinstance(as_user(STRANGER, [], lambda: values(root)), StorageError | PermissionError | StoreError)
     assert modes(root) == {("folder", "2750", GID), ("file", "0640", GID)}
@@ -98,7 +98,7 @@ def test_a_store_is_its_owners_alone_until_it_is_shared(root: Path) -> None:
 
 
 def test_two_users_write_one_store_by_turns(root: Path) -> None:
-    assert owner(lambda: sharing.share(local(root), GROUP, write=True)) == []
+    assert owner(lambda: sharing.share(local(root), GROUP, write=True)) == {}
     for number, user in enumerate((colleague, owner, colleague)):
         assert user(lambda: publish(root, number)) is None  # noqa: B023  # called at once
         for reader in (owner, colleague):
@@ -118,13 +118,13 @@ def test_what_a_colleague_is_writing_disturbs_nobody(root: Path) -> None:
             out.write("confidence", np.zeros(100, np.float32))
             return modes(root)
 
-    assert owner(lambda: sharing.share(local(root), GROUP, write=True)) == []
+    assert owner(lambda: sharing.share(local(root), GROUP, write=True)) == {}
     folders = {mode for kind, mode, _ in colleague(look_while_writing) if kind == "folder"}
     assert folders == {"2770"}
 
 
 def test_verify_names_what_the_group_cannot_read(root: Path) -> None:
-    assert owner(lambda: sharing.share(local(root), GROUP)) == []
+    assert owner(lambda: sharing.share(local(root), GROUP)) == {}
     current = root / "s1/openface/current.json"
     current.chmod(0o600)
     expected = f"s1/openface/current.json: the group users cannot read it: mode 0600, group {GID}"
@@ -137,7 +137,7 @@ def test_verify_names_what_the_group_cannot_read(root: Path) -> None:
     assert shown.exit_code == 1
     assert "'storyframes share' with the same options" in shown.output
     assert "makes again" not in shown.output  # the values are sound
-    assert owner(lambda: (sharing.share(local(root), GROUP), problems(root))) == ([], [])
+    assert owner(lambda: (sharing.share(local(root), GROUP), problems(root))) == ({}, [])
 
 
 def test_what_goes_while_verify_looks_is_no_error(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,20 +177,58 @@ def test_who_may_share_and_with_whom(root: Path) -> None:
     assert "no member" in str(as_user(OWNER, [], lambda: publish(root, 0.5)))  # left the group since
 
 
-def test_a_link_in_the_store_leads_nowhere(root: Path) -> None:
-    secret = root.parent / "secret"
-    secret.write_text("")
-    secret.chmod(0o600)
+def test_no_link_in_the_store_changes_what_is_outside_it(root: Path) -> None:
+    secret, notes = root.parent / "secret", root.parent / "notes"
+    for file, mode in ((secret, 0o600), (notes, 0o644)):
+        file.touch()
+        file.chmod(mode)
+        os.chown(file, OWNER, OWNER)
     (root / "s1/link").symlink_to(secret)
-    assert owner(lambda: sharing.share(local(root), GROUP)) == ["s1/link"]
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    (root / "s1/secret").hardlink_to(secret)
+    (root / "s1/notes").hardlink_to(notes)
+    unchanged = owner(lambda: sharing.share(local(root), GROUP))
+    assert set(unchanged) == {"s1/link", "s1/secret", "s1/notes"}
+    assert unchanged["s1/secret"].startswith(
+        "has another name too (a hard link), perhaps outside the store: put a copy"
+    )
+    assert "s1/secret: the group users cannot read it" in str(problems(root))
+    assert set(owner(lambda: sharing.make_private(local(root)))) == {"s1/link", "s1/notes"}
+    found = [(stat.S_IMODE(file.stat().st_mode), file.stat().st_gid) for file in (secret, notes)]
+    assert found == [(0o600, OWNER), (0o644, OWNER)]
+
+
+def test_a_group_of_the_same_name_or_number_is_not_taken_for_it(root: Path, monkeypatch) -> None:
+    """A group was removed and its number given to others; or this machine knows the name as another number's."""
+
+    def groups(name: str, gid: int) -> None:
+        entry = grp.struct_group((name, "x", gid, []))
+        monkeypatch.setattr(grp, "getgrnam", {name: entry}.__getitem__)
+        monkeypatch.setattr(grp, "getgrgid", {gid: entry, OWNER: entry}.__getitem__)
+        access._number.cache_clear()
+
+    assert owner(lambda: sharing.share(local(root), GROUP, write=True)) == {}
+    before = values(root)
+    groups("students", GID)
+    refused = f"with the group users, which is unknown here, and its number {GID} is another's (students): 'storyframes"
+    assert refused in str(owner(lambda: publish(root, 0.5)))
+    assert refused in str(problems(root))
+    groups(GROUP, OWNER)
+    refused = (
+        f"group users, which has the number {OWNER} here, but the folder is of the group {GID}: 'storyframes share'"
+    )
+    assert refused in str(owner(lambda: publish(root, 0.5)))
+    assert owner(lambda: values(root)) == before
+    assert owner(lambda: sharing.share(local(root), GROUP)) == {}  # says anew which group it is
+    assert owner(lambda: publish(root, 0.5)) is None
+    assert modes(root) == {("folder", "2750", OWNER), ("file", "0640", OWNER)}
+    access._number.cache_clear()
 
 
 def test_a_damaged_record_is_no_reason_to_guess(root: Path) -> None:
     owner(lambda: sharing.share(local(root), GROUP))
     (root / sharing.SHARING).write_text("{}")
     assert "'storyframes share' writes it again" in str(owner(lambda: publish(root, 0.5)))
-    assert owner(lambda: sharing.share(local(root), GROUP)) == []
+    assert owner(lambda: sharing.share(local(root), GROUP)) == {}
     assert owner(lambda: publish(root, 0.5)) is None
     assert modes(root) == {("folder", "2750", GID), ("file", "0640", GID)}
 

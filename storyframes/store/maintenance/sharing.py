@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from storyframes.store.layout import VERSION_PATTERN, StoreError
 from storyframes.store.maintenance.losses import Finding
-from storyframes.store.storage import Storage
-from storyframes.store.storage.access import SHARING, Group
+from storyframes.store.storage import Storage, StorageError
+from storyframes.store.storage.access import SHARING, Group, is_linked
 from storyframes.store.storage.files import AS_FILE, HAS_LOCKS, TEMPORARY_SUFFIX, check_has_locks, write_atomically
 from storyframes.store.storage.local_folder import LocalStorage, is_foreign
 
+_OTHERS = "another user's, who runs this command again"
+_LINKED = "has another name too (a hard link), perhaps outside the store: put a copy in its place and run this again"
 
-def share(storage: Storage, name: str, *, write: bool = False) -> list[str]:
+
+def share(storage: Storage, name: str, *, write: bool = False) -> dict[str, str]:
     """Let a group read a store, and write it where asked: what it has, and what any writer adds from now on.
 
     Returns:
-        The paths that could not be changed: another user's, who runs this again.
+        The paths that were not changed, each with why not.
 
     Raises:
         StoreError: there is no such group, this user is no member, the store is another user's and not shared so, or it
@@ -38,13 +42,14 @@ def share(storage: Storage, name: str, *, write: bool = False) -> list[str]:
     group = Group(name, gid, write)
     if storage.read(SHARING) != group.to_json():
         _check_owner(root)
-        # First: what a running writer makes from here on is the group's. Also in place of a damaged record.
+        group.admit(root)
+        # Before the rest: what a running writer makes from here on is the group's. Also in place of a damaged record.
         write_atomically(root / SHARING, group.to_json(), group)
     return _change(root, group)
 
 
-def make_private(storage: Storage) -> list[str]:
-    """Make a store its owner's alone again; returns the paths that could not be changed, as :func:`share` does.
+def make_private(storage: Storage) -> dict[str, str]:
+    """Make a store its owner's alone again; returns the paths that were not changed, as :func:`share` does.
 
     Raises:
         StoreError: the store is not in a folder, or another user's.
@@ -61,9 +66,10 @@ def current_group(storage: Storage) -> Group | None:
 
     Raises:
         StoreError: the store is not in a folder.
-        StorageError: the record is damaged.
+        StorageError: the record is damaged, or the group is another by now.
     """
-    return Group.parse(storage.read(SHARING)) if _folder(storage) else None
+    root = _folder(storage)
+    return LocalStorage(root).group if HAS_LOCKS else Group.parse(storage.read(SHARING))
 
 
 def why_unreachable(storage: Storage) -> str:
@@ -85,10 +91,17 @@ def find_forbidden(storage: Storage, versions: Collection[str], session_id: str 
         versions: the names of the current versions; others are not looked at.
         session_id: only this session's; empty for all.
     """
-    if not isinstance(storage, LocalStorage) or not HAS_LOCKS or not (group := storage.group):
+    if not isinstance(storage, LocalStorage) or not HAS_LOCKS:
+        return
+    try:
+        group = storage.group
+    except StorageError as error:
+        yield Finding("", "", SHARING, str(error), forbidden=True)
+        return
+    if group is None:
         return
     may = "read or write" if group.write else "read"
-    for path, name, folder in _entries(storage.root, []):
+    for path, name, folder in _entries(storage.root, {}):
         parts = path.split("/")
         if session_id not in ("", parts[0]) or name.endswith(TEMPORARY_SUFFIX):
             continue
@@ -117,35 +130,37 @@ def _check_owner(root: Path) -> None:
         raise StoreError(f"{root} is another user's, who alone can say with whom it is shared")
 
 
-def _change(root: Path, group: Group | None) -> list[str]:
-    unchanged: list[str] = []
+def _change(root: Path, group: Group | None) -> dict[str, str]:
+    unchanged: dict[str, str] = {}
     for path, name, folder in _entries(root, unchanged):
         try:  # by a descriptor: meanwhile a member may put a link in the file's place
             descriptor = os.open(name, AS_FILE, dir_fd=folder)
         except FileNotFoundError:
             continue
-        except OSError:
-            unchanged.append(path)
+        except OSError as error:
+            unchanged[path] = _OTHERS if error.errno == errno.EACCES else os.strerror(error.errno or 0)
             continue
         try:
+            status = os.fstat(descriptor)
             if group:
                 group.admit(descriptor)
-            elif os.fstat(descriptor).st_mode & 0o7077:
+            elif status.st_mode & 0o7077 and not is_linked(status):
                 os.chmod(descriptor, 0o700 if name == "." else 0o600)
-            if group and not group.has(os.fstat(descriptor)):
-                unchanged.append(path)
+            status = os.fstat(descriptor)
+            if not group.has(status) if group else status.st_mode & 0o7077:
+                unchanged[path] = _LINKED if is_linked(status) else _OTHERS
         except OSError:
-            unchanged.append(path)
+            unchanged[path] = _OTHERS
         finally:
             os.close(descriptor)
     return unchanged
 
 
-def _entries(root: Path, unreadable: list[str]) -> Iterator[tuple[str, str, int]]:
+def _entries(root: Path, unreadable: dict[str, str]) -> Iterator[tuple[str, str, int]]:
     """Every folder (as ``.``) and file of a store: its path below it, its name, and the descriptor of the folder."""
 
     def add(error: OSError) -> None:
-        unreadable.append(os.path.relpath(error.filename, root))
+        unreadable[os.path.relpath(error.filename, root)] = _OTHERS
 
     for parent, folders, names, descriptor in os.fwalk(root, onerror=add):
         folders[:] = [name for name in folders if not is_foreign(name)]

@@ -26,7 +26,7 @@ class Group:
 
     Attributes:
         name: of the group.
-        gid: its number where the store was shared; used where the name is unknown, as in a container.
+        gid: its number where the store was shared; used where neither is known, as in a container.
         write: whether its members may write too.
     """
 
@@ -52,6 +52,19 @@ class Group:
             raise StorageError(f"{SHARING}: {shown(content)} names no group; 'storyframes share' writes it again")
         return cls(name, gid, write)
 
+    def check(self, root: Path) -> None:
+        """Check that the group of this name is still the one that has the store's folder.
+
+        Raises:
+            StorageError: the name or the number is another group's by now, or on this machine.
+        """
+        number, there = _number(self.name, self.gid), root.stat().st_gid
+        if number != there:
+            raise StorageError(
+                f"{root}: is shared with the group {self.name}, which has the number {number} here, but the folder "
+                f"is of the group {there}{_named(there)}: {_SAY_AGAIN}"
+            )
+
     def to_json(self) -> bytes:
         """The content of ``sharing.json``."""
         return seal({"group": self.name, "gid": self.gid, "write": self.write})
@@ -66,13 +79,15 @@ class Group:
         return status.st_gid == _number(self.name, self.gid) and status.st_mode & needed == needed
 
     def admit(self, target: int | Path) -> None:
-        """Give a file or folder, by its path or descriptor, to the group; another user's is left as it is.
+        """Give a file or folder, by its path or descriptor, to the group.
+
+        Another user's is left as it is, and so is a file with a second name (a hard link), perhaps outside the store.
 
         Raises:
             StorageError: this process's user is no member of the group.
         """
         status = os.stat(target)
-        if self.has(status) or os.geteuid() not in (0, status.st_uid):
+        if self.has(status) or os.geteuid() not in (0, status.st_uid) or is_linked(status):
             return
         try:
             if status.st_gid != _number(self.name, self.gid):
@@ -90,6 +105,11 @@ class Group:
         return 0o660 if self.write else 0o640
 
 
+def is_linked(status: os.stat_result) -> bool:
+    """Whether it is a file that has other names, by hard links."""
+    return not stat.S_ISDIR(status.st_mode) and status.st_nlink > 1
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder and its parents where they are missing, each with the mode of the one above, whatever the umask.
 
@@ -102,11 +122,28 @@ def make_folder(folder: Path) -> None:
         folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
 
 
+_SAY_AGAIN = "'storyframes share' with --group or --private says anew who may use the store"
+
+
 @cache
-def _number(name: str, otherwise: int) -> int:
+def _number(name: str, recorded: int) -> int:
     import grp  # Windows has no groups of this kind, and reads stores
 
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
-        return otherwise
+        if other := _named(recorded):
+            raise StorageError(
+                f"the store is shared with the group {name}, which is unknown here, and its number {recorded} is "
+                f"another's{other}: {_SAY_AGAIN}"
+            ) from None
+        return recorded
+
+
+def _named(gid: int) -> str:
+    import grp
+
+    try:
+        return f" ({grp.getgrgid(gid).gr_name})"
+    except KeyError:
+        return ""

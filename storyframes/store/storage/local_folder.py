@@ -61,9 +61,11 @@ class LocalStorage:
         """The group with which the store is shared now.
 
         Raises:
-            StorageError: its record is damaged, or cannot be read.
+            StorageError: its record is damaged or cannot be read, or its group is no longer the one of the folder.
         """
-        return Group.parse(self.read(SHARING))
+        if group := Group.parse(self.read(SHARING)):
+            group.check(self.root)
+        return group
 
     def prepare(self) -> None:
         check_has_locks(self.root)
