@@ -65,23 +65,43 @@ def note_part(storage: Storage, name: str, array: PartArray, number: int, state:
     storage.update(PARTS, change)
 
 
-def part_lines(storage: Storage) -> Iterator[str]:
-    """For each array of parts that the store knows of: what has ended, what is left, what has not begun."""
-    for array in _arrays(storage.read(PARTS)).values():
-        ended = [number for number, state in array.of.items() if state.ended]
-        failed = {number: array.of[number].failed for number in ended if array.of[number].failed}
-        begun = {number: state.due - state.done for number, state in array.of.items() if not state.ended}
-        absent = dict.fromkeys(number for number in range(1, array.parts + 1) if number not in array.of)
-        said = [f"{len(ended)} of {counted(array.parts, 'part')} ended"]
-        said += [f"with failed features: {_some(failed)}"] if failed else []
-        said += [f"at work or killed, with features left: {_some(begun)}"] if begun else []
-        said += [f"not begun: {_some(absent)}"] if absent else []
-        if len({state.dealt for state in array.of.values() if state.dealt}) > 1:
+class ArrayProgress(BaseModel):
+    """How far the parts of an array are; parts by their numbers."""
+
+    features: list[str]
+    parts: int
+    ended: list[int]
+    failed_features: dict[int, int]  # of parts that have ended with such
+    left_features: dict[int, int]  # of parts that are at work, or were killed
+    not_begun: list[int]
+    dealt_alike: bool  # False: the parts dealt the sessions differently, so some may be in none
+
+    def __str__(self) -> str:
+        said = [f"{len(self.ended)} of {counted(self.parts, 'part')} ended"]
+        said += [f"with failed features: {_some(self.failed_features)}"] if self.failed_features else []
+        said += [f"at work or killed, with features left: {_some(self.left_features)}"] if self.left_features else []
+        said += [f"not begun: {_some(dict.fromkeys(self.not_begun))}"] if self.not_begun else []
+        if not self.dealt_alike:
             said.append(
                 "the parts have dealt the sessions differently, so some may be in none (a table or a recording was "
                 "changed, or could not be read): run all parts again"
             )
-        yield f"{', '.join(array.features)}: {'; '.join(said)}"
+        return f"{', '.join(self.features)}: {'; '.join(said)}"
+
+
+def array_progress(storage: Storage) -> Iterator[ArrayProgress]:
+    """How far each array of parts is that the store knows of."""
+    for array in _arrays(storage.read(PARTS)).values():
+        ended = sorted(number for number, state in array.of.items() if state.ended)
+        yield ArrayProgress(
+            features=array.features,
+            parts=array.parts,
+            ended=ended,
+            failed_features={number: array.of[number].failed for number in ended if array.of[number].failed},
+            left_features={n: state.due - state.done for n, state in sorted(array.of.items()) if not state.ended},
+            not_begun=[number for number in range(1, array.parts + 1) if number not in array.of],
+            dealt_alike=len({state.dealt for state in array.of.values() if state.dealt}) < 2,
+        )
 
 
 def _some(parts: Mapping[int, int | None]) -> str:

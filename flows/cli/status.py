@@ -17,6 +17,7 @@ from flows.cli import terminal
 from flows.cli.terminal import JsonOption, StoreArgument, console, error_console, fail, usage_errors
 
 if TYPE_CHECKING:
+    from flows.part_records import ArrayProgress
     from storyframes.store.record_status import FeatureStatus
 
 
@@ -46,13 +47,14 @@ def status(
 
                 yield from with_outdated(current_statuses(storage), storage)
 
-        def tables() -> list[RenderableType]:
-            lines: Iterable[str] = ()
+        def arrays() -> Iterator[ArrayProgress]:
             if not session and storage.info(PARTS):
-                from flows.part_records import part_lines  # needs pydantic, which few stores need
+                from flows.part_records import array_progress  # needs pydantic, which few stores need
 
-                lines = map(escape, part_lines(storage))
-            return [*status_tables(look()), *lines]
+                yield from array_progress(storage)
+
+        def tables() -> list[RenderableType]:
+            return [*status_tables(look()), *(escape(str(array)) for array in arrays())]
 
         if watch:
             _watch(lambda: Group(*tables()), every)
@@ -63,7 +65,7 @@ def status(
             for session_id in sorted(set(session) - {entry.session_id for entry in entries}):
                 fail(f"there is no session {session_id!r} in {store}", 2)
         if json:
-            for part in status_json(entries):
+            for part in status_json(entries, (array.model_dump() for array in arrays())):
                 print(part, end="")  # noqa: T201
             return
         shown = tables()

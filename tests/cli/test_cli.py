@@ -313,7 +313,7 @@ def test_status_for_people_and_for_scripts(demo) -> None:
     assert "resnet50: untrained weights (p01-s01, p01-s02, p02-s01)" in shown.stdout
     as_json = storyframes("status", folder / "features", "--json")
     assert as_json.stderr == ""
-    entries = json.loads(as_json.stdout)
+    entries = json.loads(as_json.stdout)["features"]
     assert len(entries) == 20
     assert {entry["status"] for entry in entries} == {"done"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,14 +16,17 @@ from support.commands import ROOT, storyframes
 from support.processes import HANG_S, wait_for
 from support.servers.prefect_runs import request
 from support.stores import local
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from flows.in_process import NotedPart
-from flows.part_records import PartArray, PartState, measured_over_expected, note_part, part_lines
+from flows.part_records import PartArray, PartState, array_progress, measured_over_expected, note_part
 from flows.run import open_run, planned, selection_of
 from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
+from storyframes.store.storage import Storage
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.planning.parts import deal, gpu_features, processors_needed
@@ -38,6 +42,10 @@ from flows.cli.entry import main
 main()
 """
 ASKED = ("--features", "frames,opensmile,glove")
+
+
+def part_lines(storage: Storage) -> list[str]:
+    return [str(array) for array in array_progress(storage)]
 
 
 def versions(root: Path) -> dict[str, str]:
@@ -110,16 +118,31 @@ def test_what_parts_leave_says_what_is_left_and_what_their_units_took(tmp_path: 
     note_part(storage, "a", array, 2, PartState(due=9, done=4))
     note_part(storage, "a", array, 2, PartState(due=9, done=7, failed=1, costs=costs))  # it is killed here
     note_part(storage, "a", array, 1, PartState(due=5, done=4, failed=1, ended=True, costs={"frames": (2.0, 3.0)}))
-    assert list(part_lines(storage)) == [
+    assert part_lines(storage) == [
         "frames, dope: 1 of 14 parts ended; with failed features: 1 (1); at work or killed, with features left: 2 (2); "
         "not begun: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more"
     ]
+    said = CliRunner().invoke(app, ["status", str(tmp_path / "features"), "--json"])
+    assert json.loads(said.output) == {
+        "features": [],
+        "arrays": [
+            {
+                "features": ["frames", "dope"],
+                "parts": 14,
+                "ended": [1],
+                "failed_features": {"1": 1},
+                "left_features": {"2": 2},
+                "not_begun": list(range(3, 15)),
+                "dealt_alike": True,
+            }
+        ],
+    }
     note_part(storage, "a", array, 2, PartState(due=2, done=2, ended=True))  # begun again, and nothing was measured
     assert measured_over_expected(storage, ["frames"]) == 1.0
     assert measured_over_expected(storage, ["frames", "dope", "resnet50"]) == pytest.approx(304 / 104)
     assert measured_over_expected(storage, ["frames", "dope"]) is None  # of dope alone nothing is known
     (tmp_path / "features/parts.json").write_text("{}")
-    assert list(part_lines(storage)) == []
+    assert part_lines(storage) == []
 
 
 def test_a_part_that_runs_twice_at_once_does_nothing_twice(small_study: Path, tmp_path: Path) -> None:
@@ -203,7 +226,7 @@ def test_parts_that_deal_the_sessions_differently_are_noticed(small_study: Path,
     assert line.startswith("frames: 2 of 2 parts ended; the parts have dealt the sessions differently, so some may be")
     away.rename(video)
     assert begin("2/2") != first
-    assert list(part_lines(local(root))) == ["frames: 2 of 2 parts ended"]
+    assert part_lines(local(root)) == ["frames: 2 of 2 parts ended"]
 
 
 def test_a_part_of_very_many_is_noted(small_study: Path, tmp_path: Path) -> None:

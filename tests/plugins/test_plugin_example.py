@@ -125,7 +125,7 @@ def test_without_it_asking_for_it_is_one_sentence(house: House) -> None:
 
 @pytest.mark.parametrize("knowing", [True, False])
 def test_status_and_show_have_it_also_where_nobody_knows_it(house: House, knowing: bool) -> None:
-    entries = json.loads(house.storyframes("status", house.store, "--json", knowing=knowing))
+    entries = json.loads(house.storyframes("status", house.store, "--json", knowing=knowing))["features"]
     found = [entry for entry in entries if entry["feature"] == "brightness"]
     assert [entry["status"] for entry in found] == ["done"] * 3
     assert "brightness" in house.storyframes("show", house.store, "p01-s01", knowing=knowing)

@@ -169,7 +169,7 @@ def test_status_and_show_have_it_behind_those_that_are_known(made: Path) -> None
     names = [cell.strip() for cell in heading if cell.strip()]
     assert names == ["session", *FEATURES, "aura", "zeal"]
     assert "failed s00 zeal: no zeal" in command("status", made)
-    entries = json.loads(command("status", made, "--json"))
+    entries = json.loads(command("status", made, "--json"))["features"]
     assert {entry["rows"] for entry in entries if entry["feature"] == "aura"} == {ROWS}
     lines = command("show", made, "s01").splitlines()
     first_words = [line.split("│")[1].strip() for line in lines if line.count("│") == 7]

@@ -89,7 +89,7 @@ def test_a_lab_s_csvs_become_a_feature_and_clips(made: Made, tmp_path: Path) -> 
 def test_what_is_adopted_is_shown_and_exported(made: Made, tmp_path: Path) -> None:
     adopt(*way(tmp_path))
     run = CliRunner()
-    status = json.loads(run.invoke(app, ["status", str(made[0].root), "--json"]).output)
+    status = json.loads(run.invoke(app, ["status", str(made[0].root), "--json"]).output)["features"]
     (entry,) = [one for one in status if (one["session_id"], one["feature"]) == ("s00", "head")]
     assert entry["caveats"] == ["made elsewhere"]
     shown = run.invoke(app, ["show", str(made[0].root), "s00", "--json"])

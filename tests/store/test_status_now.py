@@ -77,7 +77,7 @@ def check(storage: Reading) -> None:
     entries = list(record_status.scan(storage))
     assert table(catalogue.current_statuses(storage)) == table(entries)
     shown = "".join(status_json(catalogue.current_statuses(storage)))
-    assert shown == json.dumps([entry_json(entry) for entry in entries], indent=1) + "\n"
+    assert shown == json.dumps({"features": [*map(entry_json, entries)], "arrays": []}, indent=1) + "\n"
 
 
 def record(storage: Reading, session: str, feature: str) -> Path:

@@ -159,14 +159,22 @@ class _Notes:
         return notes
 
 
-def status_json(entries: Iterable[FeatureStatus]) -> Iterator[str]:
-    """The same for scripts, in parts, so that a long list never has to fit in memory."""
-    opening = "["
-    for entry in entries:
-        text = json.dumps(entry_json(entry), indent=1).replace("\n", "\n ")
-        yield f"{opening}\n {text}"
-        opening = ","
-    yield "[]\n" if opening == "[" else "\n]\n"
+def status_json(entries: Iterable[FeatureStatus], arrays: Iterable[Mapping[str, Any]] = ()) -> Iterator[str]:
+    """The same for scripts, piece by piece, so that a long list never has to fit in memory.
+
+    Args:
+        arrays: how far the parts of each array are.
+    """
+    lists = {"features": map(entry_json, entries), "arrays": arrays}
+    for number, (name, items) in enumerate(lists.items()):
+        yield f'{"," if number else "{"}\n "{name}": '
+        opening = "["
+        for item in items:
+            text = json.dumps(item, indent=1).replace("\n", "\n  ")
+            yield f"{opening}\n  {text}"
+            opening = ","
+        yield "[]" if opening == "[" else "\n ]"
+    yield "\n}\n"
 
 
 def entry_json(entry: FeatureStatus) -> dict[str, Any]:
