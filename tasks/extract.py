@@ -22,7 +22,7 @@ from storyframes.features import CLOCK
 from storyframes.spec import Axis, of_track
 from storyframes.store.layout import ZARR_JSON, current_path, open_storage
 from storyframes.store.maintenance import is_intact
-from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
+from storyframes.store.publish import FeatureWriter, OvertakenError, PublishError, record_attempt
 from storyframes.store.record_status import FeatureStatus, read_status
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
@@ -148,6 +148,7 @@ class _Due:
     unit: ExtractionUnit  # of its track
     extractor: Extractor[Any]
     fingerprint: Fingerprint
+    after: int  # the count of the version that was current when the work began
 
 
 def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
@@ -173,12 +174,13 @@ def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
 def _look_at(storage: Storage, unit: ExtractionUnit, feature: str) -> _Due | Outcome:
     extractor = build_extractor(unit.settings, unit.session_id, feature)
     try:
+        before = read_status(storage, unit.session_id, unit.stored(feature))
         fingerprint = extractor.fingerprint(unit.source)
         if current := up_to_date(storage, unit, feature, fingerprint.digest):
             return done(current, skipped=True)
     except Exception as error:
         return failed(storage, unit, extractor, error, "")
-    return _Due(unit, extractor, fingerprint)
+    return _Due(unit, extractor, fingerprint, before.record.sequence if before and before.record else 0)
 
 
 def _extract_one(storage: Storage, due: _Due) -> Outcome:
@@ -225,7 +227,8 @@ def _publish(due: _Due, out: FeatureWriter) -> Current:
         raise ExtractionError(f"{due.extractor.name}: the model's files changed meanwhile; run the extraction again")
     _check_frames(due.extractor, out)
     private = {"private": due.extractor.is_private}  # whether words may be in the values, for releases
-    return out.publish(due.fingerprint.digest, due.fingerprint.provenance(due.extractor.libraries) | private)
+    provenance = due.fingerprint.provenance(due.extractor.libraries) | private
+    return out.publish(due.fingerprint.digest, provenance, after=due.after)
 
 
 def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:
@@ -344,6 +347,8 @@ def failed(
     storage: Storage, unit: ExtractionUnit, extractor: Extractor[Any], error: Exception, fingerprint: str
 ) -> Outcome:
     """The outcome of an error, whichever it is."""
+    if isinstance(error, OvertakenError) and (by_another := published(unit, extractor.name)):
+        return by_another  # this process was stopped, or taken for dead, and the same was done again meanwhile
     status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
     reason = explain(storage, extractor, error)
     outcome = not_done(storage, unit.session_id, unit.stored(extractor.name), status, reason, fingerprint)

@@ -50,6 +50,10 @@ class RemovedError(PublishError):
     transient = True
 
 
+class OvertakenError(PublishError):
+    """Another process has published the feature since the work began: what was extracted is older, and is dropped."""
+
+
 class FeatureWriter:
     """Writes one version of one feature; use it as a context manager, then :meth:`publish`.
 
@@ -139,10 +143,15 @@ class FeatureWriter:
         """Add what users of the values must know; :class:`Caveat` has those of this project."""
         self.caveats.add(str(caveat))
 
-    def publish(self, fingerprint: str, provenance: dict[str, Any]) -> Current:
+    def publish(self, fingerprint: str, provenance: dict[str, Any], *, after: int | None = None) -> Current:
         """Make what was written the current version.
 
+        Args:
+            after: the count (:attr:`Current.sequence`) of the version that was current when the work began, 0 without
+                one; a later one is not replaced. None replaces any.
+
         Raises:
+            OvertakenError: a later version than ``after`` is current.
             PublishError: an array is missing, axes disagree, or the disk does not give back what was written.
             OSError: the disk is full or gone.
         """
@@ -168,7 +177,7 @@ class FeatureWriter:
             quality=self.quality | self._measured_share(shards),
             provenance=provenance,
         )
-        current = self._make_current(current)
+        current = self._make_current(current, after)
         self._published = True
         self.storage.remove([attempt_path(self.session_id, self.feature)])
         return current
@@ -180,7 +189,7 @@ class FeatureWriter:
         mask = zarr.open_array(mode="r", **self.storage.zarr(f"{self.path}/{self.spec.mask}"))
         return {MEASURED: float(np.mean(np.asarray(mask[:]) != 0))}
 
-    def _make_current(self, current: Current) -> Current:
+    def _make_current(self, current: Current, after: int | None) -> Current:
         """The one step that readers see. It reads ``current.json``, then checks that the version is complete, then
         replaces ``current.json`` on condition that it has not changed; docs/store.md ("Removing") gives the reasons.
         """
@@ -194,6 +203,11 @@ class FeatureWriter:
             forbidden = _condemned(before, path)
             if self.version in forbidden:
                 raise RemovedError(f"{self.path} was taken for a dead writer's, and removed; extract it again")
+            if after is not None and _count(before, path) > after:
+                raise OvertakenError(
+                    f"{self.session_id}/{self.feature}: another process has published it since this work began, from "
+                    "other files or with other settings: that version stays; extract again for these"
+                )
             self._check_complete(current)
             number = 1 + latest_sequence(self.storage, self.session_id, self.feature, current=before)
             published = replace(current, sequence=number, condemned=forbidden)
@@ -331,11 +345,15 @@ def latest_sequence(
         current: its ``current.json``, where that was read already.
         attempt: its ``attempt.json``, where that was read already.
     """
-    numbers = [0]
-    for path, data in ((current_path(session_id, feature), current), (attempt_path(session_id, feature), attempt)):
-        with contextlib.suppress(RecordError):
-            numbers.append(sequence(storage.read(path) if data is _UNREAD else data, path))
-    return max(numbers)
+    records = (current_path(session_id, feature), current), (attempt_path(session_id, feature), attempt)
+    return max(_count(storage.read(path) if data is _UNREAD else data, path) for path, data in records)
+
+
+def _count(data: bytes | None, path: str) -> int:
+    try:
+        return sequence(data, path)
+    except RecordError:
+        return 0
 
 
 def _names(data: bytes | None, path: str) -> str | None:
