@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import av
 from av.video.frame import PictureType
 
+from storyframes.store.storage import may_pass
 from tasks.media.upright import STORED, orientation_of
 
 # Containers of one file. A playlist (HLS, ffconcat, DASH, SDP, a pattern of images, a script) names other files or
@@ -58,10 +59,10 @@ def open_container(path: Path) -> av.container.InputContainer:
             f"{path.name}: is a playlist, a list of images or of another kind that is not read: such a file can "
             "refer to others; a recording is one file (AVI, MP4, Matroska, MPEG, WMV, DV, WAV, FLAC, ...)"
         ) from None
-    except av.FFmpegError:
-        raise RecordingError(f"{path.name}: is not a media file that FFmpeg can read") from None
-    except OSError as error:
-        raise RecordingError(f"{path.name}: cannot be read: {error.strerror}") from None
+    except (av.FFmpegError, OSError) as error:
+        is_content = isinstance(error, av.FFmpegError) and not may_pass(error)
+        why = "is not a media file that FFmpeg can read" if is_content else f"cannot be read: {error.strerror}"
+        raise RecordingError(f"{path.name}: {why}") from None
 
 
 def read_ahead(items: Iterator[_T], depth: int) -> Iterator[_T]:

@@ -8,13 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support.faults import faulty_disk
 from support.media.recordings import write_recording
 from support.stores import local
 from support.studies import extract_session, make_study
 
 from storyframes.store import maintenance, record_status
-from storyframes.store.layout import create_store
+from storyframes.store.feature_store import FeatureStore
 
 TESTS = Path(__file__).parents[1]
 STOPPED = """
@@ -32,12 +34,30 @@ Frames.version -= int(sys.argv[3])
 _, outcomes = extract_session(Path(sys.argv[1]), Path(sys.argv[2]), "frames")
 print(outcomes["frames"].status, outcomes["frames"].version, outcomes["frames"].reason, sep="|")
 """
+FAILING = """
+import os, sys
+from pathlib import Path
+from tasks.extract import extract
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
+from tasks.study.load import load_study
+study, root = map(Path, sys.argv[1:])
+plan = plan_extraction(load_study(study), root, ExtractorsSettings(), Selection(("s",), ("frames", "opensmile")))
+for unit in plan.units:
+    (feature,) = unit.features
+    for fault in ("read:5:v.avi", f"write:5:{root}/s/{feature}/2", ""):
+        os.environ["FAULTS"] = fault
+        (outcome,) = extract(unit)
+        print(feature, fault[:5], outcome.status, outcome.transient, outcome.reason, sep="|")
+"""
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     study = make_study(tmp_path / "study", video="v.avi")
-    write_recording(study / "v.avi", 20)
+    sound = np.random.default_rng(0).integers(-3000, 3000, (32_000, 1)).astype(np.int16)
+    write_recording(study / "v.avi", 50, sound)  # larger than what is read at once
     return study
 
 
@@ -69,4 +89,23 @@ def test_a_process_that_stands_still_for_an_hour_loses_nothing_and_publishes_ove
     assert entry.record is not None
     assert entry.record.version == version
     assert [path.parent.name for path in store_root.glob("s/frames/*/zarr.json")] == [version]
+    assert not list(maintenance.verify(local(store_root)))
+
+
+def test_a_disk_that_fails_in_the_middle_of_a_recording_or_of_a_version(
+    study: Path, store_root: Path, tmp_path: Path
+) -> None:
+    """Never a part of it: not the frames before the place that cannot be read, not the rows that were written."""
+    result = faulty_disk.run(faulty_disk.build(tmp_path), FAILING, str(study), str(store_root))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "frames|read:|failed|True|v.avi: reading it failed: Input/output error",
+        "frames|write|failed|True|Input/output error",
+        "frames||done|False|",
+        "opensmile|read:|failed|True|v.avi: the sound cannot be decoded (Input/output error)",
+        "opensmile|write|failed|True|Input/output error",
+        "opensmile||done|False|",
+    ]
+    assert len(list(store_root.glob("s/*/*/zarr.json"))) == 2
+    assert FeatureStore(store_root).read("s", "frames", array="time").shape == (50,)
     assert not list(maintenance.verify(local(store_root)))

@@ -37,11 +37,13 @@ class StorageError(OSError):
         self.transient = transient
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether the same operation may succeed when it is tried again later."""
+def may_pass(error: BaseException | None) -> bool:
+    """Whether the same operation may succeed when it is tried again later, by an error or by what led to it."""
     if isinstance(error, OSError) and not isinstance(error, StorageError):
         return error.errno in _MAY_PASS
-    return bool(getattr(error, "transient", False))
+    if error is None or getattr(error, "transient", False):
+        return error is not None
+    return may_pass(error.__cause__ or error.__context__)
 
 
 @dataclass(frozen=True)

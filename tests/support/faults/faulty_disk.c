@@ -1,7 +1,7 @@
 /* A disk that fails, and one that remembers: loaded before libc (LD_PRELOAD) by the tests of the feature store.
  *
  * FAULTS="call:errno:part-of-a-path;..." makes a call fail where the path contains the part. Calls: open, opendir,
- * fsync-folder, flock.
+ * fsync-folder, flock; read (of the middle of the file), write (after the first).
  *
  * RECORD=file and RECORD_UNDER=folder write down what is done to the folder, one line for each step:
  *   create P | write P bytes-in-hexadecimal | fsync P size | fsync-folder P | rename P Q | mkdir P | unlink P | rmdir P
@@ -47,6 +47,19 @@ static const char *path_of(int fd, char *path) {
     ssize_t length = readlink(link, path, PATH_MAX);
     path[length < 0 ? 0 : length] = 0;
     return path;
+}
+
+/* Whether the middle byte of the file is among those that are read next. */
+static int in_the_middle(int fd, size_t size) {
+    struct stat status;
+    off_t at = lseek(fd, 0, SEEK_CUR);
+    return at >= 0 && !fstat(fd, &status) && at <= status.st_size / 2 && at + (off_t)size > status.st_size / 2;
+}
+
+ssize_t read(int fd, void *data, size_t size) {
+    char path[PATH_MAX + 1];
+    if (getenv("FAULTS") && in_the_middle(fd, size) && fails("read", path_of(fd, path))) return -1;
+    return syscall(SYS_read, fd, data, size);
 }
 
 static void record(const char *format, ...) {
@@ -104,8 +117,9 @@ OPENAT(openat64)
 DIR *opendir(const char *path) { return fails("opendir", path) ? NULL : REAL(opendir)(path); }
 
 ssize_t write(int fd, const void *data, size_t size) {
-    ssize_t done = syscall(SYS_write, fd, data, size);
     char path[PATH_MAX + 1];
+    if (getenv("FAULTS") && lseek(fd, 0, SEEK_CUR) > 0 && fails("write", path_of(fd, path))) return -1;
+    ssize_t done = syscall(SYS_write, fd, data, size);
     if (done > 0 && watched(path_of(fd, path))) {
         char *text = malloc(2 * done + 1);
         for (ssize_t i = 0; i < done; i++) sprintf(text + 2 * i, "%02x", ((const unsigned char *)data)[i]);
