@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from support.faults import faulty_disk
 from support.faults.faulty_disk import Loss, Recording
+from support.media.recordings import FPS, write_recording
 from support.stores import local
+from support.studies import make_study
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
@@ -31,6 +33,17 @@ with FeatureWriter(storage, "a", FEATURES["frames"]) as out:
     out.write("time", np.arange(70.0))
     out.publish("new", {{}})
 catalogue.compact(storage)
+"""
+
+CYCLE = """
+import sys
+from typer.testing import CliRunner
+from flows.cli.app import app
+study, root, config = sys.argv[1:]
+extract = ["extract", study, root, "--config", config, "--features", "frames", "--workers", "1", "--replace-study"]
+for command in (extract, ["gc", root, "--grace-hours", "0"]):
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
 """
 
 MUTANTS = {
@@ -110,3 +123,40 @@ def test_a_flush_that_is_left_out_is_noticed(store_root: Path, library: Path, tm
     recording = recorded_publication(store_root, library, mutant)
     after = range(len(recording.steps) + 1)
     assert any(problems(recording, steps, loss, tmp_path / "disk") for steps in after for loss in Loss)
+
+
+def test_a_power_loss_anywhere_from_the_extraction_to_gc_leaves_no_half_of_anything(
+    tmp_path: Path, library: Path
+) -> None:
+    """Features, catalogue and clip index are each as before or as after; at the end they are as after."""
+    root, config = tmp_path / "features", tmp_path / "c.toml"
+    study = make_study(tmp_path / "study", video="v.avi")
+    (study / "phases.csv").write_text("session_id,phase,start_s,end_s\ns,talk,0,2\n")
+    config.write_text("[clips]\nwindow = 10\nstride = 5\n")
+    write_recording(study / "v.avi", 40)
+    command = [str(study), str(root), str(config)]
+    result = faulty_disk.run(library, CYCLE, *command)
+    assert result.returncode == 0, result.stderr
+    write_recording(study / "v.avi", 60)
+    recording = faulty_disk.recorded(library, root, CYCLE, *command)
+    assert recording.is_complete()
+    was, becomes = whole(recording.before), whole(root)
+    assert was == ([], 40, 7)
+    assert becomes == ([], 60, 9)
+    for steps in range(len(recording.steps) + 1):
+        loss = [*Loss][steps % 3]
+        recording.disk_after(steps, loss, disk := tmp_path / "disk", seed=steps)
+        for found, before, after in zip(whole(disk), was, becomes, strict=True):
+            assert found in (before, after), (loss, recording.steps[:steps][-3:])
+        if steps < len(recording.steps):
+            shutil.rmtree(disk)
+    assert whole(disk) == becomes
+
+
+def whole(root: Path) -> tuple[list[str], int, int]:
+    """What verify finds; how many frames and how many clips whoever opens the store reads."""
+    findings = [f"{finding.path}: {finding.problem}" for finding in maintenance.verify(local(root))]
+    store = FeatureStore(root)
+    times = store.read("s", "frames", array="time")
+    np.testing.assert_allclose(times, np.arange(len(times)) / FPS)
+    return findings, len(times), len(store.clips())

@@ -79,8 +79,10 @@ static void record(const char *format, ...) {
 }
 
 static int watched(const char *path) {
-    const char *under = getenv("RECORD_UNDER");
-    return under && path && !strncmp(path, under, strlen(under));
+    const char *under = getenv("RECORD_UNDER");  /* ends with a slash; the folder itself counts */
+    if (!under || !path) return 0;
+    size_t length = strlen(under), own = strlen(path);
+    return !strncmp(path, under, length) || (own + 1 == length && !strncmp(path, under, own));
 }
 
 static int opening(const char *path, int flags, mode_t mode) {
