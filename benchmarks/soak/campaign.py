@@ -73,7 +73,7 @@ class Campaign:
                 if not (going_on or self._runs or self._beside):
                     return
                 self._tick(going_on=going_on)
-                time.sleep(0.1)
+                time.sleep(0.2)
         finally:
             self.striker.wake(everybody=True)
 

@@ -52,7 +52,7 @@ def read(store: str, reference: str, dice: random.Random, seconds: float) -> tup
             if not any(reason in str(error) for reason in _NOT_YET):
                 raise
             counts["nothing to read yet"] += 1
-        time.sleep(0.1)
+        time.sleep(0.5)
     return counts, wrong
 
 

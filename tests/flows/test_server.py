@@ -106,18 +106,6 @@ def test_a_server_that_cannot_be_reached_is_one_sentence_before_anything_is_extr
 # --- one of the command's own ---
 
 
-@pytest.mark.slow
-def test_nothing_on_loopback_goes_through_a_proxy(tmp_path: Path) -> None:
-    study = small_study(tmp_path / "study")
-    with answering(502, b"") as (there, asked):
-        names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-        proxies = dict.fromkeys(names, f"http://{there}")
-        arguments = ("extract", study, tmp_path / "features", "--features", "frames", "--server", *ONE_WORKER)
-        result = storyframes(*arguments, environment=proxies | {"no_proxy": "", "NO_PROXY": "example.org"})
-        assert result.returncode == 0, result.stderr
-        assert asked == []
-
-
 def test_hosts_that_were_spared_from_the_proxy_still_are(monkeypatch: pytest.MonkeyPatch) -> None:
     from urllib.request import proxy_bypass
 
@@ -209,17 +197,26 @@ def test_a_run_goes_on_when_its_own_server_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_before_the_run_begins_is_waited_for(demo_study: Path, tmp_path: Path) -> None:
-    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames", "--session", "p01-s01"]
+def test_a_server_that_dies_before_the_run_begins_is_waited_for_and_none_is_reached_through_a_proxy(
+    tmp_path: Path,
+) -> None:
+    arguments = ["extract", small_study(tmp_path / "study"), tmp_path / "features", "--features", "frames"]
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments), "--server", *ONE_WORKER]
-    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for line in run.stderr:
-        if "starting the run" in line:
-            break
-    (server,) = own_server_of(run.pid)
-    os.kill(server, signal.SIGKILL)
-    _, errors = run.communicate()
-    assert (run.returncode, "Traceback" in errors) == (0, False), errors
+    names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    with answering(502, b"") as (there, asked):
+        proxies = dict.fromkeys(names, f"http://{there}") | {"no_proxy": "", "NO_PROXY": "example.org"}
+        environment = os.environ | proxies
+        run = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for line in run.stderr:
+            if "starting the run" in line:
+                break
+        (server,) = own_server_of(run.pid)
+        os.kill(server, signal.SIGKILL)
+        _, errors = run.communicate()
+        assert (run.returncode, "Traceback" in errors) == (0, False), errors
+        assert asked == []
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 def test_runs_that_are_killed_at_random_lose_nothing_and_leave_nothing() -> None:
     # The features that need neither a network nor its half a minute of imports.
-    small = ["--sessions", "2", "--seconds", "4", "--without", "resnet50", "--without", "sbert"]
+    small = ["--sessions", "2", "--seconds", "3", "--without", "resnet50", "--without", "sbert"]
     command = [sys.executable, "-m", "benchmarks.soak", "--minutes", "5", "--runs", "2", "--seed", "3", *small]
     if state := os.environ.get("STORYFRAMES_TEST_STATE"):  # by tests/run.py
         command += ["--state", state]
