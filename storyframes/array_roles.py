@@ -32,6 +32,9 @@ SPEAKER = "speaker"
 CONFIDENCE = "confidence"
 """The array that says how certain each row is, 0 to 1; NaN where that is not known."""
 
+IN_REGION = "in_region"
+"""The mask of a feature of a region of a picture that has no other; where it is 0, all arrays have their fill value."""
+
 
 @dataclass(frozen=True)
 class MaskRule:

@@ -21,19 +21,19 @@ from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, planted, pl
 from tasks.people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
 from tasks.people.detections import Detections, overlap
 from tasks.people.joining import joined
-from tasks.people.pieces import Rules, find_pieces
+from tasks.people.pieces import find_pieces
 
 RATE, LIMIT = 10.0, 0.5
 
 
 def attributed(scene: Scene, detections: Detections, *, with_faces: bool) -> list[Person]:
     """The people of a scene."""
-    pieces = find_pieces(detections, Rules())
+    pieces = find_pieces(detections)
     seats, size = parse_seats(scene.seats), (WIDTH, HEIGHT)
     if with_faces:
-        people, _ = joined(pieces, planted_embeddings(scene, pieces), LIMIT, Rules())
+        people, _ = joined(pieces, planted_embeddings(scene, pieces), LIMIT)
         return with_names_of_seats(people, seats, size)[0] if seats else people
-    return by_seats(pieces, seats, size, Rules())[0] if seats else by_themselves(pieces)
+    return by_seats(pieces, seats, size)[0] if seats else by_themselves(pieces)
 
 
 def score(detections: Detections, names: list[list[str]], people: list[Person], *, with_faces: bool) -> Counter[str]:

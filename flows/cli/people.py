@@ -145,27 +145,18 @@ def people(
 def _show(proposals: list[Proposal]) -> None:
     """A row for each track, and the stretches that are nobody's."""
     table = Table()
-    for heading, justify in (
-        ("session", "left"),
-        ("track", "left"),
-        ("seen", "right"),
-        ("doubtful", "right"),
-        ("when", "left"),
-    ):
-        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]  # a literal
+    for heading in ("session", "track", "seen", "doubtful", "when"):
+        table.add_column(heading, justify="right" if heading in ("seen", "doubtful") else "left", overflow="fold")
     for proposal in proposals:
         for track, boxes in proposal.regions.items():
-            share = proposal.seen_s(track) / proposal.length_s
-            first, last = boxes["time_s"].iloc[0], boxes["time_s"].iloc[-1]
-            seen = f"{proposal.seen_s(track):.1f} s ({share:.0%})"
-            cells = (
-                proposal.session_id,
-                track,
-                seen,
-                f"{proposal.doubtful_s(track):.1f} s",
-                f"{first:.1f} to {last:.1f} s",
+            seen_s = boxes.seconds(boxes.seen)
+            table.add_row(
+                escape(proposal.session_id),
+                escape(track),
+                f"{seen_s:.1f} s ({seen_s / proposal.length_s:.0%})",
+                f"{boxes.seconds(boxes.doubtful):.1f} s",
+                f"{boxes.time_s[0]:.1f} to {boxes.time_s[-1]:.1f} s",
             )
-            table.add_row(*map(escape, cells))
         if not proposal.regions:
             table.add_row(escape(proposal.session_id), "nobody", "", "", "")
     console().print(table)
@@ -184,10 +175,10 @@ def _as_json(proposal: Proposal) -> dict[str, object]:
     tracks = {
         track: {
             "region": proposal.file(track),
-            "seen_s": proposal.seen_s(track),
-            "doubtful_s": proposal.doubtful_s(track),
+            "seen_s": boxes.seconds(boxes.seen),
+            "doubtful_s": boxes.seconds(boxes.doubtful),
         }
-        for track in proposal.regions
+        for track, boxes in proposal.regions.items()
     }
     nobodys = [
         {"start_s": float(each.piece.time[0]), "end_s": float(each.piece.time[-1]), "reason": each.reason}

@@ -6,6 +6,7 @@ is anything but NaN, becomes ``<name>_mask``. Where a clip has the feature's own
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -16,6 +17,7 @@ from storyframes.array_roles import (
     CLOCKS,
     CONFIDENCE,
     FRAME_ROW,
+    IN_REGION,
     PER_FRAME,
     SPEAKER,
     ChosenColumns,
@@ -197,7 +199,8 @@ def common_spec(
     """What the feature is, which has to be the same in all sessions that are read.
 
     Sound and words have arrays with a row for each frame as well, but not in a session without a video: where some
-    sessions lack them, they are left out.
+    sessions lack them, they are left out. So is the mask of a track that is a region of a picture in some sessions only,
+    as long as NaN says the same.
 
     Args:
         groups: whether the groups of columns have to be the same as well.
@@ -207,10 +210,12 @@ def common_spec(
         ValueError: two sessions differ; the message names both.
     """
     specs = source.store.specs(source.sessions, feature)
-    different = {id(spec): spec for spec in specs.values()}
-    if len({has_frame_rows(spec) for spec in different.values()}) > 1:
-        own = {number: _own_rows(spec) for number, spec in different.items()}
-        specs = {session: own[id(spec)] for session, spec in specs.items()}
+    alike = {id(spec): spec for spec in specs.values()}
+    if len({has_frame_rows(spec) for spec in alike.values()}) > 1:
+        alike = {number: _own_rows(spec) for number, spec in alike.items()}
+    if {"", IN_REGION} <= {spec.mask for spec in alike.values()}:
+        alike = {number: _without_region_mask(spec) for number, spec in alike.items()}
+    specs = {session: alike[id(spec)] for session, spec in specs.items()}
     first, spec = next(iter(specs.items()))
     for session, other in specs.items():
         if other is not spec and (difference := _difference(spec, other, groups=groups, except_for=except_for)):
@@ -233,6 +238,13 @@ def _own_rows(spec: FeatureSpec) -> FeatureSpec:
     """A feature without the arrays that have a row for each frame; as it is where it has no other."""
     own = {name: array for name, array in spec.arrays.items() if array.axis is not Axis.FRAME}
     return replace(spec, arrays=own) if own else spec
+
+
+def _without_region_mask(spec: FeatureSpec) -> FeatureSpec:
+    """A feature of a region as of a file of its own, where rows in which nobody is seen are NaN in all arrays."""
+    arrays = {name: array for name, array in spec.arrays.items() if name != IN_REGION}
+    says_nan = all(math.isnan(array.fill) for array in arrays.values() if array.axis is Axis.FRAME)
+    return replace(spec, arrays=arrays, mask="") if spec.mask == IN_REGION and says_nan else spec
 
 
 def _difference(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from storyframes.array_roles import IN_REGION
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.spec import MAIN_ARRAY
 from storyframes.store.description import read_attributes
@@ -27,8 +28,6 @@ from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
 from tasks.study.boxes import BoxesError, read_boxes
 
-MASK = "in_region"
-"""The mask of a feature of a region that has no other mask with a row for each frame."""
 _OF_DETECTIONS = (Axis.FRAME_EDGE, Axis.BODY, Axis.HAND, Axis.FACE)
 
 
@@ -59,10 +58,10 @@ def region_spec(spec: FeatureSpec, of: str) -> FeatureSpec:
         units = re.sub("^pixels( of the frame)?", f"pixels of the whole picture of the track {of!r}", array.units)
         arrays[name] = replace(array, units=units)
     main = arrays.get(MAIN_ARRAY)
-    if spec.mask or MASK in arrays or (main is not None and main.axis is not Axis.FRAME):
+    if spec.mask or IN_REGION in arrays or (main is not None and main.axis is not Axis.FRAME):
         return replace(spec, arrays=arrays)
-    arrays[MASK] = ArraySpec(Axis.FRAME, "uint8", "1 where the region shows somebody, 0 elsewhere", fill=0)
-    return replace(spec, arrays=arrays, mask=MASK)
+    arrays[IN_REGION] = ArraySpec(Axis.FRAME, "uint8", "1 where the region shows somebody, 0 elsewhere", fill=0)
+    return replace(spec, arrays=arrays, mask=IN_REGION)
 
 
 def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) -> RegionView | None:
@@ -92,8 +91,8 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
     view = region_view(source, out)
     if view is None:
         return None
-    if MASK in out.spec.arrays and MASK not in extractor.spec.arrays:
-        out.write(MASK, np.asarray(view.seen, np.uint8))
+    if IN_REGION in out.spec.arrays and IN_REGION not in extractor.spec.arrays:
+        out.write(IN_REGION, np.asarray(view.seen, np.uint8))
     out.attributes["region"] = {
         "of": source.region.of,
         "box": source.region.box and list(source.region.box),

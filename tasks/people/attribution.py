@@ -1,9 +1,9 @@
 """Whose each piece is: by seats that the user names, or nobody's but its own.
 
-A seat is a part of the picture and the name of who sits there. A piece is that person's if the face is in the seat for
-most of its time, if nobody else is there at the same time, and if the person looks like the one who is there for
-longest, and more so than like anybody who has another seat. Where two people have one seat for long, which of them has
-the name is not known. Otherwise the piece is nobody's, with the reason.
+A seat is a part of the picture and the name of who sits there. The pieces of a seat are one person's if they are in it
+for most of their time, never at once, and if they look like the longest of them, and like nobody who has another seat.
+Where two people have one seat for long, neither has its name, but each a number. Other pieces are nobody's, with the
+reason.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from itertools import count
 
 import numpy as np
 
-from tasks.people.detections import look_distance
-from tasks.people.pieces import Piece, Rules
+from tasks.people.detections import LOOK, look_distance
+from tasks.people.pieces import Piece
 
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
-_CONTESTED = 0.5  # of the time of the person who has a seat for longest: another who is there for longer contests it
+_CONTESTED = 0.5  # of the time of who has a seat for longest: another who is there for longer contests its name
 _HALVES = {"left": (0, 0.5), "right": (0.5, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 _THIRDS = {"left": (0, 1 / 3), "middle": (1 / 3, 2 / 3), "right": (2 / 3, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 Area = tuple[float, float, float, float]
@@ -31,7 +31,7 @@ class SeatError(Exception):
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with a name, or a piece that nobody was found for."""
+    """Somebody with a name, or a number."""
 
     name: str
     pieces: tuple[Piece, ...]  # in order; they do not overlap but in doubtful detections
@@ -91,43 +91,48 @@ def by_themselves(pieces: Sequence[Piece]) -> list[Person]:
 
 
 def by_seats(
-    pieces: Sequence[Piece], seats: Mapping[str, Area], size: tuple[int, int], rules: Rules
-) -> tuple[list[Person], list[Unattributed]]:
-    """The people who have the seats, and the pieces that are nobody's.
+    pieces: Sequence[Piece], seats: Mapping[str, Area], size: tuple[int, int]
+) -> tuple[list[Person], list[Unattributed], list[str]]:
+    """The people who have the seats, the pieces that are nobody's, and why people have a number in place of a name.
 
     Args:
         size: width and height of the picture, pixels.
     """
     nobodys: list[Unattributed] = []
-    candidates: dict[str, list[Piece]] = {name: [] for name in seats}
-    for piece in pieces:
+    of_seat: dict[str, list[Piece]] = {name: [] for name in seats}
+    for piece in sorted(pieces, key=lambda piece: -piece.sure_s):
         homes = [name for name, area in seats.items() if _share_inside(piece, area, size) >= _INSIDE]
         if len(homes) == 1:
-            candidates[homes[0]].append(piece)
+            of_seat[homes[0]].append(piece)
         else:
             nobodys.append(Unattributed(piece, "in several seats" if homes else "in no seat for most of its time"))
-    known = {name: max(there, key=lambda piece: piece.sure_s).look for name, there in candidates.items() if there}
-    people = []
-    for name, there in candidates.items():
-        alone: list[Piece] = []
-        contested = _is_contested(there, known.get(name), rules)
+    longest = {name: there[0] for name, there in of_seat.items() if there}
+    people: list[Person] = []
+    for name, there in of_seat.items():
+        looks: list[list[Piece]] = []  # the pieces of each who is in the seat
         for piece in there:
-            if contested:
-                nobodys.append(Unattributed(piece, f"two people have the seat of {name}, each for long"))
-            elif any(are_at_once(piece, other) for other in there if other is not piece):
-                nobodys.append(Unattributed(piece, f"two faces are in the seat of {name} at the same time"))
-            elif reason := _looks_wrong(piece, name, known, rules):
+            alike = [known for known in looks if look_distance(piece.look, known[0].look) <= LOOK]
+            if reason := _why_unsure(piece, name, there, [known[0] for known in alike], longest):
                 nobodys.append(Unattributed(piece, reason))
+            elif alike:
+                alike[0].append(piece)
             else:
-                alone.append(piece)
-        people.append(Person(name, tuple(alone)))
-    return people, sorted(nobodys, key=lambda each: float(each.piece.time[0]))
+                looks.append([piece])
+        seconds = [sum(piece.sure_s for piece in known) for known in looks]
+        for known, known_s in zip(looks, seconds, strict=True):
+            if known_s > _CONTESTED * max(seconds):
+                people.append(Person(name, tuple(sorted(known, key=lambda piece: float(piece.time[0])))))
+            else:
+                reason = f"looks unlike {name}, who is there for longest"
+                nobodys += [Unattributed(piece, reason) for piece in known]
+    named, reasons = with_names_of_seats(people, seats, size)
+    return named, sorted(nobodys, key=lambda each: float(each.piece.time[0])), reasons
 
 
 def with_names_of_seats(
     people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int]
 ) -> tuple[list[Person], list[str]]:
-    """People whose pieces a model of faces joined, named by their seats, and why others keep a number.
+    """People with the names of their seats, and why others have a number.
 
     Somebody has a seat's name if nobody else is in it, and she in no other, for more than half as long.
     """
@@ -158,25 +163,29 @@ def _share_inside(piece: Piece, area: Area, size: tuple[int, int]) -> float:
     return float(inside[~piece.doubtful].mean())
 
 
-def _is_contested(there: Sequence[Piece], known: np.ndarray | None, rules: Rules) -> bool:
-    """Whether people of two looks have a seat, the second for nearly as long as the first."""
-    if known is None:
-        return False
-    others = [look_distance(piece.look, known) > rules.look for piece in there]
-    seconds = np.array([piece.sure_s for piece in there])
-    return bool(seconds[others].sum() > _CONTESTED * seconds[np.logical_not(others)].sum())
-
-
 def are_at_once(a: Piece, b: Piece) -> bool:
     """Whether both are surely seen at some time."""
     a_time, b_time = a.time[~a.doubtful], b.time[~b.doubtful]
     return bool(a_time[0] <= b_time[-1] and b_time[0] <= a_time[-1])
 
 
-def _looks_wrong(piece: Piece, name: str, known: Mapping[str, np.ndarray], rules: Rules) -> str:
-    """Why what the face looks like speaks against the person; empty where nothing does."""
-    distances = {other: look_distance(piece.look, look) for other, look in known.items()}
-    if distances[name] > rules.look:
-        return f"looks unlike {name}, who is there for longest"
-    nearest = min(distances, key=lambda other: distances[other])
-    return "" if nearest == name else f"in the seat of {name}, but looks more like {nearest}"
+def _why_unsure(
+    piece: Piece, name: str, there: Sequence[Piece], alike: Sequence[Piece], longest: Mapping[str, Piece]
+) -> str:
+    """Why a piece in a seat is not surely of one of those whom it is like; empty where it is, or is like none.
+
+    Args:
+        there: all pieces in the seat.
+        alike: the longest of each person in the seat whom it is like.
+        longest: of each seat.
+    """
+    if any(are_at_once(piece, other) for other in there if other is not piece):
+        return f"two faces are in the seat of {name} at the same time"
+    if len(alike) > 1:
+        return f"looks like two people who are in the seat of {name}"
+    for known in alike:
+        own = look_distance(piece.look, known.look)
+        for other, elsewhere in longest.items():
+            if other != name and look_distance(piece.look, elsewhere.look) < own:
+                return f"in the seat of {name}, but looks more like {other}"
+    return ""

@@ -1,14 +1,14 @@
-"""A person's pieces as a file of boxes over time, which the table of tracks names as the region of a track.
+"""A person's pieces as a table of boxes over time, which the table of tracks names as the region of a track.
 
-The columns are time_s, x, y, w, h (shares of the upright picture), confidence and doubtful; a row without a box says
-that nobody is seen from there on. Centres and sizes are smoothed by a weighted linear fit at each detection, whose
-weights are a Gaussian of :data:`SMOOTHING_S` seconds, within a piece: never across a gap, and without delay.
+Centres and sizes are smoothed by a weighted linear fit at each detection, whose weights are a Gaussian of
+:data:`SMOOTHING_S` seconds, within a piece: never across a gap, and without delay.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -20,12 +20,11 @@ from tasks.study.boxes import Boxes, are_shared
 
 SMOOTHING_S = 0.25
 MARGIN = 0.4
-COLUMNS = ["time_s", "x", "y", "w", "h", "confidence", "doubtful"]
 _DECIMALS = 5
 
 
-def region(person: Person, size: tuple[int, int], frame_s: float, margin: float = MARGIN) -> pd.DataFrame:
-    """The rows of a person's file of boxes.
+def region(person: Person, size: tuple[int, int], frame_s: float, margin: float = MARGIN) -> Boxes:
+    """A person's boxes, and from half a frame after each piece on none.
 
     Args:
         size: width and height of the picture, pixels.
@@ -33,42 +32,35 @@ def region(person: Person, size: tuple[int, int], frame_s: float, margin: float 
         margin: what is added to the face on each side, in its own width and height: detectors' boxes end at the
             hairline and the chin, and tools for faces need some of what is around.
     """
-    rows: list[pd.DataFrame] = []
-    for number, piece in enumerate(person.pieces):
-        piece = _without_overlap(piece, person.pieces[number + 1 :])
-        boxes = _inside(_with_margin(smoothed(piece), margin), size)
-        table = pd.DataFrame(boxes / np.array([*size, *size]), columns=["x", "y", "w", "h"]).round(_DECIMALS)
-        table.insert(0, "time_s", piece.time)
-        table["confidence"], table["doubtful"] = piece.confidence.round(3), piece.doubtful
-        end = pd.DataFrame({"time_s": [piece.time[-1] + frame_s / 2], "doubtful": [False]})
-        rows += [table, end]
-    return pd.concat(rows[:-1], ignore_index=True).reindex(columns=COLUMNS)
+    time, box, doubtful = [], [], []
+    begins = [float(piece.time[0]) for piece in person.pieces]
+    for number, piece in enumerate(person.pieces, 1):
+        kept = piece.time < min(begins[number:], default=np.inf)  # doubtful ones may be from when the next has begun
+        piece = Piece(*(rows[kept] for rows in (piece.time, piece.box, piece.looks, piece.doubtful)))
+        time += [piece.time, [piece.time[-1] + frame_s / 2]]
+        box += [_inside(_with_margin(smoothed(piece), margin), size) / (*size, *size), np.full((1, 4), np.nan)]
+        doubtful += [piece.doubtful, [False]]
+    time_s, boxes, is_doubtful = (np.concatenate(rows)[:-1] for rows in (time, box, doubtful))  # not after the last
+    return Boxes(time_s, boxes.round(_DECIMALS), is_doubtful.astype(bool))
 
 
-def with_shared_as_doubtful(regions: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """The rows of all people's files, doubtful also where two regions overlap by more than half: whose box it is may be
-    sure there, but a tool that finds a face in it by itself may take the neighbour's."""
-    boxes = {
-        name: Boxes(table["time_s"].to_numpy(), table[COLUMNS[1:5]].to_numpy(float), table["doubtful"].to_numpy(bool))
-        for name, table in regions.items()
-    }
-    marked = {name: table.copy() for name, table in regions.items()}
-    for (name, one), (_, other) in permutations(boxes.items(), 2):
-        marked[name]["doubtful"] |= are_shared(one, other, one.time_s)
+def with_shared_as_doubtful(regions: Mapping[str, Boxes]) -> dict[str, Boxes]:
+    """All people's boxes, doubtful also where two regions overlap by more than half: whose box it is may be sure
+    there, but a tool that finds a face in it by itself may take the neighbour's."""
+    marked = dict(regions)
+    for (name, one), (_, other) in permutations(regions.items(), 2):
+        marked[name] = replace(marked[name], doubtful=marked[name].doubtful | are_shared(one, other, one.time_s))
     return marked
 
 
-def csv_of(table: pd.DataFrame) -> bytes:
-    """The content of the file."""
+def csv_of(boxes: Boxes) -> bytes:
+    """The content of the file, see ``tasks/study/boxes.py``."""
+    table = pd.DataFrame(boxes.box, columns=["x", "y", "w", "h"])
+    table.insert(0, "time_s", boxes.time_s)
+    table["doubtful"] = np.where(boxes.doubtful, "true", "false")
     written = io.StringIO()
-    table.assign(doubtful=table["doubtful"].map({True: "true", False: "false"})).to_csv(written, index=False)
+    table.to_csv(written, index=False)
     return written.getvalue().encode()
-
-
-def _without_overlap(piece: Piece, later: tuple[Piece, ...]) -> Piece:
-    """The piece without doubtful detections at its end that are from when the next piece has begun."""
-    kept = piece.time < min((other.time[0] for other in later), default=np.inf)
-    return Piece(piece.time[kept], piece.box[kept], piece.confidence[kept], piece.looks[kept], piece.doubtful[kept])
 
 
 def smoothed(piece: Piece) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from tasks.extractors.base import ExtractionError
 from tasks.people.detectors import FaceDetector, Pictures
 
+LOOK = 0.06  # difference of two looks (:func:`look_distance`) from which on they are two persons'
 _LOOK_CELLS = 4  # a look has so many cells on each side
 LOOK_SIZE = _LOOK_CELLS**2 * 3
 _SAME_FACE = 0.4  # two boxes of one picture that overlap by more (intersection over union) are one face
@@ -23,7 +24,6 @@ class Detections:
 
     time: np.ndarray  # (N,) float64 seconds of the recording, ascending
     boxes: list[np.ndarray]  # of each picture (k, 4) float64: left, top, width, height, pixels
-    confidence: list[np.ndarray]  # of each picture (k,) float64, 0 to 1
     looks: list[np.ndarray]  # of each picture (k, d) float32, see :func:`look`
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ def detect_faces(
         ExtractionError: the detector failed, or its boxes are no boxes.
         RecordingError: the recording does not decode.
     """
-    found = Detections(pictures.time, [], [], [])
+    found = Detections(pictures.time, [], [])
     for rgb, faces in zip(pictures, detector.faces(pictures, settings), strict=True):
         number = len(found.boxes)
         faces = np.asarray(faces, float)
@@ -59,7 +59,6 @@ def detect_faces(
         faces = faces[faces[:, 4] >= min_confidence]
         faces = faces[_distinct(faces)]
         found.boxes.append(faces[:, :4])
-        found.confidence.append(np.clip(faces[:, 4], 0, 1))
         found.looks.append(
             np.array([look(rgb, box) for box in faces[:, :4]], np.float32).reshape(len(faces), LOOK_SIZE)
         )

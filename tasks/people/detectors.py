@@ -7,8 +7,8 @@ A detector is a class. DOPE's and OpenFace's are the project's own; others come 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +153,6 @@ class OpenFaceFaces(FaceDetector):
 BUILT_IN: Mapping[str, type[FaceDetector]] = {"dope": DopeFaces, "openface": OpenFaceFaces}
 
 
-@dataclass(frozen=True)
-class Detectors:
-    """The detectors of this installation."""
-
-    usable: Mapping[str, FaceDetector] = field(default_factory=dict)  # by name
-    unusable: Mapping[str, str] = field(default_factory=dict)  # by name, why
-
-
 def _load(name: str) -> FaceDetector:
     if name in BUILT_IN:
         return BUILT_IN[name]()
@@ -172,19 +164,6 @@ def _load(name: str) -> FaceDetector:
     return cls()
 
 
-def find_detectors(settings: ExtractorsSettings, names: Iterable[str]) -> Detectors:
-    """The detectors with these names, those whose tool and model are here apart from the others."""
-    usable, unusable = {}, {}
-    for name in names:
-        try:
-            detector = _load(name)
-            detector.check(getattr(settings, name, None))
-            usable[name] = detector
-        except (ExtractionError, PlugInError, ValueError) as error:
-            unusable[name] = str(error)
-    return Detectors(usable, unusable)
-
-
 def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tuple[str, FaceDetector]:
     """The detector with this name; without a name, the only one that can be used here.
 
@@ -194,14 +173,21 @@ def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tu
     names = list(dict.fromkeys([*BUILT_IN, *(point.name for point in plug_ins(DETECTORS))]))
     if name is not None and name not in names:
         raise DetectorError(f"there is no detector {name!r}; there are {', '.join(names)}")
-    detectors = find_detectors(settings, [name] if name else names)
-    reasons = "; ".join(f"{each}: {why}" for each, why in detectors.unusable.items())
-    if name is None:
-        if len(detectors.usable) == 1:
-            return next(iter(detectors.usable.items()))
-        if detectors.usable:
-            raise DetectorError(f"several face detectors are here: choose with --detector {'|'.join(detectors.usable)}")
-        raise DetectorError(f"no face detector can be used here ({reasons})")
-    if name in detectors.usable:
-        return name, detectors.usable[name]
-    raise DetectorError(f"the detector {name} cannot be used: {detectors.unusable[name]}")
+    usable: dict[str, FaceDetector] = {}
+    unusable: dict[str, str] = {}
+    for candidate in [name] if name else names:
+        try:
+            detector = _load(candidate)
+            detector.check(getattr(settings, candidate, None))
+            usable[candidate] = detector
+        except (ExtractionError, PlugInError, ValueError) as error:
+            unusable[candidate] = str(error)
+    if len(usable) == 1:
+        return next(iter(usable.items()))
+    if usable:
+        raise DetectorError(f"several face detectors are here: choose with --detector {'|'.join(usable)}")
+    if name:
+        raise DetectorError(f"the detector {name} cannot be used: {unusable[name]}")
+    raise DetectorError(
+        f"no face detector can be used here ({'; '.join(f'{each}: {why}' for each, why in unusable.items())})"
+    )

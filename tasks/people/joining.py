@@ -21,9 +21,9 @@ from tasks.extractors.image.faces import Faces
 from tasks.extractors.image.settings import Crop, ImageSettings
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.people.attribution import Person, are_at_once, by_themselves
-from tasks.people.detections import look_distance
+from tasks.people.detections import LOOK, look_distance
 from tasks.people.detectors import Pictures
-from tasks.people.pieces import Piece, Rules
+from tasks.people.pieces import Piece
 
 MARGIN = 0.1
 _LOOKED_AT = 8  # sure faces of each piece
@@ -135,9 +135,7 @@ def rows_to_embed(piece: Piece) -> list[int]:
     return [*few.tolist(), *np.flatnonzero(piece.doubtful).tolist()]
 
 
-def joined(
-    pieces: Sequence[Piece], embeddings: Embeddings, limit: float, rules: Rules
-) -> tuple[list[Person], list[str]]:
+def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tuple[list[Person], list[str]]:
     """People without a name, p1, p2, …, and why pieces that are near stay apart nevertheless.
 
     Args:
@@ -145,7 +143,7 @@ def joined(
     """
     distance = 1 - embeddings.means @ embeddings.means.T
     at_once = [[are_at_once(a, b) and a is not b for b in pieces] for a in pieces]
-    alike = np.array([[look_distance(a.look, b.look) <= rules.look for b in pieces] for a in pieces])
+    alike = np.array([[look_distance(a.look, b.look) <= LOOK for b in pieces] for a in pieces])
     if (nearest := float(distance[np.array(at_once)].min(initial=np.inf))) < limit + MARGIN:
         return by_themselves(pieces), [
             f"nothing is joined: two faces that are seen at the same time have a distance of {nearest:.2f}, which is "

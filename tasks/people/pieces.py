@@ -5,7 +5,7 @@ is nearest. What it gives is cut here, since a tracker goes on where it cannot k
 
 - where two faces come so near to each other that one could be taken for the other: the piece ends there, and what
   follows is another piece. The seconds of the contact stay with the piece before as doubtful ones;
-- where the face is unseen for longer than :attr:`Rules.bridge_s`;
+- where the face is unseen for longer than :data:`BRIDGE_S`;
 - where what the person looks like changes from one picture to the next: a cut of the video, a gallery that is laid out
   anew, somebody who takes another's place.
 """
@@ -20,8 +20,11 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from tasks.people.detections import Detections, look_distance
+from tasks.people.detections import LOOK, Detections, look_distance
 
+BRIDGE_S = 0.5  # from one detection to the next: for longer a face is not taken to be between its two places
+_CONTACT = 1.0  # distance of two faces' centres, in their mean size, below which one could be taken for the other
+_AT_LEAST_S = 1.0  # pieces that are shorter are left out: false alarms, passers-by
 _GATE = 0.7  # a detection is that of a face which was expected at most so far away, in sizes of the face
 _UNITS = 100.0  # of the median face's size: what the Kalman filter's variances are of
 _MEASURED, _CHANGES = 4.0, 10.0  # its variances: of a detection's edge, and of the speed from one picture to the next
@@ -33,30 +36,11 @@ _ESTABLISHED = 3  # detections from which on a face that comes near another is a
 
 
 @dataclass(frozen=True)
-class Rules:
-    """When a face is no longer surely the same person's.
-
-    Attributes:
-        bridge_s: seconds that a face may be unseen, and is taken to be where it was; at least two pictures.
-        contact: distance of two faces' centres, in their mean size, below which they could be confused; faces that
-            are both followed steadily, only where they are nearer.
-        look: difference of two looks (``detections.look_distance``) from which on they are two persons'.
-        at_least_s: pieces that are shorter are left out: false alarms, passers-by.
-    """
-
-    bridge_s: float = 0.5
-    contact: float = 1.0
-    look: float = 0.06
-    at_least_s: float = 1.0
-
-
-@dataclass(frozen=True)
 class Piece:
     """A face, seen without a longer gap: n detections of one person, as far as they are not doubtful."""
 
     time: np.ndarray  # (n,) float64 seconds
     box: np.ndarray  # (n, 4) float64, left, top, width, height, pixels
-    confidence: np.ndarray  # (n,) float64, the detector's, 0 to 1
     looks: np.ndarray  # (n, d) float32
     doubtful: np.ndarray  # (n,) bool: the detection may be of another person
 
@@ -74,28 +58,63 @@ class Piece:
 
 @dataclass(frozen=True)
 class _Trail:
-    """What the tracker took for one face: n detections."""
+    """What the tracker took for one face: n detections, of N pictures."""
 
     picture: np.ndarray  # (n,) int64, numbers of the pictures
-    face: np.ndarray  # (n,) int64, numbers of the faces in them
+    time: np.ndarray  # (n,) their seconds
+    box: np.ndarray  # (n, 4)
+    looks: np.ndarray  # (n, d)
+
+    @cached_property
+    def place(self) -> np.ndarray:
+        """(n, 3) centre and size, pixels."""
+        return np.column_stack([self.box[:, :2] + self.box[:, 2:] / 2, np.sqrt(self.box[:, 2:].prod(1))])
+
+    @cached_property
+    def strays(self) -> np.ndarray:
+        """(n,) bool: the face is elsewhere than where it was going."""
+        step_s, places = np.diff(self.time)[:, None], self.place[:, :2]
+        expected = places[:-1].copy()
+        expected[1:] += (np.diff(places, axis=0) / step_s)[:-1] * step_s[1:]
+        return np.append(False, np.hypot(*(places[1:] - expected).T) > _STEADY * self.place[1:, 2])
+
+    @cached_property
+    def steady(self) -> np.ndarray:
+        """(n,) bool: the face is where it was going, and was seen in the picture before this one."""
+        return ~self.strays & (np.diff(self.picture, prepend=self.picture[0] - 1) == 1)
+
+    def in_pictures(self, flags: np.ndarray, pictures: int) -> np.ndarray:
+        """(N,) bool of flags of the detections."""
+        of_all = np.zeros(pictures, bool)
+        of_all[self.picture] = flags
+        return of_all
+
+    def places(self, time: np.ndarray, lingers_s: float) -> np.ndarray:
+        """(N, 3): centre and size in each picture, pixels; NaN before the face was seen and after it left.
+
+        A face that is not seen any more is taken to be near where it was last for as long as it may be unseen.
+        """
+        places = np.column_stack([np.interp(time, self.time, values) for values in self.place.T])
+        places[(time < self.time[0] - lingers_s) | (time > self.time[-1] + lingers_s)] = np.nan
+        return places
 
 
-def find_pieces(detections: Detections, rules: Rules) -> list[Piece]:
+def find_pieces(detections: Detections) -> list[Piece]:
     """The pieces of a recording, by when they begin and then from left to right."""
-    trails = list(_associated(detections, rules))
-    contacts = _contacts(detections, trails, rules)
-    pieces = [
-        piece for trail, near in zip(trails, contacts, strict=True) for piece in _cut(detections, trail, near, rules)
-    ]
-    pieces = [piece for piece in pieces if piece.sure_s >= rules.at_least_s]
+    interval_s = float(np.median(np.diff(detections.time))) if len(detections) > 1 else 1.0
+    trails = list(_associated(detections, interval_s))
+    pieces: list[Piece] = []
+    for trail, contact in zip(trails, _contacts(detections, trails, interval_s), strict=True):
+        pieces += (piece for piece in _cut(trail, contact, _unseen_s(interval_s)) if piece.sure_s >= _AT_LEAST_S)
     return sorted(pieces, key=lambda piece: (piece.time[0], piece.box[0, 0]))
 
 
-def _interval_s(detections: Detections) -> float:
-    return float(np.median(np.diff(detections.time))) if len(detections) > 1 else 1.0
+def _unseen_s(interval_s: float) -> float:
+    """How far two detections of one face may be apart: not at all but by :data:`BRIDGE_S`, and the next picture."""
+    return max(BRIDGE_S, 1.01 * interval_s) + 1e-6
 
 
-def _associated(detections: Detections, rules: Rules) -> Iterator[_Trail]:
+def _associated(detections: Detections, interval_s: float) -> Iterator[_Trail]:
     from norfair import Detection, OptimizedKalmanFilterFactory, Tracker  # of the extra storyframes[people]
     from norfair.distances import VectorizedDistance
 
@@ -103,11 +122,10 @@ def _associated(detections: Detections, rules: Rules) -> Iterator[_Trail]:
     if not sizes:
         return
     scale = _UNITS / float(np.median(sizes))
-    patience = max(2, round(rules.bridge_s / _interval_s(detections)))
     tracker = Tracker(
         "iou",
         distance_threshold=_GATE,
-        hit_counter_max=patience,
+        hit_counter_max=max(2, round(BRIDGE_S / interval_s)),
         initialization_delay=0,
         filter_factory=OptimizedKalmanFilterFactory(R=_MEASURED, Q=_CHANGES),
     )
@@ -119,9 +137,10 @@ def _associated(detections: Detections, rules: Rules) -> Iterator[_Trail]:
         for tracked in tracker.tracked_objects:
             if tracked.last_detection.data[0] == picture:
                 trails[tracked.global_id].append(tracked.last_detection.data)
-    for entries in trails.values():
-        picture, face = np.array(entries).T
-        yield _Trail(picture, face)
+    for faces in trails.values():
+        picture = np.array([picture for picture, _ in faces])
+        box, looks = (np.array([of[p][face] for p, face in faces]) for of in (detections.boxes, detections.looks))
+        yield _Trail(picture, detections.time[picture], box, looks)
 
 
 def _distances(candidates: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -136,103 +155,64 @@ def _distances(candidates: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return between + np.abs(np.log(size_a[:, None] / size_b[None]))
 
 
-def _contacts(detections: Detections, trails: list[_Trail], rules: Rules) -> list[np.ndarray]:
-    """Of each trail (N,) int: in which pictures another face is so near that one could be taken for the other.
+def _contacts(detections: Detections, trails: list[_Trail], interval_s: float) -> list[np.ndarray]:
+    """Of each trail (n,) int: at which detections another face is so near that one could be taken for the other.
 
     Faces that are both followed steadily may come nearer to each other (1) than those of which one is not seen, or
     moves unlike before (2). What is seen for a few pictures only, mostly a false alarm, counts where the face moves
     unlike before.
     """
-    near = [np.zeros(len(detections), np.int8) for _ in trails]
+    count = len(detections)
+    near = [np.zeros(count, np.int8) for _ in trails]
     lasting = [len(trail.picture) >= _ESTABLISHED for trail in trails]
-    lingers_s = np.where(lasting, rules.bridge_s, 1.01 * _interval_s(detections))
-    places = [_places(detections, trail, s) for trail, s in zip(trails, lingers_s.tolist(), strict=True)]
-    steady, strays = zip(*(_steadiness(detections, trail) for trail in trails), strict=True) if trails else ((), ())
-    close = min(rules.contact, _INEXACT + _SPEED * _interval_s(detections))
+    unseen_s = [_unseen_s(interval_s) if lasts else 1.01 * interval_s for lasts in lasting]
+    places = [trail.places(detections.time, lingers_s) for trail, lingers_s in zip(trails, unseen_s, strict=True)]
+    steady = [trail.in_pictures(trail.steady, count) for trail in trails]
+    strays = [trail.in_pictures(trail.strays, count) for trail in trails]
+    close = min(_CONTACT, _INEXACT + _SPEED * interval_s)
     for a, b in combinations(range(len(trails)), 2):
         both = steady[a] & steady[b]
-        reach = np.where(both, close, rules.contact) * (places[a][:, 2] + places[b][:, 2]) / 2
+        reach = np.where(both, close, _CONTACT) * (places[a][:, 2] + places[b][:, 2]) / 2
         with np.errstate(invalid="ignore"):
             touch = np.hypot(*(places[a] - places[b])[:, :2].T) < reach
         for one, other in ((a, b), (b, a)):
             counts = touch & (lasting[other] | strays[one])
             near[one] = np.maximum(near[one], np.where(counts, 2 - both, 0))
-    return near
+    return [each[trail.picture] for each, trail in zip(near, trails, strict=True)]
 
 
-def _centres_and_sizes(detections: Detections, trail: _Trail) -> np.ndarray:
-    """(n, 3) of a trail's detections, pixels."""
-    boxes = np.array([detections.boxes[p][f] for p, f in zip(trail.picture, trail.face, strict=True)])
-    return np.column_stack([boxes[:, :2] + boxes[:, 2:] / 2, np.sqrt(boxes[:, 2:].prod(1))])
-
-
-def _steadiness(detections: Detections, trail: _Trail) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) bool each: the face is seen in a picture and in the one before it, where it was going; it is elsewhere."""
-    known, time = _centres_and_sizes(detections, trail), detections.time[trail.picture]
-    speed = np.diff(known[:, :2], axis=0) / np.diff(time)[:, None]
-    expected = known[:-1, :2].copy()
-    expected[1:] += speed[:-1] * np.diff(time)[1:, None]
-    deviates = np.append(False, np.hypot(*(known[1:, :2] - expected).T) > _STEADY * known[1:, 2])
-    steady, strays = np.zeros((2, len(detections)), bool)
-    steady[trail.picture] = ~deviates & (np.diff(trail.picture, prepend=trail.picture[0] - 1) == 1)
-    strays[trail.picture] = deviates
-    return steady, strays
-
-
-def _places(detections: Detections, trail: _Trail, lingers_s: float) -> np.ndarray:
-    """(N, 3): centre and size of a trail's face in each picture, pixels; NaN before it was seen and after it left.
-
-    A face that is not seen any more is taken to be near where it was last for as long as it may be unseen.
-    """
-    time, seen = detections.time, detections.time[trail.picture]
-    places = np.column_stack([np.interp(time, seen, values) for values in _centres_and_sizes(detections, trail).T])
-    places[(time < seen[0] - lingers_s) | (time > seen[-1] + lingers_s)] = np.nan
-    return places
-
-
-def _cut(detections: Detections, trail: _Trail, near: np.ndarray, rules: Rules) -> Iterator[Piece]:
-    """The pieces of a trail."""
-    pairs = list(zip(trail.picture, trail.face, strict=True))
-    time = detections.time[trail.picture]
-    looks = np.array([detections.looks[p][f] for p, f in pairs])
-    contact, steady = near[trail.picture], _steadiness(detections, trail)[0][trail.picture]
-    doubtful = _without_short_gaps(time, contact > 0, rules.bridge_s)
+def _cut(trail: _Trail, contact: np.ndarray, unseen_s: float) -> Iterator[Piece]:
+    """The pieces of a trail; of each detection (n,) int its contact, see :func:`_contacts`."""
+    time, looks, steady = trail.time, trail.looks, trail.steady
+    doubtful = _without_short_gaps(time, contact > 0)
     doubtful[:-1] |= doubtful[1:] & ~steady[:-1]
-    patience_s = max(rules.bridge_s, 2 * _interval_s(detections)) + 1e-6
-    begins = np.diff(time, prepend=-np.inf) > patience_s
+    begins = np.diff(time, prepend=-np.inf) > unseen_s
     is_over = np.flatnonzero(doubtful[:-1] & ~doubtful[1:] & ~begins[1:])
     is_clear = (contact[is_over] == 1) & steady[is_over + 1]  # not surely the one before, but surely the one after
     begins[is_over + ~is_clear] = True
     doubtful[is_over[is_clear]] = False
-    for number in range(1, len(pairs)):
-        if _looks_change(looks, number, rules.look):
+    for number in range(1, len(time)):
+        if _looks_change(looks, number):
             doubtful[number - 1 : number + 1] = True
             begins[number] = True
     starts = np.flatnonzero(begins).tolist()
-    for first, last in zip(starts, [*starts[1:], len(pairs)], strict=True):
-        rows = pairs[first:last]
-        yield Piece(
-            time[first:last],
-            np.array([detections.boxes[p][f] for p, f in rows]),
-            np.array([detections.confidence[p][f] for p, f in rows]),
-            looks[first:last],
-            doubtful[first:last].copy(),
-        )
+    for first, last in pairwise([*starts, len(time)]):
+        rows = slice(first, last)
+        yield Piece(time[rows], trail.box[rows], looks[rows], doubtful[rows].copy())
 
 
-def _looks_change(looks: np.ndarray, number: int, limit: float) -> bool:
+def _looks_change(looks: np.ndarray, number: int) -> bool:
     """Whether somebody else is seen from this detection on: one is unlike the one before it, a few unlike a few."""
-    if look_distance(looks[number - 1], looks[number]) <= limit:
+    if look_distance(looks[number - 1], looks[number]) <= LOOK:
         return False
     before, after = looks[max(number - _FEW, 0) : number], looks[number : number + _FEW]
-    return look_distance(np.median(before, axis=0), np.median(after, axis=0)) > limit
+    return look_distance(np.median(before, axis=0), np.median(after, axis=0)) > LOOK
 
 
-def _without_short_gaps(time: np.ndarray, flags: np.ndarray, shortest_s: float) -> np.ndarray:
-    """Flags (n,) that are also set where they are not for less than ``shortest_s``, between two that are."""
+def _without_short_gaps(time: np.ndarray, flags: np.ndarray) -> np.ndarray:
+    """Flags (n,) that are also set where they are not for less than :data:`BRIDGE_S`, between two that are."""
     flags = flags.copy()
-    set_ = np.flatnonzero(flags)
-    for before, after in pairwise(set_):
-        if time[after] - time[before] < shortest_s:
+    for before, after in pairwise(np.flatnonzero(flags)):
+        if time[after] - time[before] < BRIDGE_S:
             flags[before:after] = True
     return flags

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from storyframes.spec import MAIN
 from storyframes.store.storage.files import write_atomically
 from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
-from tasks.people.attribution import Area, Person, Unattributed, by_seats, by_themselves, with_names_of_seats
+from tasks.people.attribution import Area, Unattributed, by_seats, by_themselves, with_names_of_seats
 from tasks.people.boxes import MARGIN, csv_of, region, with_shared_as_doubtful
 from tasks.people.detections import detect_faces
 from tasks.people.detectors import FaceDetector, choose_pictures
 from tasks.people.joining import SameFace, embed_pieces, joined
-from tasks.people.pieces import Rules, find_pieces
+from tasks.people.pieces import find_pieces
+from tasks.study.boxes import Boxes
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
 from tasks.study.load import Study
 from tasks.study.problems import shortened
@@ -38,7 +38,6 @@ class Options:
         rate: pictures a second in which faces are looked for; boxes between them are interpolated.
         margin: see ``boxes.region``.
         min_confidence: faces of which the detector is less sure are left out.
-        rules: when a face is no longer surely the same person's.
     """
 
     seats: Mapping[str, Area] = field(default_factory=dict)
@@ -46,7 +45,6 @@ class Options:
     rate: float = 10.0
     margin: float = MARGIN
     min_confidence: float = 0.5
-    rules: Rules = field(default_factory=Rules)
 
 
 @dataclass(frozen=True)
@@ -56,29 +54,15 @@ class Proposal:
     session_id: str
     of: str  # the track of the recording; empty for the session's own
     video: Path
-    regions: Mapping[str, pd.DataFrame]  # by track, the rows of its file of boxes
+    regions: Mapping[str, Boxes]  # by track
     unattributed: tuple[Unattributed, ...]
     length_s: float
-    names: str = r"p\d+"  # a pattern of the names that its tracks may have, found or not
+    seats: tuple[str, ...] = ()  # names that its tracks may have beside p1, p2, …, found or not
     apart: tuple[str, ...] = ()  # why a model of faces did not join pieces, or why people have no seat's name
 
     def file(self, track: str) -> str:
         """The file of boxes of a track, as the tables name it."""
         return f"{FOLDER}/{self.session_id}@{track}.csv"
-
-    def seen_s(self, track: str) -> float:
-        """Seconds in which somebody is seen."""
-        return _seconds(self.regions[track], self.regions[track]["x"].notna())
-
-    def doubtful_s(self, track: str) -> float:
-        """Seconds in which it may be somebody else."""
-        return _seconds(self.regions[track], self.regions[track]["doubtful"])
-
-
-def _seconds(table: pd.DataFrame, rows: pd.Series) -> float:
-    """How long these rows last, each until the next."""
-    lengths = np.diff(table["time_s"], append=table["time_s"].iloc[-1])
-    return float(lengths[rows.to_numpy(bool)].sum())
 
 
 def propose_people(
@@ -106,29 +90,29 @@ def propose_people(
     assert named is not None  # the caller has looked
     video = study.path(named)
     pictures = choose_pictures(video, options.rate)
-    detections = detect_faces(pictures, detector, settings, options.min_confidence, progress)
-    pieces = find_pieces(detections, options.rules)
+    pieces = find_pieces(detect_faces(pictures, detector, settings, options.min_confidence, progress))
     size = pictures.width, pictures.height
-    unattributed: list[Unattributed] = []
-    apart: list[str] = []
-    people: list[Person] = []
+    people, apart, unattributed = by_themselves(pieces), list[str](), list[Unattributed]()
     if options.same_face and pieces:
-        embeddings = embed_pieces(pictures, pieces, options.same_face.model)
-        people, apart = joined(pieces, embeddings, options.same_face.limit, options.rules)
-    if options.seats and people and not (apart and len(people) == len(pieces)):
-        people, without_seat = with_names_of_seats(people, options.seats, size)
+        people, apart = joined(pieces, embed_pieces(pictures, pieces, options.same_face.model), options.same_face.limit)
+    if options.seats:
+        if len(people) < len(pieces) or (options.same_face and not apart):
+            people, without_seat = with_names_of_seats(people, options.seats, size)
+        else:  # nothing was joined by faces
+            people, unattributed, without_seat = by_seats(pieces, options.seats, size)
         apart += without_seat
-    elif options.seats:  # nothing was joined by faces
-        people, unattributed = by_seats(pieces, options.seats, size, options.rules)
-    elif not people:
-        people = by_themselves(pieces)
-    regions = {
-        person.name: region(person, size, pictures.frame_s, options.margin) for person in people if person.pieces
-    }
-    regions = with_shared_as_doubtful(regions)
+    regions = {person.name: region(person, size, pictures.frame_s, options.margin) for person in people}
     length_s = float(pictures.time[-1]) + pictures.frame_s
-    names = [*map(re.escape, options.seats), *([r"p\d+"] if options.same_face or not options.seats else [])]
-    return Proposal(session_id, of, video, regions, tuple(unattributed), length_s, "|".join(names), tuple(apart))
+    return Proposal(
+        session_id,
+        of,
+        video,
+        with_shared_as_doubtful(regions),
+        tuple(unattributed),
+        length_s,
+        tuple(options.seats),
+        tuple(apart),
+    )
 
 
 def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: bool = False) -> None:
@@ -202,7 +186,7 @@ def _refuse_old_tracks(table: str, proposal: Proposal, existing: Mapping[tuple[s
         for (session_id, track), row in existing.items()
         if session_id == proposal.session_id
         and track not in proposal.regions
-        and re.fullmatch(proposal.names, track)
+        and (track in proposal.seats or re.fullmatch(r"p\d+", track))
         and _made(proposal, track, row)
     ]
     if old:
@@ -221,22 +205,13 @@ def write_preview(proposal: Proposal, folder: Path) -> Path | None:
     """
     if not proposal.regions:
         return None
-    times = np.concatenate([table["time_s"][table["x"].notna()] for table in proposal.regions.values()])
-    shown = {time: _boxes_at(proposal, time) for time in np.unique(times)}
-    time = max(shown, key=lambda each: len(shown[each]))
-    picture = read_frame(proposal.video, time)
+    times = np.concatenate([boxes.time_s[boxes.seen] for boxes in proposal.regions.values()])
+    shown = {track: boxes.at(times, 0) for track, boxes in proposal.regions.items()}
+    best = int(sum(np.isfinite(boxes[:, 0]).astype(int) for boxes in shown.values()).argmax())
+    picture = read_frame(proposal.video, float(times[best]))
     size = np.array([picture.shape[1], picture.shape[0]] * 2)
-    draw_boxes(picture, {track: box * size for track, box in shown[time].items()})
+    draw_boxes(picture, {track: boxes[best] * size for track, boxes in shown.items() if np.isfinite(boxes[best, 0])})
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{proposal.session_id}{f'@{proposal.of}' if proposal.of else ''}.png"
     write_picture(picture, path)
     return path
-
-
-def _boxes_at(proposal: Proposal, time: float) -> dict[str, np.ndarray]:
-    boxes = {}
-    for track, table in proposal.regions.items():
-        row = table[table["time_s"] == time]
-        if len(row) and row["x"].notna().all():
-            boxes[track] = row[["x", "y", "w", "h"]].to_numpy(float)[0]
-    return boxes

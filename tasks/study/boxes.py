@@ -2,8 +2,8 @@
 
 A table (CSV or Parquet) has the columns ``time_s`` (seconds of the recording, increasing) and ``x``, ``y``, ``w``,
 ``h`` (fractions of the upright picture: left, top, width, height). From a row without a box on nobody is seen, until
-the next row. The optional column ``doubtful`` is true from where on the box may be somebody else's, until the next row;
-``confidence`` is 0 to 1.
+the next row. The optional column ``doubtful`` is true from where on the box may be somebody else's, until the next row.
+Other columns are not read.
 """
 
 from __future__ import annotations
@@ -73,11 +73,20 @@ class Boxes:
         """The stretches that are doubtful, see :meth:`stretches`."""
         return self.stretches(self.doubtful)
 
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """(n,) whether somebody is seen until the next row."""
+        return ~np.isnan(self.box[:, 0])
+
     def stretches(self, rows: NDArray[np.bool_]) -> list[tuple[float, float]]:
         """The stretches of these rows (n,), each until the next row, as seconds [start, end)."""
         edges = np.flatnonzero(np.diff(np.concatenate([[False], rows, [False]]).astype(np.int8)))
         ends = np.append(self.time_s, self.time_s[-1])
         return [(float(self.time_s[first]), float(ends[stop])) for first, stop in edges.reshape(-1, 2)]
+
+    def seconds(self, rows: NDArray[np.bool_]) -> float:
+        """How long these stretches are together."""
+        return sum((end - start for start, end in self.stretches(rows)), start=0.0)
 
 
 def are_shared(one: Boxes, other: Boxes, time_s: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -127,11 +136,7 @@ def read_boxes(path: Path) -> Boxes:
     remarks = [*table.remarks, *([f"{path.name}: has empty rows, left out"] if empty else [])]
     if has_commas := decimal_commas(table, _COLUMNS) is not None:
         remarks.append(f"{path.name}: its numbers have decimal commas: read as points")
-    places = {
-        column: table.columns.index(column)
-        for column in (*_COLUMNS, "confidence", "doubtful")
-        if column in table.columns
-    }
+    places = {column: table.columns.index(column) for column in (*_COLUMNS, "doubtful") if column in table.columns}
     time_s, box, doubtful = np.empty(len(rows)), np.empty((len(rows), 4)), np.zeros(len(rows), bool)
     for index, row in enumerate(rows):
         cells = {column: row.values[place] for column, place in places.items()}
@@ -146,8 +151,6 @@ def read_boxes(path: Path) -> Boxes:
             )
         box[index] = _box(where, cells)
         doubtful[index] = _is_doubtful(where, cells.get("doubtful"))
-        if not is_empty(cells.get("confidence")) and not 0 <= _finite(where, "confidence", cells) <= 1:
-            raise BoxesError(f"{where}, confidence = {cells['confidence']}: must be 0 to 1")
     return Boxes(time_s, box, doubtful, tuple(remarks))
 
 

@@ -13,10 +13,14 @@ from support.media.recordings import write_wave
 from support.models.tiny_image_models import transformers_model
 from support.studies import run
 
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Caveat, Status
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extractors import frame_pass
 from tasks.extractors.base import CommonSettings, Extractor, ExtractorSettings
 from tasks.extractors.regions import begin_region, region_spec
@@ -146,6 +150,28 @@ def test_a_moving_region_shows_what_moves_and_has_masked_rows_where_nobody_is(st
     assert np.isnan(rows[~SEEN]).all()
     assert store.spec("whole", "vit@moving").mask == "in_region"
     np.testing.assert_array_equal(store.read("whole", "vit@moving", array="in_region"), SEEN)
+
+
+def test_a_track_that_is_a_region_in_one_session_and_a_file_in_another_is_one_input_of_clips(
+    study: Path, model: Path, store: FeatureStore, tmp_path: Path
+) -> None:
+    """The feature has a mask in the one and none in the other, of which every frame is measured."""
+    shutil.copytree(study, tmp_path / "study")
+    shutil.copytree(store.storage.location, tmp_path / "features")
+    tracks = "session_id,track,region,video\nwhole,moving,boxes.csv,\nleft,moving,,moving.avi\n"
+    (tmp_path / "study/tracks.csv").write_text(tracks)
+    run(tmp_path / "study", tmp_path / "features", Selection(("left",), ("vit",), tracks=("moving",)), **settings(model))
+    mixed = FeatureStore(tmp_path / "features")
+    assert [mixed.spec(session, "vit@moving").mask for session in ("whole", "left")] == ["in_region", ""]
+    windows = WindowSpec(window_s=FRAMES / FPS, stride_s=1, split_shares=(1, 0, 0))
+    clips = build_clip_index(load_study(tmp_path / "study"), windows, mixed).clips
+    write_clip_index(clips[clips["session_id"].isin(["whole", "left"])], mixed.storage)
+    dataset = ClipDataset(FeatureStore(tmp_path / "features"), [ClipInput("vit", track="moving")])
+    by_session = dict(zip(dataset.clips["session_id"], dataset, strict=True))
+    np.testing.assert_array_equal(by_session["whole"]["vit@moving_mask"], SEEN)
+    assert by_session["left"]["vit@moving_mask"].all()
+    for session, clip in by_session.items():
+        np.testing.assert_array_equal(clip["vit@moving"], mixed.read(session, "vit@moving"))
 
 
 def test_the_version_says_which_region_it_is_of(store: FeatureStore) -> None:

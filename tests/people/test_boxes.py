@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from tasks.people.attribution import Person
 from tasks.people.boxes import csv_of, region, smoothed, with_shared_as_doubtful
 from tasks.people.detections import LOOK_SIZE
 from tasks.people.pieces import Piece
+from tasks.study.boxes import read_boxes
 
 SIZE = (640, 360)
 
@@ -18,7 +18,7 @@ SIZE = (640, 360)
 def piece(time: np.ndarray, x: np.ndarray, y: float = 180, side: float = 60, doubtful: tuple[int, ...] = ()) -> Piece:
     box = np.column_stack([x - side / 2, np.full_like(x, y - side / 2), np.full((len(x), 2), side)])
     flags = np.isin(np.arange(len(time)), doubtful)
-    return Piece(time, box, np.full(len(time), 0.9), np.ones((len(time), LOOK_SIZE), np.float32), flags)
+    return Piece(time, box, np.ones((len(time), LOOK_SIZE), np.float32), flags)
 
 
 def test_a_face_that_moves_evenly_stays_where_it_is_from_the_first_to_the_last_detection() -> None:
@@ -39,20 +39,19 @@ def test_noise_is_smoothed_and_uneven_times_are_no_harm() -> None:
 
 def test_two_pieces_are_smoothed_by_themselves_with_nobody_between_them() -> None:
     first, second = piece(np.arange(0, 1, 0.1), np.full(10, 200.0)), piece(np.arange(3, 4, 0.1), np.full(10, 400.0))
-    table = region(Person("ada", (first, second)), SIZE, 0.04, margin=0)
-    assert table["time_s"].is_monotonic_increasing
-    assert len(table) == 21
-    gap = table[table["x"].isna()]
-    assert gap["time_s"].tolist() == [0.9 + 0.02]
-    np.testing.assert_allclose(table["x"][:10], 170 / 640, atol=1e-5)
-    np.testing.assert_allclose(table["x"][11:], 370 / 640, atol=1e-5)
+    boxes = region(Person("ada", (first, second)), SIZE, 0.04, margin=0)
+    assert (np.diff(boxes.time_s) > 0).all()
+    assert len(boxes.time_s) == 21
+    assert boxes.time_s[~boxes.seen].tolist() == [0.9 + 0.02]
+    np.testing.assert_allclose(boxes.box[:10, 0], 170 / 640, atol=1e-5)
+    np.testing.assert_allclose(boxes.box[11:, 0], 370 / 640, atol=1e-5)
 
 
 def test_margins_are_on_each_side_and_a_box_is_moved_into_the_picture() -> None:
     still = piece(np.arange(0, 1, 0.1), np.full(10, 320.0))
     in_corner = piece(still.time, np.full(10, 20.0), y=350)
     for face, left, top in ((still, 260, 120), (in_corner, 0, 240)):
-        boxes = region(Person("ada", (face,)), SIZE, 0.04, margin=0.5)[["x", "y", "w", "h"]].to_numpy()
+        boxes = region(Person("ada", (face,)), SIZE, 0.04, margin=0.5).box
         expected = [left / 640, top / 360, 120 / 640, 120 / 360]
         np.testing.assert_allclose(boxes, np.tile(expected, (10, 1)), atol=1e-5)
 
@@ -60,9 +59,9 @@ def test_margins_are_on_each_side_and_a_box_is_moved_into_the_picture() -> None:
 def test_doubtful_detections_end_where_the_next_piece_begins() -> None:
     first = piece(np.arange(0, 2, 0.1), np.full(20, 200.0), doubtful=(17, 18, 19))
     second = piece(np.arange(1.8, 3, 0.1), np.full(12, 210.0))
-    table = region(Person("ada", (first, second)), SIZE, 0.04)
-    assert np.diff(table["time_s"]).min() > 0
-    assert table["time_s"][table["doubtful"]].round(3).tolist() == [1.7]
+    boxes = region(Person("ada", (first, second)), SIZE, 0.04)
+    assert np.diff(boxes.time_s).min() > 0
+    assert boxes.time_s[boxes.doubtful].round(3).tolist() == [1.7]
 
 
 def test_regions_that_overlap_by_more_than_half_are_doubtful_then_alone() -> None:
@@ -75,18 +74,22 @@ def test_regions_that_overlap_by_more_than_half_are_doubtful_then_alone() -> Non
     assert near.any()
     assert not near.all()
     for person in regions:
-        assert not regions[person]["doubtful"].any()
-        assert marked[person]["doubtful"].tolist() == near.tolist()
+        assert not regions[person].doubtful.any()
+        assert marked[person].doubtful.tolist() == near.tolist()
 
 
-def test_the_file_is_csv_with_empty_boxes_and_words_for_doubt() -> None:
+def test_the_file_is_a_table_of_boxes_with_words_for_doubt(tmp_path: Path) -> None:
     first, second = (
         piece(np.arange(0, 1, 0.5), np.full(2, 200.0), doubtful=(1,)),
         piece(np.arange(3, 4, 0.5), np.full(2, 9.0)),
     )
-    content = csv_of(region(Person("ada", (first, second)), SIZE, 0.04))
-    lines = content.decode().splitlines()
-    assert lines[0] == "time_s,x,y,w,h,confidence,doubtful"
-    assert lines[2].endswith(",0.9,true")
-    assert lines[3] == "0.52,,,,,,false"
-    assert len(pd.read_csv(io.BytesIO(content))) == 5
+    boxes = region(Person("ada", (first, second)), SIZE, 0.04)
+    path = tmp_path / "boxes.csv"
+    path.write_bytes(csv_of(boxes))
+    lines = path.read_text().splitlines()
+    assert lines[0] == "time_s,x,y,w,h,doubtful"
+    assert lines[2].endswith(",true")
+    assert lines[3] == "0.52,,,,,false"
+    read = read_boxes(path)
+    for name in ("time_s", "box", "doubtful"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(boxes, name), err_msg=name)

@@ -18,7 +18,7 @@ from flows.cli.app import app
 from tasks.media.upright import write_lossless
 from tasks.people.detections import LOOK_SIZE
 from tasks.people.joining import Embeddings, joined
-from tasks.people.pieces import Piece, Rules
+from tasks.people.pieces import Piece
 
 LIMIT = 0.3
 Seen = tuple[float, float, float]  # from and to which second, and at which angle (degrees) the embedding is
@@ -31,11 +31,11 @@ def groups(*seen: Seen, looks: tuple[int, ...] = ()) -> tuple[list[list[int]], l
     for number, (start, end, _) in enumerate(seen):
         time = np.arange(start, end, 0.1)
         look = palette[looks[number] if looks else 0]
-        shown = np.tile([10.0, 10, 40, 50], (len(time), 1)), np.ones(len(time)), np.tile(look, (len(time), 1))
+        shown = np.tile([10.0, 10, 40, 50], (len(time), 1)), np.tile(look, (len(time), 1))
         pieces.append(Piece(time, *shown, np.zeros(len(time), bool)))
     angle = np.deg2rad([angle for _, _, angle in seen])
     embeddings = Embeddings(np.column_stack([np.cos(angle), np.sin(angle)]), [np.zeros((0, 2))] * len(seen))
-    people, reasons = joined(pieces, embeddings, LIMIT, Rules())
+    people, reasons = joined(pieces, embeddings, LIMIT)
     assert [person.name for person in people] == [f"p{n}" for n in range(1, len(people) + 1)]
     number_of = {(piece.time[0], piece.time[-1]): number for number, piece in enumerate(pieces)}
     return [[number_of[piece.time[0], piece.time[-1]] for piece in person.pieces] for person in people], reasons
@@ -86,12 +86,12 @@ def test_a_doubtful_face_is_sure_where_it_is_clearly_the_person_s() -> None:
     """Of 0, 20, 45, 50 and 90 degrees, where the person is at 0 and another at 90; and without a face."""
     palette = np.ones(LOOK_SIZE, np.float32)
     time = np.arange(0, 3, 0.1)
-    shown = np.tile([10.0, 10, 40, 50], (30, 1)), np.ones(30), np.tile(palette, (30, 1))
+    shown = np.tile([10.0, 10, 40, 50], (30, 1)), np.tile(palette, (30, 1))
     doubtful = np.arange(30) >= 24
     pieces = [Piece(time, *shown, doubtful), Piece(time, *shown, np.zeros(30, bool))]
     angle = np.deg2rad([0, 20, 45, 50, 90, np.nan])
     of_rows = [np.column_stack([np.cos(angle), np.sin(angle)]), np.zeros((0, 2))]
-    people, _ = joined(pieces, Embeddings(np.eye(2), of_rows), 0.7, Rules())
+    people, _ = joined(pieces, Embeddings(np.eye(2), of_rows), 0.7)
     (settled,) = people[0].pieces
     assert settled.doubtful[24:].tolist() == [False, False, True, True, True, True]
     assert not settled.doubtful[:24].any()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, planted, planted_embeddings, scenes
 
 from tasks.people.attribution import SeatError, Unattributed, by_seats, by_themselves, parse_seats, with_names_of_seats
-from tasks.people.detections import LOOK_SIZE, Detections
+from tasks.people.detections import LOOK, LOOK_SIZE, Detections
 from tasks.people.joining import joined
-from tasks.people.pieces import Piece, Rules, find_pieces
+from tasks.people.pieces import Piece, find_pieces
 
 RATE, SIZE = 10.0, 60.0
 LOOKS = np.random.default_rng(0).uniform(0.7, 1.3, (3, LOOK_SIZE)).astype(np.float32)
@@ -26,7 +26,7 @@ def detected(
 ) -> tuple[Detections, dict[tuple[float, float], int]]:
     """Noisy detections of people who walk so, each with a look of its own, and whose each is, by time and left edge."""
     time = np.arange(round(seconds * RATE)) / RATE
-    detections, whose = Detections(time, [], [], []), {}
+    detections, whose = Detections(time, [], []), {}
     for t in time:
         boxes, looks = [], []
         for person, walk in walks.items():
@@ -41,7 +41,6 @@ def detected(
             looks.append(rng.uniform(0.7, 1.3, LOOK_SIZE))
             whose[float(t), float(boxes[-1][0])] = -1
         detections.boxes.append(np.array(boxes).reshape(-1, 4))
-        detections.confidence.append(np.ones(len(boxes)))
         detections.looks.append(np.array(looks, np.float32).reshape(-1, LOOK_SIZE))
     return detections, whose
 
@@ -57,7 +56,7 @@ def still(x: float, y: float = 150) -> Walk:
 
 def test_two_who_sit_still_are_two_pieces_of_all_their_detections() -> None:
     detections, whose = detected({0: still(150), 1: still(450)}, 6, np.random.default_rng(1), lost=0.1, false=0.1)
-    pieces = find_pieces(detections, Rules())
+    pieces = find_pieces(detections)
     assert [dict(people_of(piece, whose)) for piece in pieces] == [
         {number: list(whose.values()).count(number)} for number in (0, 1)
     ]
@@ -73,7 +72,7 @@ def test_a_contact_ends_both_pieces_and_its_seconds_are_doubtful() -> None:
     detections, whose = detected({0: crossing(150, 450), 1: crossing(450, 150)}, 8, np.random.default_rng(2))
     for looks in detections.looks:
         looks[:] = LOOKS[0]
-    pieces = find_pieces(detections, Rules())
+    pieces = find_pieces(detections)
     assert [len(people_of(piece, whose)) for piece in pieces] == [1] * 4
     before, after = pieces[:2], pieces[2:]
     assert all(3.5 < piece.time[piece.doubtful][0] < 4 <= piece.time[-1] + 1e-9 < 4.3 for piece in before)
@@ -86,7 +85,7 @@ def test_a_face_that_is_away_for_longer_begins_a_new_piece() -> None:
 
     for seconds, count in ((0.4, 1), (1.0, 2)):
         detections, _ = detected({0: away(3, 3 + seconds)}, 7, np.random.default_rng(3))
-        assert len(find_pieces(detections, Rules())) == count, seconds
+        assert len(find_pieces(detections)) == count, seconds
 
 
 def test_somebody_who_takes_a_place_at_once_begins_a_new_piece_and_the_change_is_doubtful() -> None:
@@ -95,15 +94,15 @@ def test_somebody_who_takes_a_place_at_once_begins_a_new_piece_and_the_change_is
         6,
         np.random.default_rng(4),
     )
-    pieces = find_pieces(detections, Rules())
+    pieces = find_pieces(detections)
     assert [list(people_of(piece, whose)) for piece in pieces] == [[0], [1]]
     assert [piece.time[piece.doubtful].tolist() for piece in pieces] == [[2.9], [3.0]]
 
 
 def test_false_alarms_are_nobody() -> None:
     detections, _ = detected({}, 8, np.random.default_rng(5), false=0.5)
-    assert find_pieces(detections, Rules()) == []
-    assert find_pieces(Detections(np.zeros(0), [], [], []), Rules()) == []
+    assert find_pieces(detections) == []
+    assert find_pieces(Detections(np.zeros(0), [], [])) == []
 
 
 walks = st.tuples(
@@ -128,13 +127,15 @@ def test_whoever_walks_where_no_sure_detection_of_a_piece_is_another_persons(
     detections, whose = detected({n: walk(*values) for n, values in enumerate(people)}, 6, rng, lost=lost, false=false)
     for looks in detections.looks:
         looks[:] = LOOKS[0]
-    for piece in find_pieces(detections, Rules()):
+    for piece in find_pieces(detections):
         found = people_of(piece, whose)
         del found[-1]  # a false alarm in a face's very place is as good as the face
         assert len(found) <= 1
 
 
-@pytest.mark.parametrize("kind", ["two seated", "another at once", "crossing", "gallery laid out anew"])
+@pytest.mark.parametrize(
+    "kind", ["two seated", "another at once", "crossing", "crossing, with seats", "gallery laid out anew"]
+)
 def test_planted_scenes_are_attributed_rightly(kind: str) -> None:
     """Of drawn portraits, with what they look like: no sure detection is given to the wrong person."""
     (scene,) = [scene for scene in scenes(1) if scene.kind == kind]
@@ -145,16 +146,16 @@ def test_planted_scenes_are_attributed_rightly(kind: str) -> None:
         for t, boxes, of in zip(detections.time, detections.boxes, names, strict=True)
         for box, name in zip(boxes, of, strict=True)
     }
-    pieces = find_pieces(detections, Rules())
+    pieces = find_pieces(detections)
     people = by_themselves(pieces)
     if scene.seats:
-        people, _ = by_seats(pieces, parse_seats(scene.seats), (WIDTH, HEIGHT), Rules())
+        people, _, _ = by_seats(pieces, parse_seats(scene.seats), (WIDTH, HEIGHT))
         for person in people:
-            for piece in person.pieces:
-                assert set(people_of(piece, whose)) <= {NAMES.index(person.name), -1}
+            found = set().union(*(people_of(piece, whose) for piece in person.pieces)) - {-1}
+            assert found == {NAMES.index(person.name)} if person.name in NAMES else len(found) == 1
     assert all(len(people_of(piece, whose)) == 1 for person in people for piece in person.pieces)
     attributed = sum(people_of(piece, whose).total() for person in people for piece in person.pieces)
-    assert attributed >= {"two seated": 0.97, "another at once": 0.45, "crossing": 0.9}.get(kind, 0.0) * len(whose)
+    assert attributed >= {"two seated": 0.97, "another at once": 0.97}.get(kind, 0.9) * len(whose)
 
 
 @pytest.mark.parametrize("kind", ["another takes the seat", "crossing, with seats", "gallery laid out anew"])
@@ -167,8 +168,8 @@ def test_with_a_model_of_faces_all_but_the_doubtful_are_one_person_s_track(kind:
         for t, boxes, of in zip(detections.time, detections.boxes, names, strict=True)
         for box, name in zip(boxes, of, strict=True)
     }
-    pieces = find_pieces(detections, Rules())
-    people, apart = joined(pieces, planted_embeddings(scene, pieces), 0.5, Rules())
+    pieces = find_pieces(detections)
+    people, apart = joined(pieces, planted_embeddings(scene, pieces), 0.5)
     assert apart == []
     people, reasons = with_names_of_seats(people, parse_seats(scene.seats), (WIDTH, HEIGHT))
     assert len(people) == len(scene.people)
@@ -191,11 +192,11 @@ def piece(start: float, end: float, x: float, look: int = 0, y: float = 150, dou
     box = np.tile([x - SIZE / 2, y - SIZE / 2, SIZE, SIZE], (len(time), 1))
     flags = np.zeros(len(time), bool)
     flags[doubtful] = True
-    return Piece(time, box, np.ones(len(time)), np.tile(LOOKS[look], (len(time), 1)), flags)
+    return Piece(time, box, np.tile(LOOKS[look], (len(time), 1)), flags)
 
 
 def seated(pieces: list[Piece], *seats: str) -> tuple[dict[str, list[Piece]], list[Unattributed]]:
-    people, nobodys = by_seats(pieces, parse_seats(seats), (WIDTH, HEIGHT), Rules())
+    people, nobodys, _ = by_seats(pieces, parse_seats(seats), (WIDTH, HEIGHT))
     return {person.name: list(person.pieces) for person in people}, nobodys
 
 
@@ -211,17 +212,36 @@ def test_somebody_else_in_the_seat_is_nobody() -> None:
     assert [(each.piece, each.reason) for each in nobodys] == [(stranger, "looks unlike ada, who is there for longest")]
 
 
-def test_where_two_people_have_a_seat_for_long_neither_has_its_name() -> None:
-    first, second, right = piece(0, 5, 150, 0), piece(6, 10, 150, 2), piece(0, 10, 450, 1)
-    people, nobodys = seated([first, second, right], "left=ada", "right=ben")
-    assert people == {"ada": [], "ben": [right]}
-    assert [each.reason for each in nobodys] == ["two people have the seat of ada, each for long"] * 2
+def test_where_two_people_have_a_seat_for_long_neither_has_its_name_and_each_is_a_track() -> None:
+    """The pieces of each are joined as those of a name are; who is there for short is nobody."""
+    first, back, second = piece(0, 5, 150, 0), piece(12, 14, 150, 0), piece(6, 10, 150, 2)
+    short, right = piece(10.5, 11.6, 150, 1), piece(0, 10, 450, 1)
+    people, nobodys, reasons = by_seats(
+        [first, back, second, short, right], parse_seats(["left=ada", "right=ben"]), (WIDTH, HEIGHT)
+    )
+    assert {person.name: list(person.pieces) for person in people} == {
+        "p1": [first, back], "p2": [second], "ben": [right],
+    }  # fmt: skip
+    assert [each.piece for each in nobodys] == [short]
+    assert reasons == [
+        "p1, from 0.0 s: the seat of ada is not surely this person's",
+        "p2, from 6.0 s: the seat of ada is not surely this person's",
+    ]
+
+
+def test_who_looks_like_two_people_of_a_seat_is_nobody() -> None:
+    pieces = piece(0, 5, 150), piece(6, 10, 150), piece(11, 13, 150)
+    for each, look in zip(pieces, (1, 1 + 1.5 * LOOK, 1 + 0.75 * LOOK), strict=True):
+        each.looks[:] = look
+    people, nobodys = seated([*pieces], "left=ada")
+    assert people == {"p1": [pieces[0]], "p2": [pieces[1]]}
+    assert [each.reason for each in nobodys] == ["looks like two people who are in the seat of ada"]
 
 
 def test_two_at_once_in_a_seat_are_nobody_and_so_is_who_sits_in_none() -> None:
     a, b = piece(0, 5, 100), piece(2, 4, 250)
     people, nobodys = seated([a, b], "left=ada")
-    assert people == {"ada": []}
+    assert people == {}
     assert {each.reason for each in nobodys} == {"two faces are in the seat of ada at the same time"}
     _, nobodys = seated([piece(0, 5, 450)], "left=ada")
     assert [each.reason for each in nobodys] == ["in no seat for most of its time"]

@@ -18,7 +18,7 @@ from tasks.media.upright import write_lossless
 from tasks.people.attribution import by_seats, parse_seats
 from tasks.people.detections import detect_faces, overlap
 from tasks.people.detectors import choose_pictures
-from tasks.people.pieces import Rules, find_pieces
+from tasks.people.pieces import find_pieces
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_everybody_is_found_and_attributed_in_every_picture(video: Path, scene: 
     chosen = choose_pictures(video, 5)
     assert (chosen.width, chosen.height, len(chosen)) == (WIDTH, HEIGHT, 15)
     detections = detect_faces(chosen, MediaPipeFaces(), MediaPipeSettings(), 0.5)
-    people, nobodys = by_seats(find_pieces(detections, Rules()), parse_seats(scene.seats), (WIDTH, HEIGHT), Rules())
+    people, nobodys = by_seats(find_pieces(detections), parse_seats(scene.seats), (WIDTH, HEIGHT))
     assert [person.name for person in people] == list(NAMES)
     assert nobodys == []
     for person in people:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import plotly.graph_objects as go
 
 from tasks.inspect.report.chart import BLUE, ORANGE, Chart, label
@@ -23,13 +22,9 @@ def people_chart(study: Study, session_id: str) -> tuple[Chart | None, str]:
         except (BoxesError, StudyFileError) as error:
             problems.append(str(error))
             continue
-        seen = ~np.isnan(boxes.box[:, 0])
-        spans = {
-            "seen": boxes.stretches(seen & ~boxes.doubtful),
-            "doubtful": boxes.stretches(seen & boxes.doubtful),
-        }
-        bars += [(name, state, start, end) for state, stretches in spans.items() for start, end in stretches]
-        lengths = [sum(end - start for start, end in stretches) for stretches in spans.values()]
+        states = {"seen": boxes.seen & ~boxes.doubtful, "doubtful": boxes.seen & boxes.doubtful}
+        bars += [(name, state, *stretch) for state, has in states.items() for stretch in boxes.stretches(has)]
+        lengths = [boxes.seconds(has) for has in states.values()]
         rows.append((name, *(f"{seconds:.1f}" for seconds in (*lengths, boxes.time_s[0], boxes.time_s[-1]))))
     if not rows:
         return None, " ".join(problems)

@@ -153,7 +153,7 @@ def planted(
         rate: pictures a second.
     """
     every = max(1, round(scene.fps / (rate or scene.fps)))
-    detections, names = Detections(scene.time[::every], [], [], []), []
+    detections, names = Detections(scene.time[::every], [], []), []
     for t in detections.time:
         rgb = picture(scene, float(t))
         found = [(name, box) for name in scene.people if (box := scene.truth(name, float(t))) is not None]
@@ -161,7 +161,7 @@ def planted(
         if rng.random() < false:
             found.append(("", np.array([rng.uniform(0, WIDTH - 60), rng.uniform(0, HEIGHT - 60), 50, 55])))
         detections.boxes.append(np.array([box for _, box in found]).reshape(-1, 4))
-        detections.confidence.append(rng.uniform(0.6, 1, len(found)))
+        rng.uniform(size=len(found))  # what a confidence once took: the scenes stay the same
         detections.looks.append(
             np.array([look(rgb, box) for _, box in found], np.float32).reshape(len(found), LOOK_SIZE)
         )
