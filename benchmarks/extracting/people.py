@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +38,8 @@ def attributed(scene: Scene, detections: Detections, *, with_faces: bool) -> lis
 def score(detections: Detections, names: list[list[str]], people: list[Person], *, with_faces: bool) -> Counter[str]:
     """Detections of faces: ``all``, and those that are attributed ``right``, ``wrong`` or ``doubtful``.
 
-    Right is the name of the seat. For a track with a number it is who most of the piece is; with a model of faces who
-    most of the track is, and all that is elsewhere of somebody of whom most is in one track is wrong.
+    Right is the name of the seat. For a track with a number it is who most of the track is; with a model of faces, all
+    that is elsewhere of somebody of whom most is in one track is wrong.
     """
     whose = {
         (float(t), *box): name
@@ -50,13 +49,13 @@ def score(detections: Detections, names: list[list[str]], people: list[Person], 
     counts = Counter(all=sum(name != "" for name in whose.values()))
     tracks: list[tuple[str, list[str]]] = []  # name, and whose each sure detection is
     for person in people:
-        found: list[list[str]] = []
+        found: list[str] = []
         for piece in person.pieces:
             seen = [whose[(float(t), *box)] for t, box in zip(piece.time, piece.box.tolist(), strict=True)]
             sure = [name for name, doubtful in zip(seen, piece.doubtful, strict=True) if not doubtful]
             counts["doubtful"] += len(seen) - len(sure)
-            found.append(sure)
-        tracks += [(person.name, list(chain(*found)))] if with_faces else [(person.name, sure) for sure in found]
+            found += sure
+        tracks.append((person.name, found))
     largest = {name: max((sure.count(name) for _, sure in tracks), default=0) for name in NAMES}
     for track, sure in tracks:
         expected = track if track in NAMES else Counter(sure).most_common(1)[0][0]

@@ -24,7 +24,7 @@ from tasks.clip_index.labels import sessions_of_several_persons
 from tasks.clip_index.shared_recordings import find_shared_recordings
 from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
-from tasks.extractors.openface.several_faces import count_faces, has_several_faces
+from tasks.extractors.openface.several_faces import count_faces, has_several_faces, is_of_one_lost_face
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
 from tasks.inspect.formatting import counted
@@ -311,6 +311,8 @@ def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, 
                 "where she is (docs/two_people.md)"
             )
         return [f"tracks: {path.name}: {faces}: of each frame the face in the track's region is taken"]
+    if is_of_one_lost_face(path):
+        return [f"{path.name}: one face, as FaceLandmarkVidMulti writes it: frames without a row are masked"]
     promised = header.promised_frames if header else None
     if rows is None or promised is None or video is None or rows == promised:
         return []

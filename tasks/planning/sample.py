@@ -7,7 +7,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass
-from itertools import islice
+from itertools import takewhile
 from pathlib import Path
 
 import av
@@ -102,8 +102,8 @@ def _explain(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def cut_table(path: Path, target: Path, rows: int) -> None:
-    """Copy the header and the first ``rows`` lines of a CSV or CSV.gz.
+def cut_table(path: Path, target: Path, frames: int) -> None:
+    """Copy the header of a CSV or CSV.gz and its rows of the first ``frames`` frames, whose number is the first cell.
 
     Raises:
         SampleError: it cannot be read.
@@ -114,8 +114,9 @@ def cut_table(path: Path, target: Path, rows: int) -> None:
 
     try:
         with opened(path, "rb") as source, opened(target, "wb") as cut:
-            cut.writelines(islice(source, rows + 1))
-    except (OSError, EOFError) as error:
+            cut.write(next(source, b""))
+            cut.writelines(takewhile(lambda line: float(line.partition(b",")[0]) <= frames, source))
+    except (OSError, EOFError, ValueError) as error:
         raise SampleError(f"{path.name}: no sample of it can be cut ({_explain(error)})") from None
 
 

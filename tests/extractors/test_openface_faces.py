@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from tasks.extractors.openface.csv_output import OpenFaceOutputError
 from tasks.extractors.openface.several_faces import PersonsFace, count_faces
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
+from tasks.planning.rates import measure_rates
 from tasks.planning.selection import Selection
+from tasks.study.load import load_study
 
 FRAMES = 40
 TIME = np.arange(FRAMES) / 25
@@ -107,6 +110,7 @@ def test_a_face_that_jumps_may_be_another_one_s(tmp_path: Path) -> None:
         (two_people(), {"timestamp": 99}, r"row 2 has timestamp = 99, and OpenFace counts"),
         ([(1, 0, 500.0, 1.0), (1, 1, 400.0, 1.0)], {}, r"no face of it is in this track's region, in any frame"),
         ([(1, 0, 90.0, 1.0), (2, 0, 90.0, 1.0)], {}, r"has 2 rows, but 40 frames of the video decode"),
+        ([(1, 0, 90.0, 1.0), (1, 0, 90.0, 1.0), (2, 0, 90.0, 1.0)], {}, r"row 3 has frame = 1, expected 2"),
     ],
 )
 def test_what_no_run_of_this_video_writes_is_refused(
@@ -163,6 +167,33 @@ def test_boxes_over_time_take_no_face_where_nobody_is_seen_and_tell_their_doubts
     assert not valid[10:20].any()
     assert valid[20:30].all()
     assert store.attributes("s", "openface@left")["doubtful_s"] == [[0.8, 1.2]]
+
+
+@pytest.mark.parametrize("region", ["", '"0,0,0.5,1"'])
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_one_face_that_the_tool_lost_is_one_person_with_masked_frames(tmp_path: Path, region: str, suffix: str) -> None:
+    """FaceLandmarkVidMulti writes no row where it sees nobody: of a session, and of a region of it."""
+    study = write_study(tmp_path / "study", f"s,left,{region},faces{suffix}\n" if region else "", f"faces{suffix}")
+    seen = np.isin(np.arange(1, FRAMES + 1), [*range(1, 13), *range(20, 36)])
+    rows = [(frame, 0, 10.0, frame / 10) for frame in (np.flatnonzero(seen) + 1).tolist()]
+    written = write_faces(study / "faces.csv", rows, **{f"y_{point}": 20 for point in range(68)})
+    (study / "faces.csv.gz").write_bytes(gzip.compress(written.read_bytes()))
+    checked, problems = check_study(study, ExtractorsSettings())
+    assert problems == []
+    if not region:
+        assert checked.remarks == (
+            f"faces{suffix}: one face, as FaceLandmarkVidMulti writes it: frames without a row are masked",
+        )
+    of, features = ("openface@left" if region else "openface"), tmp_path / "features"
+    outcome = run(study, features, Selection(only=("openface",), tracks=("left" if region else "main",)))[f"s/{of}"]
+    assert outcome.caveats == ("action units that are not adjusted to the person",), outcome
+    values, valid = (FeatureStore(features).read("s", of, array=name) for name in ("values", "valid"))
+    np.testing.assert_array_equal(valid, seen)
+    np.testing.assert_allclose(values[seen, AU], (np.flatnonzero(seen) + 1) / 10, rtol=1e-6)
+    assert np.isnan(values[~seen, AU]).all()
+    only_openface = ExtractorsSettings(features=("openface",))
+    *_, rate = measure_rates(load_study(study), "s", only_openface, 1.0, lambda *_: None)
+    assert (rate.feature, rate.reason) == ("openface", "")
 
 
 def test_check_says_whose_faces_there_are_and_what_to_write(tmp_path: Path) -> None:

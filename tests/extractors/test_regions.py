@@ -160,7 +160,9 @@ def test_a_track_that_is_a_region_in_one_session_and_a_file_in_another_is_one_in
     shutil.copytree(store.storage.location, tmp_path / "features")
     tracks = "session_id,track,region,video\nwhole,moving,boxes.csv,\nleft,moving,,moving.avi\n"
     (tmp_path / "study/tracks.csv").write_text(tracks)
-    run(tmp_path / "study", tmp_path / "features", Selection(("left",), ("vit",), tracks=("moving",)), **settings(model))
+    run(
+        tmp_path / "study", tmp_path / "features", Selection(("left",), ("vit",), tracks=("moving",)), **settings(model)
+    )
     mixed = FeatureStore(tmp_path / "features")
     assert [mixed.spec(session, "vit@moving").mask for session in ("whole", "left")] == ["in_region", ""]
     windows = WindowSpec(window_s=FRAMES / FPS, stride_s=1, split_shares=(1, 0, 0))

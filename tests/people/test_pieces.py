@@ -22,10 +22,16 @@ Walk = Callable[[float], tuple[float, float] | None]
 
 
 def detected(
-    walks: Mapping[int, Walk], seconds: float, rng: np.random.Generator, *, lost: float = 0.0, false: float = 0.0
+    walks: Mapping[int, Walk],
+    seconds: float,
+    rng: np.random.Generator,
+    *,
+    lost: float = 0.0,
+    false: float = 0.0,
+    rate: float = RATE,
 ) -> tuple[Detections, dict[tuple[float, float], int]]:
     """Noisy detections of people who walk so, each with a look of its own, and whose each is, by time and left edge."""
-    time = np.arange(round(seconds * RATE)) / RATE
+    time = np.arange(round(seconds * rate)) / rate
     detections, whose = Detections(time, [], []), {}
     for t in time:
         boxes, looks = [], []
@@ -79,13 +85,21 @@ def test_a_contact_ends_both_pieces_and_its_seconds_are_doubtful() -> None:
     assert all(piece.time[0] > 4 and not piece.doubtful.any() for piece in after)
 
 
-def test_a_face_that_is_away_for_longer_begins_a_new_piece() -> None:
-    def away(from_s: float, to_s: float) -> Walk:
-        return lambda t: (150, 150) if t < from_s or t >= to_s else None
+@pytest.mark.parametrize(
+    ("rate", "away_s", "count"), [(10, 0.4, 1), (10, 0.5, 2), (4, 0.25, 1), (4, 0.5, 2), (2, 0.5, 2)]
+)
+def test_a_face_that_is_away_for_more_than_half_a_second_begins_a_new_piece(
+    rate: float, away_s: float, count: int
+) -> None:
+    """In seconds from one detection to the next, however many pictures a second are looked at."""
 
-    for seconds, count in ((0.4, 1), (1.0, 2)):
-        detections, _ = detected({0: away(3, 3 + seconds)}, 7, np.random.default_rng(3))
-        assert len(find_pieces(detections)) == count, seconds
+    def walk(t: float) -> tuple[float, float] | None:
+        return None if 3 <= t < 3 + away_s - 1e-9 else (150, 150)
+
+    detections, _ = detected({0: walk}, 8, np.random.default_rng(3), rate=rate)
+    pieces = find_pieces(detections)
+    assert len(pieces) == count
+    assert all(np.diff(piece.time).max() <= 0.5 + 1e-9 for piece in pieces)
 
 
 def test_somebody_who_takes_a_place_at_once_begins_a_new_piece_and_the_change_is_doubtful() -> None:

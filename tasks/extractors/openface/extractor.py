@@ -36,7 +36,7 @@ from tasks.extractors.base import (
 from tasks.extractors.frames import Clock, note_interlaced, read_clock
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
-from tasks.extractors.openface.several_faces import PersonsFace
+from tasks.extractors.openface.several_faces import PersonsFace, is_of_one_lost_face
 from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
 from tasks.extractors.outside.settings import ContainerSettings
 from tasks.extractors.regions import note_doubtful, region_view
@@ -186,8 +186,9 @@ class OpenFace(Extractor[OpenFaceSettings]):
         view = region_view(source, out)
         with self._output(source, clock.end_s, out.version, view) as output:
             try:
-                if view and self.settings.backend is Backend.CSV:
-                    _store_face_in_region(PersonsFace(output.csv, clock.time, view.holds), source, clock, out)
+                if self.settings.backend is Backend.CSV and (view or is_of_one_lost_face(output.csv)):
+                    face = PersonsFace(output.csv, clock.time, view.holds if view else _everywhere)
+                    _store_one_of_several(face, source, clock, out)
                 else:
                     _store(read_openface_csv(output.csv, len(clock), clock.time), clock, out)
             except OpenFaceOutputError as error:
@@ -293,11 +294,15 @@ def _is_upright(video: Path) -> bool:
         raise ExtractionError(str(error)) from None
 
 
-def _store_face_in_region(face: PersonsFace, source: Source, clock: Clock, out: FeatureWriter) -> None:
+def _everywhere(frames: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.ones(len(frames), bool)
+
+
+def _store_one_of_several(face: PersonsFace, source: Source, clock: Clock, out: FeatureWriter) -> None:
     _store(face.blocks(), clock, out)
     note_doubtful(source, out, face.jumps_s)
     out.quality["several_faces_in_region"] = face.ambiguous / len(clock)
-    if len(face.faces) > 1:
+    if face.is_of_several_faces:
         out.caveat(Caveat.STATIC_ACTION_UNITS)
 
 

@@ -15,7 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from storyframes.features import OPENFACE_COLUMNS
-from tasks.extractors.openface.csv_output import NEAR_S, OpenFaceOutputError, csv_blocks, read_openface_csv
+from tasks.extractors.openface.csv_output import (
+    NEAR_S,
+    OpenFaceOutputError,
+    csv_blocks,
+    last_frame_and_rows,
+    read_openface_csv,
+)
 
 _FRAME, _FACE_ID, _TIMESTAMP, _CONFIDENCE, _SUCCESS = range(5)  # the columns before the measurements
 _X, _Y = (slice(OPENFACE_COLUMNS.index(f"{axis}_0"), OPENFACE_COLUMNS.index(f"{axis}_67") + 1) for axis in "xy")
@@ -46,6 +52,16 @@ def has_several_faces(path: Path) -> bool:
     """
     first = next(csv_blocks(path), None)
     return first is not None and len(np.unique(first[:, _FACE_ID])) > 1
+
+
+def is_of_one_lost_face(path: Path) -> bool:
+    """Whether it is FaceLandmarkVidMulti's output of one face, which has no row for frames in which it was not seen.
+
+    Raises:
+        OpenFaceOutputError: the file is damaged.
+    """
+    last_frame, rows = last_frame_and_rows(path)
+    return rows < last_frame and len(count_faces(path)) == 1
 
 
 def checked_blocks(path: Path, time: np.ndarray) -> Iterator[np.ndarray]:
@@ -131,7 +147,13 @@ class PersonsFace:
     faces: Counter[float] = field(default_factory=Counter)
     ambiguous: int = 0
     jumps_s: list[tuple[float, float]] = field(default_factory=list)
+    _last_frame: float = 0.0
     _before: np.ndarray | None = None  # (1, 4) of her last face: time, x, y, width
+
+    @property
+    def is_of_several_faces(self) -> bool:
+        """Whether the output is of FaceLandmarkVidMulti: it has several ``face_id``s, or skips frames."""
+        return len(self.faces) > 1 or self.faces.total() < self._last_frame
 
     def blocks(self) -> Iterator[np.ndarray]:
         """The person's rows, (n, 714) float32 at a time, one for each frame of the video.
@@ -145,6 +167,7 @@ class PersonsFace:
         done = found = 0
         for block in checked_blocks(self.path, self.time):
             self.faces.update(block[:, _FACE_ID].tolist())
+            self._last_frame = float(block[-1, _FRAME])
             rows = np.concatenate([rest, block])
             is_last = rows[:, _FRAME] == rows[-1, _FRAME]  # further faces of this frame may be in the next block
             rest, rows = rows[is_last], rows[~is_last]
@@ -159,7 +182,7 @@ class PersonsFace:
                 f"{self.path.name}: no face of it is in this track's region, in any frame: is it the output of the "
                 "whole picture, and the region right?"
             )
-        if len(self.faces) == 1:  # FeatureExtraction's: it has a row for every frame, and more to be proved by
+        if not self.is_of_several_faces:  # but FeatureExtraction's, which has more to be proved by
             for _ in read_openface_csv(self.path, len(self.time), self.time):
                 pass
 
