@@ -199,8 +199,8 @@ def common_spec(
     """What the feature is, which has to be the same in all sessions that are read.
 
     Sound and words have arrays with a row for each frame as well, but not in a session without a video: where some
-    sessions lack them, they are left out. So is the mask of a track that is a region of a picture in some sessions only,
-    as long as NaN says the same.
+    sessions lack them, they are left out. So is the mask of a track that is a region of a picture in some sessions
+    only, as long as NaN says the same.
 
     Args:
         groups: whether the groups of columns have to be the same as well.
