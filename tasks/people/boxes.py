@@ -32,16 +32,18 @@ def region(person: Person, size: tuple[int, int], frame_s: float, margin: float 
         margin: what is added to the face on each side, in its own width and height: detectors' boxes end at the
             hairline and the chin, and tools for faces need some of what is around.
     """
-    time, box, doubtful = [], [], []
+    time: list[np.ndarray] = []
+    box: list[np.ndarray] = []
+    doubtful: list[np.ndarray] = []
     begins = [float(piece.time[0]) for piece in person.pieces]
     for number, piece in enumerate(person.pieces, 1):
         kept = piece.time < min(begins[number:], default=np.inf)  # doubtful ones may be from when the next has begun
         piece = Piece(*(rows[kept] for rows in (piece.time, piece.box, piece.looks, piece.doubtful)))
-        time += [piece.time, [piece.time[-1] + frame_s / 2]]
+        time += [piece.time, piece.time[-1:] + frame_s / 2]
         box += [_inside(_with_margin(smoothed(piece), margin), size) / (*size, *size), np.full((1, 4), np.nan)]
-        doubtful += [piece.doubtful, [False]]
+        doubtful += [piece.doubtful, np.zeros(1, bool)]
     time_s, boxes, is_doubtful = (np.concatenate(rows)[:-1] for rows in (time, box, doubtful))  # not after the last
-    return Boxes(time_s, boxes.round(_DECIMALS), is_doubtful.astype(bool))
+    return Boxes(time_s, boxes.round(_DECIMALS), is_doubtful)
 
 
 def with_shared_as_doubtful(regions: Mapping[str, Boxes]) -> dict[str, Boxes]:

@@ -138,9 +138,9 @@ def _associated(detections: Detections, interval_s: float) -> Iterator[_Trail]:
             if tracked.last_detection.data[0] == picture:
                 trails[tracked.global_id].append(tracked.last_detection.data)
     for faces in trails.values():
-        picture = np.array([picture for picture, _ in faces])
         box, looks = (np.array([of[p][face] for p, face in faces]) for of in (detections.boxes, detections.looks))
-        yield _Trail(picture, detections.time[picture], box, looks)
+        pictures = np.array([p for p, _ in faces])
+        yield _Trail(pictures, detections.time[pictures], box, looks)
 
 
 def _distances(candidates: np.ndarray, expected: np.ndarray) -> np.ndarray:

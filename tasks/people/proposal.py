@@ -207,7 +207,7 @@ def write_preview(proposal: Proposal, folder: Path) -> Path | None:
         return None
     times = np.concatenate([boxes.time_s[boxes.seen] for boxes in proposal.regions.values()])
     shown = {track: boxes.at(times, 0) for track, boxes in proposal.regions.items()}
-    best = int(sum(np.isfinite(boxes[:, 0]).astype(int) for boxes in shown.values()).argmax())
+    best = int(np.isfinite([boxes[:, 0] for boxes in shown.values()]).sum(axis=0).argmax())
     picture = read_frame(proposal.video, float(times[best]))
     size = np.array([picture.shape[1], picture.shape[0]] * 2)
     draw_boxes(picture, {track: boxes[best] * size for track, boxes in shown.items() if np.isfinite(boxes[best, 0])})
