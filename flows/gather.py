@@ -102,7 +102,10 @@ class Future(Protocol):
 
 
 class WorkerLostError(Exception):
-    """The worker died, and so did every other that was given the same units."""
+    """The worker died, and so did every other that was given the same units.
+
+    With a text where a unit that was alone need not be tried again; it says why.
+    """
 
 
 class Executor(ABC, Generic[O]):
@@ -258,8 +261,11 @@ class Gather(Generic[O]):
             future, together = self._next_ended()
             try:
                 outcomes = self.executor.read(future, _as_bundle(together))
-            except WorkerLostError:
-                self._suspect(together)
+            except WorkerLostError as lost:
+                if len(together) == 1 and str(lost):
+                    self._settle(together[0], together[0].unit.lost(str(lost)))
+                else:
+                    self._suspect(together)
                 continue
             for ranked, of_unit in zip(together, outcomes, strict=True):
                 if self._tries[ranked.rank] < TRIES and any(outcome.transient for outcome in of_unit):
@@ -281,10 +287,11 @@ class Gather(Generic[O]):
         future, together = self._next_ended()
         try:
             (outcomes,) = self.executor.read(future, _as_bundle(together))
-        except WorkerLostError:
-            outcomes = suspect.unit.lost(
+        except WorkerLostError as lost:
+            died = (
                 "every worker that tried it died, also when it ran alone (out of memory, or longer than a job may run?)"
             )
+            outcomes = suspect.unit.lost(str(lost) or died)
         self._settle(suspect, outcomes)
 
     def _settle(self, ranked: _Ranked[O], outcomes: Sequence[O]) -> None:

@@ -133,7 +133,8 @@ def perform_in_process(run: Run) -> list[Outcome]:
     with _as_a_worker(cluster), contextlib.ExitStack() as stack:
         thread = ThreadPoolExecutor(1, "extract")
         stack.callback(thread.shutdown, wait=False, cancel_futures=True)
-        stack.callback(claims.close)
+        # What a batch system ended is begun last, as what killed its process: else it would hold up all others again.
+        stack.push(lambda kind, *_: claims.close() if kind is not SystemExit or run.request.part is None else None)
         return do_in_process(units, claims.begin, run.progress.finished, thread, run.progress.warned)
 
 
@@ -149,7 +150,8 @@ class NotedPart(Progress):
         self._name = hashlib.sha256("\0".join(what).encode()).hexdigest()[:16]
         self._units = {made: unit for unit in run.plan.units for made in unit.makes}
         self._seconds: dict[str, tuple[ExtractionUnit, float]] = {}
-        self._state = PartState(due=len(self._units), dealt=run.dealt)
+        assert isinstance(run.cluster, LocalCluster)  # of a part, as the command sees to
+        self._state = PartState(due=len(self._units), dealt=run.dealt, cpus=run.cluster.processors)
         self._noted_at = 0.0
 
     def __enter__(self) -> Self:
@@ -193,7 +195,7 @@ class NotedPart(Progress):
 
 
 _PREFIX = ".unit-"
-_DIED = "the process that extracted it died (out of memory, or a crash in native code?)"
+_DIED = "the process that extracted it died (out of memory, a crash in native code, or the end of its job?)"
 
 
 class _Claims:

@@ -22,6 +22,7 @@ from prefect_dask import DaskTaskRunner
 
 from flows.clusters.connection import Connection, Needs, SchedulerLostError, at_the_same_time, resources_of
 from flows.clusters.dask_cluster import dask_cluster
+from flows.clusters.dask_parts import JobTooShortError
 from flows.clusters.settings import ClusterSettings
 from flows.gather import Bundle, Executor, Future, Gather, O, Unit, WorkerLostError
 from flows.in_process import attempt
@@ -79,10 +80,9 @@ def do_on_cluster(
         try:
             return Gather(executor, settle, warn=warn).run(units)
         except (ClosedClientError, CommClosedError):
-            raise SchedulerLostError(
-                f"the Dask scheduler at {connection.address} ended or is not reached any more: run this again when it "
-                "is there, what was published stays"
-            ) from None
+            lost = f"the Dask scheduler at {connection.address} ended or is not reached any more"
+            why = "; ".join(connection.gave_up) or lost
+            raise SchedulerLostError(f"{why}: run this again later, what was published stays") from None
 
 
 class ClusterExecutor(Executor[O]):
@@ -120,8 +120,11 @@ class ClusterExecutor(Executor[O]):
         """The outcomes that a finished future has; of a unit without any, what it left behind."""
         try:
             future.wait()
-        except Exception as error:  # KilledWorker, or what else Dask raises for a task that it gave up
+            given_up = future.wrapped_future.exception()  # which waiting does not raise
+        except Exception as error:  # whatever Dask raises for a task that it gave up
             raise WorkerLostError from error
+        if isinstance(given_up, JobTooShortError):
+            raise WorkerLostError(str(given_up))
         state = future.state
         if not state.is_final():  # Dask gave the task up: no worker was left to say how it ended
             raise WorkerLostError

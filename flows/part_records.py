@@ -5,16 +5,20 @@ It holds no session's name. A part that is killed with SIGKILL leaves what it ha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import BaseModel, Field, ValidationError
 
+from flows.clusters.connection import ClusterError
 from storyframes.store.layout import PARTS
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage
 from tasks.inspect.formatting import counted
 
 _NAMED = 10  # parts in a line
+_DOUBT = 2.0  # so many times what is expected may be too long
 
 
 class PartState(BaseModel):
@@ -25,6 +29,7 @@ class PartState(BaseModel):
     failed: int = 0
     ended: bool = False
     dealt: str = ""  # digest of which sessions all parts have, as this one dealt them
+    cpus: int = 1  # processors that it had
     # by the features that share a pass: CPU-seconds that were expected, and the seconds that it took
     costs: dict[str, tuple[float, float]] = {}
 
@@ -59,7 +64,8 @@ def note_part(storage: Storage, name: str, array: PartArray, number: int, state:
         arrays = _arrays(data)
         noted = arrays.setdefault(name, array)
         before = noted.of.get(number, PartState())
-        noted.of[number] = state if state.costs else state.model_copy(update={"costs": before.costs})
+        measured = {"costs": before.costs, "cpus": before.cpus}
+        noted.of[number] = state if state.costs else state.model_copy(update=measured)
         return seal(_Arrays(arrays=arrays).model_dump(mode="json"))
 
     storage.update(PARTS, change)
@@ -111,14 +117,50 @@ def _some(parts: Mapping[int, int | None]) -> str:
     return ", ".join(shown) + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
 
 
-def measured_over_expected(storage: Storage, features: Collection[str]) -> float | None:
-    """The seconds that parts took for an expected CPU-second of these features; None where one was not measured."""
+def measured_over_expected(storage: Storage, features: Collection[str], cpus: int) -> float | None:
+    """The seconds that parts took for an expected CPU-second of these features; None where one was not measured.
+
+    Args:
+        cpus: processors that there are to be; parts that had more were faster, and do not count.
+    """
     expected = took = 0.0
     measured: set[str] = set()
     for array in _arrays(storage.read(PARTS)).values():
         for state in array.of.values():
             for names, (cost, seconds) in state.costs.items():
-                if set(names.split(",")) <= set(features):
+                if state.cpus <= cpus and set(names.split(",")) <= set(features):
                     measured |= set(names.split(","))
                     expected, took = expected + cost, took + seconds
     return took / expected if measured >= set(features) and expected else None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is to be done in one go."""
+
+    name: str  # session/feature
+    features: frozenset[str]
+    cpu_s: float  # CPU-seconds that planning expects
+    cpus: int = 1  # processors that it takes
+
+
+def check_walltime(storage: Storage, walltime_s: float, work: Iterable[Expected]) -> None:
+    """Refuse work that a batch system would end before it is done, time and again.
+
+    Raises:
+        ClusterError: something is expected to take twice as long as a job may, by what parts measured or else by the
+            costs that planning knows; these are of another machine, so what seems a little too long is tried.
+    """
+    ratios: dict[tuple[frozenset[str], int], float | None] = {}
+    for each in work:
+        key = each.features, each.cpus
+        if key not in ratios:
+            ratios[key] = measured_over_expected(storage, *key)
+        ratio = ratios[key]
+        expected_s = each.cpu_s * (ratio or 1 / each.cpus)
+        if expected_s > _DOUBT * walltime_s and not math.isinf(expected_s):
+            by = ", as parts before took" if ratio else ""
+            raise ClusterError(
+                f"{each.name} is expected to take {expected_s:.0f} s{by}, and a job may take {walltime_s:.0f} s: ask "
+                "for a longer walltime, or leave that session or feature out"
+            )

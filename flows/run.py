@@ -18,7 +18,8 @@ from uuid import uuid4
 
 import pandas as pd
 
-from flows.clusters.settings import ClusterSettings, LocalCluster
+from flows.clusters.settings import ClusterSettings, LocalCluster, Slurm
+from flows.part_records import Expected, check_walltime
 from flows.request import ExtractionRequest
 from flows.settings import Settings, check_labels
 from storyframes.store import catalogue
@@ -28,7 +29,7 @@ from storyframes.store.layout import StoreError, create_store, open_store
 from storyframes.store.records import Status, canonical_json
 from storyframes.store.storage import Storage, StorageError, scratch
 from tasks.clip_index.index import ClipIndex, update_clip_index
-from tasks.extract import Outcome
+from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.availability import check_tools
 from tasks.planning.parts import deal, session_costs
 from tasks.planning.plan import Plan, plan_extraction
@@ -115,6 +116,7 @@ def planned(run: Run) -> Run:
 
     Raises:
         StorageError: the feature store cannot be read.
+        ClusterError: a unit takes longer than a job of the cluster may, see :func:`flows.part_records.check_walltime`.
     """
     began = time.monotonic()
     scratch.sweep()  # what an earlier run left on this machine when it was killed
@@ -123,7 +125,14 @@ def planned(run: Run) -> Run:
         return replace(run, dealt=dealt, began=began)
     cpus = run.cluster.processors if isinstance(run.cluster, LocalCluster) else 1
     plan = plan_extraction(run.study, run.storage, settings, selection, run.progress.planning, cpus, settings.labels)
+    if isinstance(run.cluster, Slurm):
+        check_walltime(run.storage, run.cluster.walltime_s, map(_expected, plan.units))
     return replace(run, plan=plan, dealt=dealt, began=began)
+
+
+def _expected(unit: ExtractionUnit) -> Expected:
+    features = frozenset(feature for track in unit.tracks for feature in track.features)
+    return Expected(unit.name, features, unit.cost, int(max(1, unit.needs.get("CPU", 1))))
 
 
 def selection_of(run: Run) -> tuple[Selection, str]:

@@ -46,8 +46,9 @@ def jobs(
 
     Run ``submit.sh`` to submit them, and again for what is left: what is done is skipped. Nothing is submitted here.
     """
-    from flows.part_records import measured_over_expected
+    from flows.part_records import Expected, check_walltime, measured_over_expected
     from flows.settings import check_labels, load_settings
+    from storyframes.features import STORIES
     from storyframes.store.layout import open_storage
     from tasks.planning.parts import deal, gpu_features, processors_needed, session_costs
     from tasks.planning.selection import Selection, check_selection
@@ -70,7 +71,7 @@ def jobs(
         groups = {"cpu": tuple(name for name in asked if name not in on_gpu), "gpu": on_gpu}
         where = store if "://" in store else str(Path(store).resolve())
         common = (str(study.resolve()), where, *(("--config", str(config.resolve())) if config else ()))
-        arrays = []
+        storage, arrays = open_storage(store), []
         for name, group in groups.items():
             if not group:
                 continue
@@ -78,12 +79,17 @@ def jobs(
             dealt = deal(costs, min(parts, len(costs)))
             longest = max(sum(costs[session] for session in part) for part in dealt)
             needed = processors_needed(settings, group)
-            ratio = measured_over_expected(open_storage(store), group)
+            width = cpus or needed
+            ratio = measured_over_expected(storage, group, width)
             longest *= ratio or 1
             minutes = walltime or _round_up((_MARGIN_OF_MEASURED if ratio else MARGIN) * longest + _START_S)
-            width = cpus or needed
             if width < needed:
                 fail(f"--cpus {width}: a feature needs {needed} ([openface] cpus)", 2)
+            if walltime:
+                top = max(costs, key=lambda session: (session != STORIES, costs[session]))
+                alone = {name: session_costs(loaded, settings, Selection((top,), (name,)))[top] for name in group}
+                each = (Expected(f"{top}/{name}", frozenset([name]), cost, width) for name, cost in alone.items())
+                check_walltime(storage, 60 * walltime, each)
             chosen = ("--features", ",".join(group)) if only or on_gpu else ()
             command = (*_COMMAND, "extract", *common, *chosen, "--workers", str(width))
             arrays.append(Job(name, command, len(dealt), width, memory, 60 * minutes, gpu=name == "gpu"))

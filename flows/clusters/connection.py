@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flows.clusters.settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
@@ -51,6 +51,7 @@ class Connection:
 
     address: str  # ``tls://host:port``
     security: Security | None = None  # the certificates; without them a scheduler that lets everybody in
+    gave_up: list[str] = field(default_factory=list, compare=False)  # why its cluster ended it, once it has
 
     @property
     def options(self) -> dict[str, Any]:

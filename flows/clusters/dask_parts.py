@@ -6,16 +6,61 @@ it answers everybody.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import pickle
+from typing import Any, Literal
 
 import distributed
 from distributed.core import Status
+from distributed.scheduler import WorkerState
 
 STARTS = 5  # of a worker's process, until it is given up
+_MOST_OF_A_JOB = 0.8  # of its walltime: its start takes time as well, and another job would hardly give more
+
+
+class JobTooShortError(Exception):
+    """A task had as much time as a job may take, in one job or in several that ended, and is not done."""
 
 
 class Scheduler(distributed.Scheduler):
-    """A scheduler without an HTTP server."""
+    """A scheduler without an HTTP server, which counts a worker's death against what the worker did at that time.
+
+    Dask's own counts it against all that waits there as well, begun or not.
+
+    Args:
+        walltime_s: seconds after which a batch system ends a worker's job.
+    """
+
+    def __init__(self, *arguments: Any, walltime_s: float = math.inf, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._walltime_s = walltime_s
+        self._spent_s: dict[Any, float] = {}  # by task, what workers that died had spent on it
+
+    async def remove_worker(
+        self, address: str, *, stimulus_id: str, expected: bool = False, close: bool = True
+    ) -> Literal["OK", "already-removed"]:
+        """Remove a worker; what waited for it goes to others, what it did is tried again a few times."""
+        worker = self.workers.get(self.coerce_address(address))
+        if worker and not expected:
+            self._blame(worker, stimulus_id)
+        return await super().remove_worker(address, stimulus_id=stimulus_id, expected=expected, close=close)
+
+    def _blame(self, worker: WorkerState, stimulus_id: str) -> None:
+        # A worker begins its tasks in the order of their priorities; what it does is known as of its last heartbeat.
+        ranked = sorted(worker.processing, key=lambda task: task.priority or ())
+        begun = {*ranked[: worker.nthreads], *worker.executing}
+        for task in ranked:
+            if task not in begun:
+                task.suspicious -= 1  # Dask adds one to all
+            ran_s = worker.executing.get(task, 0.0)
+            spent_s = self._spent_s[task.key] = self._spent_s.get(task.key, 0.0) + ran_s
+            if ran_s > _MOST_OF_A_JOB * self._walltime_s or spent_s > self._walltime_s:
+                error = JobTooShortError(
+                    f"jobs ended after {spent_s:.0f} s of work on it, and a job may take {self._walltime_s:.0f} s: "
+                    "give the cluster's file a longer walltime"
+                )
+                failure = {"exception": pickle.dumps(error), "cause": task.key, "worker": worker.address}
+                self.transitions(self.transition(task.key, "erred", stimulus_id, **failure), stimulus_id)
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
         """Start no HTTP server."""

@@ -87,7 +87,8 @@ class Slurm(StrictSettings):
     kind: Literal["slurm"]
     queue: str | None = None  # partition
     account: str | None = None  # to be charged
-    # of a job, ``HH:MM:SS``; a job that reaches it is replaced, and its work is done again
+    # of a job, ``HH:MM:SS``; a job that reaches it is replaced, and its work is done again. No feature of a session may
+    # take longer: it is refused where it is expected to take twice as long, and fails where it had a job's time
     walltime: str = Field(default="04:00:00", pattern=r"^(\d+-)?\d+:\d{2}:\d{2}$")
     cpu: WorkerShape  # workers for processors
     gpu: WorkerShape | None = None  # workers with one GPU each
@@ -99,7 +100,15 @@ class Slurm(StrictSettings):
     # read; without it a folder in the home
     shared_directory: str | None = Field(default=None, pattern=r"^/\S*$")
     python: str | None = None  # of the workers; without it this process's
-    start_timeout_s: float = Field(default=3600, gt=0)  # how long a first worker may wait in the queue
+    # how long a first worker may wait in the queue, and later all work that is due for any worker
+    start_timeout_s: float = Field(default=3600, gt=0)
+
+    @property
+    def walltime_s(self) -> int:
+        """The walltime in seconds."""
+        days, _, clock = self.walltime.rpartition("-")
+        hours, minutes, seconds = map(int, clock.split(":"))
+        return 60 * (60 * (24 * int(days or 0) + hours) + minutes) + seconds
 
 
 class Kubernetes(StrictSettings):

@@ -21,6 +21,7 @@ from flows.clusters.settings import Slurm, WorkerShape
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
+    from distributed import Scheduler
     from distributed.security import Security
     from tornado.ioloop import IOLoop
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 10.0
 _LOST_AFTER = "30 s"
 _SAID = 3  # jobs in a sentence
+_ANSWERS_S = 30.0  # that squeue is waited for
 
 
 @contextmanager
@@ -36,8 +38,10 @@ def slurm_cluster(
 ) -> Iterator[Connection]:
     """A scheduler in this process and one job per worker, kept at strength: a job that ends early is replaced.
 
+    Where work that is due has no worker for ``start_timeout_s``, and none does anything, the scheduler ends.
+
     Args:
-        warn: called every minute while there is no worker with what its job waits for, by what Slurm says.
+        warn: called every minute while work has no worker, with what the jobs wait for, by what Slurm says.
 
     Raises:
         ClusterError: the jobs cannot meet the needs, none starts in time, or the certificates cannot be written.
@@ -55,16 +59,18 @@ def slurm_cluster(
         SLURMCluster(
             security=security,
             scheduler_cls=Scheduler,
-            scheduler_options={"dashboard": False},
+            scheduler_options={"dashboard": False, "walltime_s": settings.walltime_s},
             **_job(settings, settings.cpu, {"CPU": settings.cpu.cpus}),
         ) as cluster,
     ):
         _set_workers(cluster, settings)
         stop = threading.Event()
-        keeper = threading.Thread(target=_keep_at_strength, args=(cluster, stop, warn), daemon=True)
+        connection = Connection(cluster.scheduler_address, security)
+        keeper = threading.Thread(
+            target=_keep_at_strength, args=(cluster, settings, stop, connection.gave_up.append, warn), daemon=True
+        )
         keeper.start()
         try:
-            connection = Connection(cluster.scheduler_address, security)
             wait_for_workers(
                 connection, needs, settings.start_timeout_s, why=lambda: f"; {_state_of(cluster)}", warn=warn
             )
@@ -132,18 +138,28 @@ def _set_workers(cluster: SLURMCluster, settings: Slurm) -> None:
     cluster.scale(len(cluster.worker_spec))
 
 
-def _keep_at_strength(cluster: SLURMCluster, stop: threading.Event, warn: Callable[[str], None]) -> None:
+def _keep_at_strength(
+    cluster: SLURMCluster,
+    settings: Slurm,
+    stop: threading.Event,
+    gave_up: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> None:
     """Submit the jobs that are missing, again and again: Slurm ends jobs at their time limit."""
     joined: set[str] = set()
-    lost_since = time.monotonic()
-    loop = cast("IOLoop", cluster.loop)  # None only after the cluster's end
+    said = time.monotonic()
+    loop, scheduler = cast("IOLoop", cluster.loop), cast("Scheduler", cluster.scheduler)  # None after the cluster's end
     while not stop.wait(_LOOK_EVERY_S):
+        # Tasks for which no worker has the resources; before the first worker there is none.
+        waiting_s = max((time.monotonic() - since for since in list(scheduler.unrunnable.values())), default=0.0)
+        if waiting_s > SAY_EVERY_S and time.monotonic() > said + SAY_EVERY_S:
+            said = time.monotonic()
+            warn(f"work waits for workers since {waiting_s:.0f} s: {_state_of(cluster)}")
+        if waiting_s > settings.start_timeout_s and not any(w.processing for w in list(scheduler.workers.values())):
+            gave_up(f"no worker for what is due since {waiting_s:.0f} s: {_state_of(cluster)}")
+            loop.add_callback(scheduler.close)
+            return
         names = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
-        if names or not joined:  # without any from the start, another waits and says so
-            lost_since = time.monotonic()
-        elif time.monotonic() > lost_since + SAY_EVERY_S:
-            lost_since = time.monotonic()
-            warn(_state_of(cluster))
         joined |= {job.job_id for name, job in cluster.workers.copy().items() if name in names}
         for name, job in cluster.workers.copy().items():
             if job.job_id and job.job_id not in joined and not _is_in_the_queue(job.job_id):
@@ -156,23 +172,28 @@ def _state_of(cluster: SLURMCluster) -> str:
     """How many workers there are, and what Slurm says of the jobs that are to be others."""
     joined = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
     missing = {job.job_id for name, job in cluster.workers.copy().items() if name not in joined and job.job_id}
-    command = ["squeue", "--noheader", "--jobs", ",".join(sorted(missing)), "--format", "job %i %T: %r"]
-    asked = subprocess.run(command, capture_output=True, text=True) if missing else None
-    lines = asked.stdout.splitlines() if asked and not asked.returncode else []
+    lines, error = _squeue(missing) if missing else ([], "")
     more = [f"and {len(lines) - _SAID} more"] if len(lines) > _SAID else []
     said = [line.replace("PENDING", "pending").replace("RUNNING: None", "starts") for line in lines[:_SAID]]
-    return (
-        "; ".join([f"{len(joined)} workers", *said, *more]) if lines else f"{len(joined)} workers, no job in the queue"
-    )
+    return "; ".join([f"{len(joined)} workers", *(said or [error or "no job in the queue"]), *more])
 
 
 def _is_in_the_queue(job: str) -> bool:
     """Whether the job waits or runs; yes where Slurm does not answer."""
-    command = ["squeue", "--noheader", "--jobs", job]  # Slurm's programs are wherever the site has put them
-    asked = subprocess.run(command, capture_output=True, text=True)
-    if asked.returncode:
-        return "Invalid job id" not in asked.stderr  # it has forgotten the job, or does not answer now
-    return bool(asked.stdout.strip())
+    lines, error = _squeue({job})
+    return bool(lines or error)
+
+
+def _squeue(jobs: set[str]) -> tuple[list[str], str]:
+    """What Slurm says of those of the jobs that it has in its queue, a line each; or why it says nothing."""
+    command = ["squeue", "--noheader", "--jobs", ",".join(sorted(jobs)), "--format", "job %i %T: %r"]
+    try:  # Slurm's programs are wherever the site has put them
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWERS_S)
+    except subprocess.TimeoutExpired:
+        return [], f"Slurm does not answer: squeue gave nothing for {_ANSWERS_S:.0f} s"
+    if asked.returncode and "Invalid job id" not in asked.stderr:  # so it says of one that it has forgotten
+        return [], f"Slurm does not answer: {' '.join(asked.stderr.split()) or f'squeue ended with {asked.returncode}'}"
+    return asked.stdout.splitlines(), ""
 
 
 _PREFIX = "storyframes-tls-"

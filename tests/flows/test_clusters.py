@@ -6,11 +6,14 @@ import os
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.commands import storyframes
 from support.processes import command_line, wait_for
 
+import flows.clusters.slurm
 from flows.clusters.connection import ClusterError, Connection, check_needs, wait_for_workers
 from flows.clusters.dask_cluster import dask_cluster
 from flows.clusters.local import local_workers
@@ -20,8 +23,10 @@ from flows.clusters.settings import (
     Kubernetes,
     LocalCluster,
     Slurm,
+    WorkerShape,
     load_cluster,
 )
+from flows.gather import Bundle, WorkerLostError
 
 ROOT = Path(__file__).parents[2]
 CLUSTERS = ROOT / "deploy" / "clusters"
@@ -44,6 +49,44 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 def test_an_address_needs_no_file() -> None:
     assert load_cluster("tls://node1:8786") == ExistingScheduler(kind="address", address="tls://node1:8786")
+
+
+@pytest.mark.parametrize(("walltime", "seconds"), [("00:00:10", 10), ("04:30:01", 16_201), ("2-01:00:00", 176_400)])
+def test_the_seconds_of_a_walltime(walltime: str, seconds: int) -> None:
+    assert Slurm(kind="slurm", walltime=walltime, cpu=WorkerShape(count=1)).walltime_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ("echo job 17 PENDING: node drained", "0 workers; job 17 pending: node drained"),
+        ("echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", "0 workers; no job in the queue"),
+        ("echo no controller >&2; exit 1", "0 workers; Slurm does not answer: no controller"),
+        ("exec sleep 99", "0 workers; Slurm does not answer: squeue gave nothing for 1 s"),
+    ],
+)
+def test_what_slurm_says_of_jobs_whose_workers_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str, said: str
+) -> None:
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\n{answers}\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(flows.clusters.slurm, "_ANSWERS_S", 1.0)
+    cluster: Any = SimpleNamespace(scheduler_info={"workers": {}}, workers={"cpu-0": SimpleNamespace(job_id="17")})
+    assert flows.clusters.slurm._state_of(cluster) == said
+    assert flows.clusters.slurm._is_in_the_queue("17") == ("no job" not in said)
+
+
+def test_a_task_that_had_all_the_time_of_a_job_is_given_up_with_the_reason() -> None:
+    from flows.clusters.dask_parts import JobTooShortError
+    from flows.on_cluster import ClusterExecutor
+
+    lost: Any = SimpleNamespace(
+        wait=lambda: None, wrapped_future=SimpleNamespace(exception=lambda: JobTooShortError("a longer walltime"))
+    )
+    executor: Any = ClusterExecutor(*[None] * 4)  # type: ignore[arg-type]
+    with pytest.raises(WorkerLostError, match="^a longer walltime$"):
+        executor.read(lost, Bundle([]))
 
 
 @pytest.mark.parametrize(

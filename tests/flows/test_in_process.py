@@ -103,20 +103,22 @@ def test_an_interruption_keeps_what_is_done_and_ends_in_order(
 
 
 def test_a_unit_that_kills_the_process_is_the_last_one_of_the_next_run(small_study: Path, tmp_path: Path) -> None:
-    """And in the store it is failed, with the reason, as a worker's death would be."""
-    root, alive = tmp_path / "features", tmp_path / "alive"
-    deadly = f"if [ ! -e {alive} ] && [ $stem = s0001 ]; then kill -9 $(cat {tmp_path}/pid); sleep 1000; fi"
+    """And in the store it is failed, with the reason, as a worker's death would be; or a part's end."""
+    root, number = tmp_path / "features", tmp_path / "number"
+    deadly = f"if [ -e {number} ] && [ $stem = s0001 ]; then kill -$(cat {number}) $(cat {tmp_path}/pid); sleep 99; fi"
     options = tool(tmp_path, small_study / "openface", deadly)
 
-    def run() -> tuple[int, str]:
+    def run(*more: str) -> tuple[int, str]:
         code = f"import os; open('{tmp_path}/pid', 'w').write(str(os.getpid())); {_ENTRY}"
-        asked = command(small_study, root, *options, code=code)
+        asked = command(small_study, root, *options, *more, code=code)
         ended = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
         return ended.returncode, ended.stderr
 
-    died = "the process that extracted it died (out of memory, or a crash in native code?)"
-    assert run()[0] == -signal.SIGKILL
+    died = "the process that extracted it died (out of memory, a crash in native code, or the end of its job?)"
+    number.write_text("TERM")
+    assert run("--part", "1/1")[0] == 128 + signal.SIGTERM
     assert "s0001/openface" not in statuses(root)
+    number.write_text("KILL")
     code, said = run()
     assert code == -signal.SIGKILL
     assert f"s0001/openface: {died}: it is tried again, last" in said
@@ -124,8 +126,9 @@ def test_a_unit_that_kills_the_process_is_the_last_one_of_the_next_run(small_stu
     assert len(done) == len(statuses(root)) - 1 == 5  # all the others
     (failed,) = (entry for entry in record_status.scan(local(root)) if entry.status is Status.FAILED)
     assert (failed.session_id, failed.feature, failed.reason) == ("s0001", "openface", died)
-    alive.touch()
-    assert run()[0] == 0
+    number.unlink()
+    code, said = run()
+    assert (code, f"s0001/openface: {died}: it is tried again, last" in said) == (0, True), said
     assert set(statuses(root).values()) == {Status.DONE}
     assert not list(root.glob(".unit-*"))
 

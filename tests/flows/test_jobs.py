@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from support.servers.prefect_runs import request
 from support.servers.slurm_cluster import skip_without_slurm, slurm
 from support.stores import local
 
+from flows.clusters.connection import ClusterError
 from flows.clusters.job_arrays import Job, Scheduler, scripts
 from flows.part_records import PartArray, PartState, note_part
+from flows.run import open_run, planned
 from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
@@ -102,6 +105,16 @@ def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_pa
         f"walltime {10 * -(-int(2 * longest_s + 600) // 600)} min"
     )
     assert "as the parts before took" not in lines[1]  # nothing is known of glove
+    cost = session_costs(load_study(small_study), ExtractorsSettings(), Selection(only=("opensmile",)))["s0001"]
+    short = storyframes("jobs", small_study, root, *out, "--config", config, "--walltime", 2)
+    said = f"s0001/opensmile is expected to take {cost * 20_000:.0f} s, as parts before took, and a job may take 120 s"
+    assert (short.returncode, said in " ".join(short.stderr.split())) == (2, True), short.stderr
+    for walltime, refused in (("00:02:00", True), ("40:00:00", False)):
+        file = tmp_path / "slurm.yaml"
+        file.write_text(f"kind: slurm\nwalltime: '{walltime}'\ncpu: {{count: 1}}\n")
+        asked = request(small_study, root, only=["frames", "opensmile"], cluster=str(file))
+        with pytest.raises(ClusterError, match=said) if refused else nullcontext():
+            planned(open_run(asked))
 
 
 def test_what_no_script_can_have(small_study: Path, tmp_path: Path) -> None:

@@ -138,9 +138,14 @@ def test_what_parts_leave_says_what_is_left_and_what_their_units_took(tmp_path: 
         ],
     }
     note_part(storage, "a", array, 2, PartState(due=2, done=2, ended=True))  # begun again, and nothing was measured
-    assert measured_over_expected(storage, ["frames"]) == 1.0
-    assert measured_over_expected(storage, ["frames", "dope", "resnet50"]) == pytest.approx(304 / 104)
-    assert measured_over_expected(storage, ["frames", "dope"]) is None  # of dope alone nothing is known
+    assert measured_over_expected(storage, ["frames"], 1) == 1.0
+    assert measured_over_expected(storage, ["frames", "dope", "resnet50"], 1) == pytest.approx(304 / 104)
+    assert measured_over_expected(storage, ["frames", "dope"], 1) is None  # of dope alone nothing is known
+    many = PartState(costs={"frames": (1.0, 0.1), "glove": (1.0, 0.1)}, cpus=4)
+    note_part(storage, "b", array, 1, many)
+    note_part(storage, "b", array, 1, PartState(ended=True, cpus=1))  # its processors are those of what is measured
+    assert measured_over_expected(storage, ["glove"], 4) == pytest.approx(0.1)
+    assert [measured_over_expected(storage, [name], 3) for name in ("glove", "frames")] == [None, 1.0]
     (tmp_path / "features/parts.json").write_text("{}")
     assert part_lines(storage) == []
 

@@ -54,7 +54,8 @@ def chain(session_id: str) -> tuple[ExtractionUnit, ExtractionUnit, ExtractionUn
 class Fake(Executor[Outcome]):
     """An executor whose tasks end at once, as ``behaviour`` says for each unit and the number of the try.
 
-    ``lost`` kills the worker before anything is said, ``published`` does so after the unit has published.
+    ``lost`` kills the worker before anything is said, ``published`` does so after the unit has published, and
+    ``too long`` is a worker's end after all the time that its job had.
     """
 
     def __init__(
@@ -97,9 +98,9 @@ class Fake(Executor[Outcome]):
         happened = []
         for unit in units:
             happened.append(self.behaviour(unit, self.tries[unit.name]))
-            if happened[-1] != "lost":
+            if happened[-1] not in ("lost", "too long"):
                 self.published.add(unit.name)
-            if happened[-1] in ("lost", "published"):
+            if happened[-1] in ("lost", "too long", "published"):
                 break
         return Ended(happened)
 
@@ -109,6 +110,8 @@ class Fake(Executor[Outcome]):
         self.now[kind] -= 1
         if future.value[-1] in ("lost", "published"):
             raise WorkerLostError
+        if future.value[-1] == "too long":
+            raise WorkerLostError("too long")
         return [outcomes_of(unit, what) for unit, what in zip(bundle.units, future.value, strict=True)]
 
     def run(self, *units: ExtractionUnit):
@@ -338,7 +341,16 @@ def test_of_a_task_whose_worker_dies_only_what_had_not_ended_is_tried_alone() ->
     assert fake.tasks[-15:] == [[name] for name in again]
 
 
-ENDS = ("done", "failed", "transient", "lost", "published")
+def test_what_had_all_the_time_of_a_job_alone_is_not_tried_again_and_its_neighbours_are_done() -> None:
+    fake = Fake(lambda unit, attempt: "too long" if unit.session_id in ("s00005", "long") else "done", cost=1.0)
+    reasons = fake.run(unit("long", "openface", cost=WORTH_S), *short(80))
+    assert {name for name, what in reasons.items() if what != "done"} == {"long/openface", "s00005/frames"}
+    assert reasons["long/openface"] == reasons["s00005/frames"] == "too long"
+    again = {name: tries for name, tries in fake.tries.items() if tries > 1}
+    assert again == {f"s{number:05d}/frames": 2 for number in range(5, 20)}
+
+
+ENDS = ("done", "failed", "transient", "lost", "published", "too long")
 
 
 @settings(max_examples=80, deadline=None)
