@@ -48,9 +48,8 @@ def jobs(
     """
     from flows.part_records import Expected, check_walltime, measured_over_expected
     from flows.settings import check_labels, load_settings
-    from storyframes.features import STORIES
     from storyframes.store.layout import open_storage
-    from tasks.planning.parts import deal, gpu_features, processors_needed, session_costs
+    from tasks.planning.parts import costs_alone, deal, gpu_features, processors_needed, session_costs
     from tasks.planning.selection import Selection, check_selection
     from tasks.planning.sources import curve_features
     from tasks.study.load import load_study
@@ -86,8 +85,8 @@ def jobs(
             if width < needed:
                 fail(f"--cpus {width}: a feature needs {needed} ([openface] cpus)", 2)
             if walltime:
-                top = max(costs, key=lambda session: (session != STORIES, costs[session]))
-                alone = {name: session_costs(loaded, settings, Selection((top,), (name,)))[top] for name in group}
+                top = max(loaded.sessions, key=lambda session: costs[session])
+                alone = costs_alone(loaded, settings, top, group)
                 each = (Expected(f"{top}/{name}", frozenset([name]), cost, width) for name, cost in alone.items())
                 check_walltime(storage, 60 * walltime, each)
             chosen = ("--features", ",".join(group)) if only or on_gpu else ()

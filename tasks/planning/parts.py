@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from storyframes.features import STORIES
+from storyframes.spec import MAIN
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.selection import Selection, all_sessions, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.sources import track_length_s
@@ -40,6 +41,16 @@ def session_costs(study: Study, settings: ExtractorsSettings, selection: Selecti
         tracks = [] if session_id == STORIES else selected_tracks(study, session_id, selection)
         costs[session_id] = sum(cost(session_id, track) for track in tracks) or _UNKNOWN_S
     return costs
+
+
+def costs_alone(study: Study, settings: ExtractorsSettings, session_id: str, only: Sequence[str]) -> dict[str, float]:
+    """CPU-seconds that each of these features of the session's own files takes, without those that it waits for."""
+    extractors = build_extractors(settings, "", may_download=False)
+    try:
+        length_s = track_length_s(study, study.tracks[session_id][MAIN])
+    except (StudyFileError, OSError):
+        return {}
+    return {feature: price_of((feature,), settings).cost(length_s) for feature in only if feature in extractors}
 
 
 def gpu_features(settings: ExtractorsSettings, features: Sequence[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.planning.parts import session_costs
+from tasks.planning.parts import costs_alone, session_costs
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
@@ -105,7 +105,7 @@ def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_pa
         f"walltime {10 * -(-int(2 * longest_s + 600) // 600)} min"
     )
     assert "as the parts before took" not in lines[1]  # nothing is known of glove
-    cost = session_costs(load_study(small_study), ExtractorsSettings(), Selection(only=("opensmile",)))["s0001"]
+    cost = costs_alone(load_study(small_study), ExtractorsSettings(), "s0001", ["opensmile"])["opensmile"]
     short = storyframes("jobs", small_study, root, *out, "--config", config, "--walltime", 2)
     said = f"s0001/opensmile is expected to take {cost * 20_000:.0f} s, as parts before took, and a job may take 120 s"
     assert (short.returncode, said in " ".join(short.stderr.split())) == (2, True), short.stderr
@@ -150,8 +150,13 @@ def test_a_batch_systems_signal_ends_the_command_in_order(
 
 
 def _queue() -> dict[str, str]:
-    listed = subprocess.run(["squeue", "-h", "-r", "-o", "%i %T"], capture_output=True, text=True, check=True).stdout
-    return dict(line.split() for line in listed.splitlines())
+    """By job, or part of an array, its state and why it waits."""
+    listed = subprocess.run(["squeue", "-h", "-r", "-o", "%i %T:%r"], capture_output=True, text=True, check=True).stdout
+    return dict(line.split(maxsplit=1) for line in listed.splitlines())
+
+
+def _in_state(state: str) -> list[str]:
+    return [job for job, said in _queue().items() if said.startswith(state)]
 
 
 def _shards(root: Path) -> list[str]:
@@ -159,58 +164,61 @@ def _shards(root: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_an_array_of_a_real_slurm_with_a_part_requeued_and_a_part_killed(small_study: Path, tmp_path: Path) -> None:
-    """Each part hangs at its first OpenFace; one is requeued by Slurm, one killed; submitted again, all is there."""
+def test_arrays_of_a_real_slurm_that_are_throttled_preempted_cancelled_and_killed(
+    small_study: Path, tmp_path: Path
+) -> None:
+    """Two arrays at once on one store, of two parts each; each part hangs at its OpenFace until it is told to go on."""
     skip_without_slurm()
     tool, root, whole = tmp_path / "FeatureExtraction", tmp_path / "features", tmp_path / "whole"
+    hold = tmp_path / "hold"
     tool.write_text(
         f"""#!/bin/sh
 while [ $# -gt 0 ]; do case $1 in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift; done
 name=${{input##*/}}; stem=${{name%.*}}
-if [ ! -e {tmp_path}/whole ] && mkdir {tmp_path}/$stem.tried 2>/dev/null; then exec sleep 1000; fi
+touch {tmp_path}/$stem.tried
+while [ -e {hold} ]; do sleep .5; done
 gunzip -c {small_study}/openface/$stem.csv.gz > $out/$stem.csv
 """
     )
     tool.chmod(0o755)
+    hold.touch()
     sections = {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
     config = request(small_study, root, sections).config
     asked = ("--features", "openface,opensmile", "--config", config)
-    written = storyframes(
-        "jobs",
-        small_study,
-        root,
-        "--scheduler",
-        "slurm",
-        "--out",
-        tmp_path / "jobs",
-        "--parts",
-        2,
-        "--memory",
-        1,
-        *asked,
-    )
+    array = ("--parts", 2, "--cpus", 2, "--memory", 1, "--directive=--array=1-2%1")
+    written = storyframes("jobs", small_study, root, "--scheduler", "slurm", "--out", tmp_path / "jobs", *array, *asked)
     assert written.returncode == 0, written.stderr
     with slurm():
         environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
-        def submit() -> None:
-            subprocess.run(["bash", "jobs/submit.sh"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+        def submit(*command: str) -> None:
+            subprocess.run(command, cwd=tmp_path / "jobs", env=environment, check=True, capture_output=True)
 
-        submit()
+        submit("bash", "submit.sh")
+        (throttled,) = (job for job, said in _queue().items() if said == "PENDING:JobArrayTaskLimit")
+        submit("sbatch", "--array=1-2", "cpu.sh")
         tried = [tmp_path / f"{session}.tried" for session in ("s0001", "s0002")]
         wait_for(lambda: all(path.exists() for path in tried) or not _queue())
         assert all(path.exists() for path in tried), [path.read_text() for path in (tmp_path / "jobs").glob("*.log")]
-        first, second = sorted(job for job, state in _queue().items() if state == "RUNNING")
-        subprocess.run(["scontrol", "requeue", first], check=True)
-        subprocess.run(["scancel", "--signal=KILL", second], check=True)
-        wait_for(lambda: _queue().get(first) == "PENDING")
-        # It would let a requeued job wait for two minutes.
-        subprocess.run(["scontrol", "update", f"JobId={first}", "StartTime=now"], check=True)
+        running = _in_state("RUNNING")
+        assert len(running) == 3
+        assert throttled not in running
+        subprocess.run(["scancel", throttled], check=True)
+        submit("sbatch", "--partition=urgent", "--cpus-per-task=3", "--wrap=true")  # of 8, of which 6 are taken
+        wait_for(lambda: len(set(running) & set(_in_state("PENDING"))) == 1)
+        (preempted,) = set(running) & set(_in_state("PENDING"))
+        cancelled, killed = (job for job in running if job != preempted)
+        subprocess.run(["scancel", cancelled], check=True)
+        subprocess.run(["scancel", "--signal=KILL", killed], check=True)
+        wait_for(lambda: not {cancelled, killed} & set(_queue()))
+        hold.unlink()
+        # Slurm would let a requeued job wait for two minutes.
+        subprocess.run(["scontrol", "update", f"JobId={preempted}", "StartTime=now"], check=True)
         wait_for(lambda: not _queue())
         statuses = {f"{e.session_id}/{e.feature}": e.status for e in record_status.scan(local(root))}
-        assert list(statuses.values()).count(Status.DONE) < 6  # the part that was killed is not whole
+        assert list(statuses.values()).count(Status.DONE) == 4  # those of the preempted part, and the other's frames
         assert (root / "catalogue.parquet").exists()  # the index job ran all the same
-        submit()
+        submit("bash", "submit.sh")
         wait_for(lambda: not _queue())
     (tmp_path / "whole").mkdir()
     assert storyframes("extract", small_study, whole, *asked, "--workers", 2).returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from support.servers.strangers import intrude, let_in, open_folder
 
 import flows.clusters.slurm
 from flows.clusters.connection import ClusterError
+from flows.clusters.dask_cluster import DASK, dask_cluster
+from flows.clusters.dask_parts import JobTooShortError
 from flows.clusters.settings import load_cluster
 from flows.clusters.slurm import certificates_in_files
 
@@ -50,6 +53,10 @@ def jobs() -> dict[str, str]:
     """The jobs in the queue and their states."""
     listed = subprocess.run(["squeue", "-h", "-o", "%i %T"], capture_output=True, text=True, check=True).stdout
     return dict(line.split() for line in listed.splitlines())
+
+
+def _end(job: str) -> None:
+    subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now"], check=True)
 
 
 def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
@@ -127,7 +134,7 @@ def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
     )
     wait_for(lambda: (tmp_path / "p01-s01.tried").exists())
     (job,) = jobs()
-    subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now"], check=True)
+    _end(job)
     output, _ = run.communicate()
     assert run.returncode == 0, output
     assert "2 extracted" in output
@@ -136,16 +143,48 @@ def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
     wait_for(lambda: jobs() == {})
 
 
+def _longest_s(dask_scheduler) -> float:
+    """Seconds for which a worker has been at the task that it does."""
+    return max((s for worker in dask_scheduler.workers.values() for s in worker.executing.values()), default=0.0)
+
+
 @pytest.mark.slow
-def test_a_job_that_ends_while_it_starts_is_replaced(
+def test_jobs_that_end_are_replaced_and_what_outlasts_one_is_given_up(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One that ends while it starts; one at its walltime, with a task that waits; the last, as its node is drained."""
     monkeypatch.setattr(flows.clusters.slurm, "_LOOK_EVERY_S", 0.5)
+    monkeypatch.setattr(flows.clusters.slurm, "_LOST_AFTER", "2 s")
+    monkeypatch.setattr(flows.clusters.slurm, "SAY_EVERY_S", 0.5)
+    monkeypatch.setitem(DASK, "distributed.scheduler.allowed-failures", 0)
     prologue = [f"mkdir {tmp_path}/first 2>/dev/null && exit 1"]
-    settings = load_cluster(str(slurm_file(tmp_path, prologue=prologue, cpu={"count": 1, "memory": "1GiB"})))
-    with flows.clusters.slurm.slurm_cluster(settings, [{"CPU": 1}]) as connection, connection.client() as client:
-        assert client.submit(sum, (1, 2), resources={"CPU": 1}).result(60) == 3
-    assert (tmp_path / "first").exists()
+    file = slurm_file(tmp_path, prologue=prologue, cpu={"count": 1, "memory": "1GiB"}, walltime="00:00:10")
+    settings = load_cluster(str(file))
+    said: list[str] = []
+    on_a_cpu = {"resources": {"CPU": 1}, "pure": False}
+    with dask_cluster(settings, [{"CPU": 1}], said.append) as connection, connection.client() as client:
+        assert (tmp_path / "first").exists()
+        endless, waits = client.submit(time.sleep, 1000, **on_a_cpu), client.submit(sum, (1, 2), **on_a_cpu)
+        wait_for(lambda: client.run_on_scheduler(_longest_s) > 9)
+        (job,) = jobs()
+        _end(job)
+        with pytest.raises(JobTooShortError, match="s of work on it, and a job may take 10 s: give the cluster's file"):
+            endless.result()
+        assert waits.result() == 3  # its worker's death is not its fault
+        (job,) = jobs()
+        subprocess.run(["scontrol", "update", "NodeName=ci1", "State=DRAIN", "Reason=test"], check=True)
+        try:
+            _end(job)
+            late = client.submit(sum, (1, 2), **on_a_cpu)
+            wait_for(lambda: "DRAIN" in "".join(said))
+            assert said[-1].startswith("work waits for workers since ")
+            assert connection.gave_up == []
+            vars(settings)["start_timeout_s"] = 1.0  # it was enough for the first worker
+            wait_for(late.cancelled)
+            (why,) = connection.gave_up
+            assert re.match(r"no worker for what is due since \d+ s: 0 workers; job \d+ pending: .*DRAIN", why)
+        finally:
+            subprocess.run(["scontrol", "update", "NodeName=ci1", "State=RESUME"], check=True)
     wait_for(lambda: jobs() == {})
 
 

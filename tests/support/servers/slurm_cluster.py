@@ -52,6 +52,9 @@ SlurmdLogFile={folder}/log/slurmd.log
 GresTypes=gpu
 NodeName=ci1 NodeHostName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=16000 Gres=gpu:2 State=UNKNOWN
 PartitionName=debug Nodes=ci1 Default=YES MaxTime=INFINITE DefMemPerCPU=100 State=UP
+PartitionName=urgent Nodes=ci1 PriorityTier=2 DefMemPerCPU=100 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 """
 
 
@@ -66,6 +69,8 @@ def skip_without_slurm() -> None:
 @contextlib.contextmanager
 def slurm() -> Iterator[Path]:
     """A Slurm cluster of one node with 8 CPUs and 2 fake GPUs; SLURM_CONF names it while the block lasts.
+
+    Jobs of the partition ``urgent`` take the place of those of ``debug``, which are requeued.
 
     Raises:
         TimeoutError: it did not come up; the message holds the end of its logs.
