@@ -195,6 +195,7 @@ gunzip -c {small_study}/openface/$stem.csv.gz > $out/$stem.csv
             subprocess.run(command, cwd=tmp_path / "jobs", env=environment, check=True, capture_output=True)
 
         submit("bash", "submit.sh")
+        wait_for(lambda: "PENDING:JobArrayTaskLimit" in _queue().values())
         (throttled,) = (job for job, said in _queue().items() if said == "PENDING:JobArrayTaskLimit")
         submit("sbatch", "--array=1-2", "cpu.sh")
         tried = [tmp_path / f"{session}.tried" for session in ("s0001", "s0002")]
