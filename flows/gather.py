@@ -267,6 +267,7 @@ class Gather(Generic[O]):
                 else:
                     self._suspect(together)
                 continue
+            del future  # Dask would do it again if its worker died now
             for ranked, of_unit in zip(together, outcomes, strict=True):
                 if self._tries[ranked.rank] < TRIES and any(outcome.transient for outcome in of_unit):
                     self._again.append(ranked)  # what of it is done is skipped then
