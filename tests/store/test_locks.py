@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -86,3 +87,17 @@ def test_a_file_that_is_removed_before_it_is_locked_is_no_lock(tmp_path: Path, m
     opened.clear()
     assert not files.lock_new_file(made)
     os.close(made)
+
+
+def test_a_lock_whose_file_cannot_be_removed_is_free_afterwards(tmp_path: Path, monkeypatch) -> None:
+    """The server of a network file system is away for a moment: the work that was done under it is no failure."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    lock = tmp_path / "lock"
+    with monkeypatch.context() as away, files.held(lock):
+        away.setattr(Path, "unlink", fail)
+    assert lock.exists()
+    with files.if_free(lock) as free:
+        assert free

@@ -273,8 +273,10 @@ def held(path: Path, group: Group | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
+        with contextlib.suppress(OSError):  # the server of the file system is away; gc removes the file
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            os.close(descriptor)  # frees the lock also where it gives an error
 
 
 @contextmanager
