@@ -24,12 +24,13 @@ TABLES = {
     "clocks": f"session_id,clock,clock_s,session_s\ns1,camera,0,{OFFSET_S}\n",
     "schemes": (
         "scheme,type,min,max,labels,private\nmood,nominal,,,calm|tense,\nwarmth,ordinal,1,5,,\nnote,text,,,,\n"
-        "secret,nominal,,,,yes\nvalence,curve,-1,1,,\n"
+        "secret,nominal,,,,yes\nvalence,curve,-1,1,,\nremark,text,,,,no\n"
     ),
     "labels": (
         "session_id,scheme,value,start_s,end_s,track,rater_id\n"
         "s1,mood,calm,0,1,,anna\ns1,mood,tense,1,2.5,,anna\ns1,mood,tense,0.5,1,side,ben\n"
         "s1,warmth,4,0,2,,anna\ns1,warmth,2,2,2,,ben\ns1,note,he weeps,0,1,,anna\ns1,secret,shame,0,1,,anna\n"
+        "s1,remark,she laughs,2,3,,anna\n"
     ),
     "curves": "session_id,scheme,path,rater_id,track\ns1,valence,valence.csv,anna,side\n",
     "valence": "time_s,value\n0,0.25\n1,-0.5\n",
@@ -46,9 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def read(folder: Path, track: str) -> Timetable:
+def read(folder: Path, track: str, *, with_text: bool = False) -> Timetable:
     study = load_study(folder)
-    table, problem = read_timetable(study, "s1", devices_of(study, "s1")[track], None, None, with_text=True)
+    table, problem = read_timetable(study, "s1", devices_of(study, "s1")[track], None, None, with_text=with_text)
     assert problem == ""
     return table
 
@@ -62,6 +63,7 @@ def test_the_sessions_timeline_has_all_tiers_on_its_clock_and_nothing_private_or
     assert spans(table) == {
         ("mood", "anna"): [(0, 1, "calm"), (1, 2.5, "tense")],
         ("mood", "ben"): [(0.5 + OFFSET_S, 1 + OFFSET_S, "tense")],
+        ("remark", "anna"): [(2, 3, "")],
         ("warmth", "anna"): [(0, 2, 4.0)],
         ("warmth", "ben"): [(2, 2, 2.0)],
     }
@@ -82,12 +84,14 @@ def test_names_are_bands_and_numbers_are_steps(folder: Path) -> None:
     assert chart is not None
     figure = json.loads(chart.figure.to_json())
     titles = [unescape(one["text"]).split(":")[0] for one in figure["layout"]["annotations"]]
-    assert titles == ["mood", "warmth", "valence"]
+    assert titles == ["mood", "remark", "warmth", "valence"]
     bands = [one for one in figure["data"] if one["type"] == "bar" and "anna" in one["y"]]
     assert bands[0]["text"] == ["calm", "tense"]
     assert len(set(bands[0]["marker"]["color"])) == 2  # a colour for each name
     assert "shame" not in str(figure)
     assert "weeps" not in str(figure)
+    assert "laughs" not in str(figure)
+    assert spans(read(folder, "main", with_text=True))["remark", "anna"] == [(2, 3, "she laughs")]
     steps = [one for one in figure["data"] if one["type"] == "scatter" and one["name"] == "anna"]
     assert [4, 4, None] in [list(one["y"]) for one in steps if isinstance(one["y"], list)]
 
@@ -101,4 +105,4 @@ def test_a_damaged_curve_is_named_and_the_rest_is_shown(folder: Path, tmp_path: 
     finally:
         (folder / "valence.csv").write_text(content)
     assert "valence.csv: row 3, time_s" in problem
-    assert len(table.tiers) == 4
+    assert len(table.tiers) == 5

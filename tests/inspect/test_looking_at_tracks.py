@@ -263,12 +263,13 @@ def cells(page: str) -> list[list[str]]:
 def test_every_scheme_of_labels_is_in_the_report(group: Path, tmp_path: Path) -> None:
     folder = copied(group, tmp_path)
     (folder / "study/schemes.csv").write_text(
-        "scheme,type,min,max,labels\nrapport,ordinal,,,low|medium|high\nmood,nominal,,,\nwarmth,interval,0,100,\n"
-        "stars,ordinal,1,5,\nnote,text,,,\nnobody,nominal,,,a|b\n"
+        "scheme,type,min,max,labels,private\nrapport,ordinal,,,low|medium|high,\nmood,nominal,,,,\n"
+        "warmth,interval,0,100,,\nstars,ordinal,1,5,,\nnote,text,,,,\nnobody,nominal,,,a|b,\nremark,text,,,,no\n"
     )
     (folder / "study/labels.csv").write_text(
         "session_id,scheme,value,start_s,end_s,rater_id\n"
         "s0001,rapport,high,,,rater-1\ns0001,rapport,high,,,rater-2\ns0001,note,WHISPERED,,,rater-1\n"
+        "s0001,remark,WHISPERED TOO,0,2,rater-1\n"
         "s0001,mood,<b>calm</b>,0,2,\ns0001,mood,tense,2.1,3,\n"
         "s0001,warmth,12.5,,,\ns0002,warmth,80,,,\ns0002,stars,4,,,rater-1\n"
     )

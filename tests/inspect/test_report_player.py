@@ -5,6 +5,7 @@ Each planted frame shows its own number as ten black or white fields, so what th
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import av
 import numpy as np
 import pytest
 from support.browser import Visit, chromium
-from support.media.recordings import write_video
+from support.media.recordings import write_video, write_wave
 from support.stores import local
 from typer.testing import CliRunner
 
@@ -53,13 +54,15 @@ SHOWN = """() => {
 }"""
 
 
-def write_counter(path: Path, rate: Fraction, codec: str = "libvpx") -> None:
+def write_counter(path: Path, rate: Fraction, codec: str = "libvpx", *, with_sound: bool = True) -> None:
     """A video in which frame k shows k, with a tone that sets in at each second."""
     path.parent.mkdir(exist_ok=True)
     with av.open(str(path), "w") as container:
         video: Any = container.add_stream(codec, rate=rate)
         video.width, video.height, video.pix_fmt = 320, 180, "yuv420p"
-        sound: Any = container.add_stream("libopus" if codec == "libvpx" else "pcm_s16le", rate=48_000, layout="mono")
+        sound: Any = None
+        if with_sound:
+            sound = container.add_stream("libopus" if codec == "libvpx" else "pcm_s16le", rate=48_000, layout="mono")
         for number in range(round(SECONDS * rate)):
             picture = np.zeros((180, 320, 3), np.uint8)
             for bit in range(10):
@@ -67,36 +70,56 @@ def write_counter(path: Path, rate: Fraction, codec: str = "libvpx") -> None:
             frame = av.VideoFrame.from_ndarray(picture, "rgb24")
             frame.pts, frame.time_base = number, 1 / rate
             container.mux(video.encode(frame))
-        time = np.arange(SECONDS * 48_000) / 48_000
-        beep = (0.3 * np.sin(2 * np.pi * 880 * time) * (time % 1 < 0.1) * 32767).astype(np.int16)
-        samples = av.AudioFrame.from_ndarray(beep[None], "s16", "mono")
-        samples.sample_rate, samples.pts, samples.time_base = 48_000, 0, Fraction(1, 48_000)
-        container.mux(sound.encode(samples))
-        for stream in (video, sound):
+        if sound:
+            samples = av.AudioFrame.from_ndarray(beeps()[None], "s16", "mono")
+            samples.sample_rate, samples.pts, samples.time_base = 48_000, 0, Fraction(1, 48_000)
+            container.mux(sound.encode(samples))
+        for stream in filter(None, (video, sound)):
             container.mux(stream.encode(None))
+
+
+def beeps() -> np.ndarray:
+    """Samples (n,) int16 at 48 kHz."""
+    time = np.arange(SECONDS * 48_000) / 48_000
+    return (0.3 * np.sin(2 * np.pi * 880 * time) * (time % 1 < 0.1) * 32767).astype(np.int16)
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three sessions, and beside the last a second camera with a late start and a fast clock."""
+    """Three sessions, and beside the last a second camera with a late start and a fast clock; one with its sound in a
+    file of its own; and one that has only words, and a camera beside them."""
     folder = tmp_path_factory.mktemp("played")
     for session, rate in RATES.items():
         write_counter(folder / f"media/{session}.webm", rate)
     write_counter(folder / "media/side.avi", Fraction(25), "mpeg4")
-    rows = "".join(f"{session},p{number},media/{session}.webm\n" for number, session in enumerate(RATES))
-    (folder / "sessions.csv").write_text(f"session_id,participant_id,video\n{rows}")
+    write_counter(folder / "media/quiet.webm", Fraction(25), with_sound=False)
+    write_wave(folder / "media/quiet.wav", beeps(), 48_000)
+    said = {"speaker": "A", "start": 0.5, "end": 1, "text": "well"}
+    (folder / "told.json").write_text(json.dumps({"utterances": [said]}))
+    rows = "".join(f"{session},p{number},media/{session}.webm,,\n" for number, session in enumerate(RATES))
+    (folder / "sessions.csv").write_text(
+        f"session_id,participant_id,video,audio,transcript\n{rows}"
+        "quiet,p3,media/quiet.webm,media/quiet.wav,\ntold,p4,,,told.json\n"
+    )
+    (folder / "schemes.csv").write_text("scheme,type\nmood,nominal\n")
+    (folder / "labels.csv").write_text("session_id,scheme,value,start_s,end_s\ntold,mood,calm,0,4\n")
     (folder / "tracks.csv").write_text(
         'session_id,track,video,clock,region\ns29,side,media/side.avi,camera,\ns25,left,,,"0,0,0.5,1"\n'
+        "told,cam,media/s25.webm,camera,\n"
     )
     moments = [(0.0, OFFSET_S), (1 + DRIFT_PPM * 1e-6, OFFSET_S + 1)]
-    rows = "".join(f"s29,camera,{own},{session}\n" for own, session in moments)
+    rows = "".join(f"{one},camera,{own},{session}\n" for one in ("s29", "told") for own, session in moments)
     (folder / "clocks.csv").write_text(f"session_id,clock,clock_s,session_s\n{rows}")
     config = folder / "storyframes.toml"
     config.write_text("[clips]\nwindow_s = 1\nstride_s = 1\n")
     extracted = run("extract", folder, folder / "features", "--features", "frames,opensmile", "--config", config)
-    assert extracted.exit_code == 0, extracted.output
+    assert "2 without input, 0 failed" in " ".join(extracted.output.split()), extracted.output
     plant_landmarks(folder / "features", "s25", round(SECONDS * 25))
-    for site, options in (("site", ("--points",)), ("linked", ("--proxy", folder / "proxies"))):
+    for site, options in (
+        ("site", ("--points",)),
+        ("linked", ("--proxy", folder / "proxies")),
+        ("relative", ("--recordings", "relative")),
+    ):
         made = run("report", folder, folder / "features", "--out", folder / site, *options)
         assert made.exit_code == 0, made.output
     return folder
@@ -225,6 +248,36 @@ def test_one_cursor_on_every_clock(browser: Any, study: Path) -> None:
         assert page.evaluate("shownNumber()") == page.evaluate("storyframesPlayer.frame")
 
 
+def test_a_timeline_without_a_recording_has_the_cursor_of_the_others(browser: Any, study: Path) -> None:
+    with opened(browser, study, "told", "media/s25.webm") as visit:
+        visit.page.evaluate("storyframesPlayer.seek(2.02)")
+        until(visit.page, "storyframesPlayer.frame === 50")
+        assert cursor_s(visit, "timeline-2") == pytest.approx(2, abs=0.02)
+        assert cursor_s(visit, "timeline") == pytest.approx(2 / (1 + DRIFT_PPM * 1e-6) + OFFSET_S, abs=0.02)
+
+
+def test_a_sound_file_beside_the_video_is_heard_with_it(browser: Any, study: Path) -> None:
+    with Visit(browser, study / "relative/sessions/quiet.html") as visit:
+        page = visit.page
+        until(page, "window.storyframesPlayer && storyframesPlayer.frame === 0")
+        assert page.evaluate("storyframesPlayer.sound.currentSrc").endswith("media/quiet.wav")
+        assert page.evaluate("[storyframesPlayer.video.muted, storyframesPlayer.sound.muted]") == [True, False]
+        page.evaluate("storyframesPlayer.seek(2.02)")
+        until(page, "storyframesPlayer.frame === 50 && Math.abs(storyframesPlayer.sound.currentTime - 2) < 0.02")
+        page.locator("h1").click()
+        page.keyboard.press("Space")
+        until(page, "!storyframesPlayer.sound.paused && storyframesPlayer.sound.currentTime > 2.3")
+        apart = "Math.abs(storyframesPlayer.sound.currentTime - storyframesPlayer.second)"
+        until(page, f"{apart} < 0.2")
+        page.keyboard.press("Space")
+        until(page, "storyframesPlayer.sound.paused")
+        page.get_by_label("The sound file in place").uncheck()
+        assert page.evaluate("[storyframesPlayer.video.muted, storyframesPlayer.sound.muted]") == [False, True]
+        page.set_input_files("#player-file", [str(study / "media/quiet.wav"), str(study / "media/quiet.webm")])
+        until(page, "storyframesPlayer.pictures && storyframesPlayer.sound.src.startsWith('blob:')")
+        assert visit.wrong == []
+
+
 def test_landmarks_and_regions_are_drawn_over_the_frame_that_is_shown(browser: Any, study: Path) -> None:
     with opened(browser, study, "s25", "media/s25.webm") as visit:
         page = visit.page
@@ -273,11 +326,11 @@ def test_what_no_browser_plays_is_said_and_its_copy_has_the_same_frames(browser:
     for copy in (study / "proxies").iterdir():
         assert copy.stat().st_mode & 0o777 == 0o600
     assert sorted(copy.name for copy in (study / "proxies").iterdir()) == [
-        "s15.mp4", "s25.mp4", "s29.mp4", "s29@side.mp4",
+        "quiet.mp4", "s15.mp4", "s25.mp4", "s29.mp4", "s29@side.mp4", "told@cam.mp4",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["site", "linked"])
+@pytest.mark.parametrize("name", ["site", "linked", "relative"])
 def test_a_page_has_no_pixel_and_no_sample(study: Path, name: str) -> None:
     site = study / name
     assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {".html", ".js", ".css", ""}

@@ -19,13 +19,15 @@ _TICKS = 10_000  # a second, in the page's units
 
 @dataclass(frozen=True)
 class PlayedTrack:
-    """One track that can be played."""
+    """One track whose timeline has a cursor."""
 
     name: str
     chart: str  # the id of its timeline
     device: Device
     curves: SessionCurves
+    playable: bool = True  # whether it has a recording of its own
     recording: str = ""  # address of the file from the page; empty where the reader chooses it
+    sound: str = ""  # address of a sound file that belongs to the video
 
     @property
     def data(self) -> dict[str, object]:
@@ -37,7 +39,9 @@ class PlayedTrack:
             "session_s": self.device.clock.session_s,
             "end_s": round(self.curves.length_s, 4),
             "frames": packed_times(self.curves.time),
+            "playable": self.playable,
             "recording": self.recording,
+            "sound": self.sound,
         }
 
 
@@ -52,9 +56,8 @@ def packed_times(time: np.ndarray) -> str:
     return deflate(steps)
 
 
-def played_file(study: Study, device: Device) -> Path | None:
-    """The file of a track that a browser may play: its video, else its sound; None where there is none."""
-    name = device.files.video or device.files.audio
+def study_file(study: Study, name: str | None) -> Path | None:
+    """A file of a recording; None where the study names none, or it is not there."""
     try:
         return None if name is None else study.path(name)
     except StudyFileError:

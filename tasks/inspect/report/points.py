@@ -80,9 +80,10 @@ def write_points(
     """
     sets, sizes = [], {}
     for played in tracks:
-        if played.device.files.video is None or played.device.files.of or not len(played.curves.time):
+        files = played.device.files
+        if not played.playable or files.video is None or files.of or not len(played.curves.time):
             continue
-        header = read_header(study.path(played.device.files.video))
+        header = read_header(study.path(files.video))
         sizes[played.name] = header.width, header.height
         regions = {name: one for name, one in devices.items() if one.files.of == played.name}
         for name in (played.name, *regions):

@@ -28,7 +28,7 @@ from tasks.inspect.report.packing import deflate_json
 from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.pages import render
 from tasks.inspect.report.people_chart import people_chart
-from tasks.inspect.report.player import PlayedTrack, address, played_file
+from tasks.inspect.report.player import PlayedTrack, address, study_file
 from tasks.inspect.report.points import write_points
 from tasks.inspect.report.previews import write_preview
 from tasks.inspect.report.study_page.summary import FindingSummary, SessionSummary, typical_values
@@ -137,7 +137,7 @@ def write_session(pages: Pages, session_id: str) -> None:
         session_id=session_id,
         participants=_participants(pages.study, session_id) or ([session.participant_id] if session else []),
         tracks=tracks,
-        played=played,
+        played=played if any(track.playable for track in played) else [],
         points=quote(points) if with_points else "",
         people=people,
         clip_data=deflate_json(
@@ -209,23 +209,26 @@ def _read(pages: Pages, session_id: str, track: str, device: Device | None) -> t
 
 
 def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, Device]) -> PlayedTrack | None:
-    """How the track is played; None where it has no recording or no curves."""
-    file = None if part.device is None else played_file(pages.study, part.device)
-    if file is None or part.device is None or part.curves is None:
+    """How the track is played, or follows another's recording; None where it has no curves."""
+    if part.device is None or part.curves is None:
         return None
+    video, audio = part.device.files.video, part.device.files.audio
+    file = study_file(pages.study, video or audio)
+    if file is None:
+        return PlayedTrack(part.name, part.key, part.device, part.curves, playable=False)
     linked = file if pages.options.link_recordings else None
-    if pages.options.proxies is not None and part.device.files.video is not None:
+    sound = study_file(pages.study, audio) if linked and video else None
+    if pages.options.proxies is not None and video is not None:
         track = part.device.files.of or part.name  # a region is played within the picture that it is cut from
         name = session_id if track == MAIN else f"{session_id}@{track}"
-        linked = pages.options.proxies / f"{name}.mp4"
+        linked, sound = pages.options.proxies / f"{name}.mp4", None  # the copy has the sound
         try:
             audio = devices[track].files.audio
-            sound = pages.study.path(audio) if audio else None
-            write_preview(file, sound, linked)
+            write_preview(file, pages.study.path(audio) if audio else None, linked)
         except (RecordingError, StudyFileError) as error:
             part.problem, linked = f"{part.problem} No preview: {without_folders(str(error))}".strip(), None
-    where = "" if linked is None else address(linked, pages.site / "sessions")
-    return PlayedTrack(part.name, part.key, part.device, part.curves, where)
+    recording, beside = ("" if one is None else address(one, pages.site / "sessions") for one in (linked, sound))
+    return PlayedTrack(part.name, part.key, part.device, part.curves, recording=recording, sound=beside)
 
 
 def _pictures(pages: Pages, session_id: str, track: str, device: Device | None) -> tuple[list[Picture], str]:

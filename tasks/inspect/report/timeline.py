@@ -49,6 +49,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
     is_main = curves.track == MAIN
     phase_ends = [phase.end_s for phase in table.phases if is_main]  # another device may end before a phase does
     end = max([curves.length_s, curves.sound_end_s or 0.0, *phase_ends])
+    end = end or max((tier.end_s for tier in table.tiers), default=0.0)  # no recording, no phase: labels alone
     if not rows or end <= 0:
         return None
     seconds = "seconds" if is_main else f"seconds of {label(curves.track)}'s own recording"

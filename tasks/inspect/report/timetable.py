@@ -14,7 +14,7 @@ from tasks.extractors.text.speech import speaker_labels
 from tasks.inspect.devices import Device
 from tasks.inspect.report.label_facts import value_text
 from tasks.study.curves import CurveError, CurveSamples, read_curve
-from tasks.study.labels import Label, Scheme
+from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import Phase, Study, StudyFileError
 from tasks.study.rows import Curve
 from tasks.study.transcript import TranscriptError, read_transcript
@@ -83,6 +83,11 @@ class Tier:
     spans: tuple[tuple[float, float, float | str], ...] = ()  # start, end, value; in order
     curve: CurveSamples | None = None  # of a scheme of curves, in place of spans
 
+    @property
+    def end_s(self) -> float:
+        ends = (end for _, end, _ in self.spans) if self.curve is None else self.curve.time_s.tolist()
+        return max(ends, default=0.0)
+
 
 @dataclass(frozen=True)
 class Timetable:
@@ -109,9 +114,9 @@ def read_timetable(
         device: the track's; None where the study has no such track.
         index: the clip index; None where the track has no clips.
         speaker_prefixes: ``[transcript] speaker_prefixes``.
-        with_text: whether utterances may be on the page.
+        with_text: whether utterances, and labels that are texts, may be on the page.
     """
-    tiers, problem = _tiers(study, session_id, device)
+    tiers, problem = _tiers(study, session_id, device, with_text=with_text)
     table = Timetable(_phases(study, session_id, device), _clips(study, index, session_id), tiers=tiers)
     if problem or not with_text or device is None or device.files.transcript is None:
         return table, problem
@@ -144,10 +149,11 @@ def _phases(study: Study, session_id: str, device: Device | None) -> tuple[Phase
     )
 
 
-def _tiers(study: Study, session_id: str, device: Device | None) -> tuple[tuple[Tier, ...], str]:
+def _tiers(study: Study, session_id: str, device: Device | None, *, with_text: bool) -> tuple[tuple[Tier, ...], str]:
     """The labels of parts of the session that are not private, and why a curve cannot be read.
 
-    The timeline of the session's own files has all labels, that of another track those of its own recording.
+    The timeline of the session's own files has all labels, that of another track those of its own recording. Of labels
+    that are texts only the times are there where ``with_text`` is false, also where the study says ``private = no``.
     """
     if session_id in study.excluded or device is None:
         return (), ""
@@ -167,7 +173,8 @@ def _tiers(study: Study, session_id: str, device: Device | None) -> tuple[tuple[
             continue  # of the whole session
         start, end = seconds(label, [label.start_s, label.end_s]).tolist()
         about = ", ".join(part for part in (label.rater_id, label.person_id, label.target) if part)
-        spans.setdefault((label.scheme, about), []).append((start, end, label.value))
+        is_secret = shown[label.scheme].type is SchemeType.TEXT and not with_text
+        spans.setdefault((label.scheme, about), []).append((start, end, "" if is_secret else label.value))
     tiers = [
         Tier(shown[scheme], about, tuple(sorted(of, key=lambda span: span[:2])))
         for (scheme, about), of in sorted(spans.items())

@@ -7,6 +7,7 @@
   const SECOND = 10000; // the page's times are whole numbers of 0.1 ms
   const CLICK_PX = 4; // a pointer that moves further drags
   const DIFFERENT_S = 1; // a recording whose length differs by more is probably another one
+  const LATE_S = 0.08; // a sound that is further from the picture is moved to it
   const PROXY = "'storyframes report … --proxy FOLDER' writes recordings that every browser plays, and links them.";
 
   // --- times ---
@@ -93,11 +94,19 @@
   class Player {
     constructor(tracks) {
       this.tracks = tracks;
-      this.track = tracks[0];
+      this.track = tracks.find((track) => track.playable);
       this.video = document.querySelector("#stage video");
       this.readout = document.getElementById("player-time");
       this.message = document.getElementById("player-message");
       this.loop = document.getElementById("player-loop");
+      this.sound = new Audio(); // a file of its own beside the video; its second 0 is the first frame's
+      this.withSound = document.querySelector("#player-sound input");
+      this.sound.addEventListener("error", () => {
+        if (this.sound.src) this.message.textContent += `This browser cannot play the sound file of ${this.name}. `;
+      });
+      for (const [on, event] of [[this.video, "pause"], [this.video, "volumechange"], [this.withSound, "change"]]) {
+        on.addEventListener(event, () => this.hear());
+      }
       this.zero = null; // when the first frame is shown, in the browser's seconds of this file; null until it was shown
       this.wanted = null; // the second to go to as soon as that is known
       this.loaded = false;
@@ -150,12 +159,28 @@
       [this.wanted, this.resume] = [null, false];
     }
 
-    open(address, name) {
+    open(address, name, sound) {
       [this.zero, this.shown, this.refused, this.wanted, this.resume] = [null, null, Infinity, null, false];
       this.loaded = false;
       this.name = name;
       this.message.textContent = "";
       this.video.src = address;
+      if (sound) this.sound.src = sound;
+      else this.sound.removeAttribute("src");
+      this.sound.load();
+      document.getElementById("player-sound").hidden = !sound;
+      this.video.muted = Boolean(sound) && this.withSound.checked;
+    }
+
+    // The sound file follows the video; its reader hears either it or the video's own sound.
+    hear() {
+      const { sound, video } = this;
+      if (!sound.src || this.zero === null) return;
+      [sound.playbackRate, sound.volume, sound.muted] = [video.playbackRate, video.volume, !this.withSound.checked];
+      if (sound.muted === video.muted) video.muted = !sound.muted;
+      if (Math.abs(sound.currentTime - this.second) > LATE_S) sound.currentTime = this.second;
+      if (video.paused || this.second >= sound.duration) sound.pause();
+      else if (sound.paused) sound.play().catch(() => {}); // it was paused meanwhile
     }
 
     begin() {
@@ -210,6 +235,7 @@
         button.setAttribute("aria-current", String(here));
       }
       for (const call of this.onShow) call(this.track, second, frame);
+      this.hear();
       this.turnBack();
     }
 
@@ -350,15 +376,20 @@
 
   function controls(player) {
     const file = document.getElementById("player-file");
-    const take = (one) => { if (one) player.open(URL.createObjectURL(one), one.name); };
-    file.addEventListener("change", () => take(file.files[0]));
+    const take = (files) => {
+      const sounds = Array.from(files).filter((one) => one.type.startsWith("audio/"));
+      const [picture] = Array.from(files).filter((one) => !sounds.includes(one)).concat(sounds);
+      const [sound] = sounds.filter((one) => one !== picture);
+      if (picture) player.open(URL.createObjectURL(picture), picture.name, sound && URL.createObjectURL(sound));
+    };
+    file.addEventListener("change", () => take(file.files));
     const section = document.getElementById("player");
     section.addEventListener("dragover", (event) => event.preventDefault());
-    section.addEventListener("drop", (event) => { event.preventDefault(); take(event.dataTransfer.files[0]); });
+    section.addEventListener("drop", (event) => { event.preventDefault(); take(event.dataTransfer.files); });
     const chosen = document.getElementById("player-track");
     const openLinked = () => {
-      const { recording } = player.track;
-      if (recording) player.open(recording, decodeURIComponent(recording.split("/").pop()));
+      const { recording, sound } = player.track;
+      if (recording) player.open(recording, decodeURIComponent(recording.split("/").pop()), sound);
     };
     if (chosen) chosen.addEventListener("change", () => {
       player.track = player.tracks[chosen.value];
