@@ -29,11 +29,18 @@ PER_FRAME = "per_frame"
 """For rows that are steps of the sound: the array with a row for each frame."""
 SPEAKER = "speaker"
 """The array with the number of each row's speaker; the attribute ``speakers`` has their names."""
+LEVEL = "pcm_RMSenergy_sma"
+"""openSMILE's column with the root mean square of the sound; 1 is full scale."""
 CONFIDENCE = "confidence"
 """The array that says how certain each row is, 0 to 1; NaN where that is not known."""
 
 IN_REGION = "in_region"
 """The mask of a feature of a region of a picture that has no other; where it is 0, all arrays have their fill value."""
+
+
+def loudness_db(level: np.ndarray) -> np.ndarray:
+    """The loudness of :data:`LEVEL` in dB, 0 at full scale and -100 in silence."""
+    return 20 * np.log10(np.maximum(level, 1e-5))
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,26 @@ measurements, and how many clips there are.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from storyframes.array_roles import LEVEL, loudness_db
 from storyframes.installation import install_line
-from storyframes.spec import Axis
-
-if TYPE_CHECKING:
-    import pandas as pd
+from storyframes.spec import MAIN, Axis, of_track
+from storyframes.store.feature_reader import FeatureReader
+from storyframes.store.session_times import SessionTimes
+from storyframes.store.tables import MASK, TIME, Column, Table, flat_arrays, tables_of
 
 WIDTH, HEIGHT = 160, 14  # of a drawing, pixels
 KEYS = {*map(str, Axis), "point", "end", "device_end"}  # columns that say which row it is
 MOST = 12  # columns that are plotted where none are named
+LOUDNESS = "loudness"
+"""The name of a curve that is in no feature: the sound's level in dB, of openSMILE's column :data:`LEVEL`."""
 
 
 class Drawing(str):
@@ -73,19 +78,14 @@ def plot_columns(frame: pd.DataFrame, columns: Sequence[str] | None, axes: Any) 
         ValueError: a column is not there.
         ModuleNotFoundError: matplotlib is not installed; the message says how to get it.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "matplotlib":
-            raise
-        raise ModuleNotFoundError(f"plot needs matplotlib: {install_line('explore')}", name="matplotlib") from None
+    figure = _figure_class()
     numbers = [name for name in frame.columns if frame[name].dtype.kind in "fiu" and name not in KEYS]
     if absent := [name for name in columns or () if name not in numbers]:
         near = difflib.get_close_matches(absent[0], numbers) or [*numbers[:MOST], "…"]
         raise ValueError(f"{frame.attrs['feature']} has no column {absent[0]!r} of numbers; it has {', '.join(near)}")
     chosen = list(columns or numbers[:MOST])
     if axes is None:
-        axes = Figure(figsize=(8, 3), layout="constrained").subplots()
+        axes = figure(figsize=(8, 3), layout="constrained").subplots()
     measured = frame["mask"].to_numpy(bool) if "mask" in frame else np.ones(len(frame), bool)
     times = frame.index.to_numpy()
     for name in chosen:  # a gap where a row is no measurement
@@ -96,3 +96,177 @@ def plot_columns(frame: pd.DataFrame, columns: Sequence[str] | None, axes: Any) 
     axes.set(xlabel="s" if frame.index.name else "row", ylabel=units.pop() if len(units) == 1 else "")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="x-small")
     return axes
+
+
+def _figure_class() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        raise ModuleNotFoundError(f"plot needs matplotlib: {install_line('explore')}", name="matplotlib") from None
+    return Figure
+
+
+# --- curves of any feature over one time axis ---
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A column of a feature over the session's seconds."""
+
+    name: str  # as it was asked for
+    unit: str
+    time: np.ndarray  # (n,) float64
+    values: np.ndarray  # (n,) float64; NaN where the row is no measurement
+
+
+class Band(NamedTuple):
+    """A label that holds from one second of the session to another."""
+
+    lane: str  # whose, or what about: lanes lie above each other
+    start_s: float
+    end_s: float
+    value: Any
+
+
+def plot_session(
+    store: FeatureReader,
+    session_id: str,
+    features: Iterable[str],
+    names: Sequence[str],
+    labels: str | pd.DataFrame | None,
+    axes: Any,
+) -> Any:
+    """Draw columns of any features over the session's seconds; see :meth:`SessionView.plot`.
+
+    Raises:
+        ValueError: a name is that of no column, or of several; labels cannot be drawn; or axes for several units.
+        StoreError: the store has no clip index, whose labels were asked for.
+        ModuleNotFoundError: matplotlib is not installed; the message says how to get it.
+    """
+    figure = _figure_class()
+    times = SessionTimes(store, session_id)
+    tables = {feature: tables_of(store, session_id, feature, times=times)[0] for feature in features}
+    curves = [_curve(tables, name) for name in names]
+    bands = [] if labels is None else _bands(store, session_id, labels, times)
+    units = list(dict.fromkeys(curve.unit for curve in curves))
+    if axes is None:
+        drawing = figure(figsize=(8, 1 + 2 * len(units)), layout="constrained")
+        axes = drawing.subplots(len(units), sharex=True, squeeze=False)[:, 0]
+    elif len(units) > 1:
+        raise ValueError(f"one axes cannot show several units ({', '.join(map(repr, units))}): leave ax out")
+    every = np.atleast_1d(axes)
+    for panel, unit in zip(every, units, strict=False):
+        for curve in curves:
+            if curve.unit == unit:
+                panel.plot(curve.time, curve.values, label=curve.name, linewidth=0.8)
+        panel.set_ylabel(unit)
+        _draw_bands(panel, bands)
+        panel.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="x-small")
+    every[0].set_title(session_id)
+    every[-1].set_xlabel("s")
+    return axes
+
+
+def _curve(tables: Mapping[str, Table], name: str) -> Curve:
+    matches = [
+        (table, column)
+        for feature, table in tables.items()
+        for column in table.columns
+        if name in (column.name, f"{feature}.{column.name}") or (name == feature and len(table.columns) == 1)
+    ]
+    if not matches and name == LOUDNESS:
+        matches = [(table, column) for table in tables.values() for column in table.columns if column.name == LEVEL]
+    if len(matches) > 1:
+        one, other = (f"{table.feature}.{column.name}" for table, column in matches[:2])
+        raise ValueError(f"{name!r} is in {len(matches)} features: say {one!r} or {other!r}")
+    if not matches:
+        near = difflib.get_close_matches(name, [column.name for table in tables.values() for column in table.columns])
+        hint = f"; is {near[0]!r} meant?" if near else f"; it has the features {', '.join(tables)}"
+        raise ValueError(f"no feature of the session has a column {name!r}{hint}")
+    ((table, column),) = matches
+    if TIME not in {key.name for key in table.keys}:
+        raise ValueError(f"{name!r}: the store does not know when the rows of {table.feature} are in the session")
+    time, values = _read_column(table, column)
+    is_level = name == LOUDNESS and column.name == LEVEL
+    return Curve(name, "dB", time, loudness_db(values)) if is_level else Curve(name, column.unit, time, values)
+
+
+def _read_column(table: Table, column: Column) -> tuple[np.ndarray, np.ndarray]:
+    blocks = list(replace(table, arrays={column.array: table.arrays[column.array]}).blocks())
+    values = [flat_arrays(block)[column.array][:, column.place].astype(np.float64) for block in blocks]
+    measured = np.concatenate([block.keys[MASK] for block in blocks])
+    time = np.concatenate([block.keys[TIME] for block in blocks])
+    return time, np.where(measured, np.concatenate(values), np.nan)
+
+
+# --- labels as bands ---
+
+
+def _bands(store: Any, session_id: str, labels: str | pd.DataFrame, times: SessionTimes) -> list[Band]:
+    if isinstance(labels, str):
+        return _bands_of_clips(store.clips(), session_id, labels, times)
+    if absent := [name for name in ("start_s", "end_s", "value") if name not in labels]:
+        raise ValueError(f"labels has no column {absent[0]!r}; it needs start_s, end_s and value")
+    rows = labels[labels["session_id"] == session_id] if "session_id" in labels else labels
+    if "scheme" in rows and rows["scheme"].nunique() > 1:
+        raise ValueError(f"labels are of several schemes ({', '.join(sorted(set(rows['scheme'])))}): choose one")
+    bands = []
+    for row in rows.dropna(subset=["start_s", "end_s"]).to_dict("records"):
+        lane = ", ".join(str(row[key]) for key in ("rater_id", "person_id", "target") if pd.notna(row.get(key)))
+        track = row["track"] if pd.notna(row.get("track")) else MAIN
+        start, end = _in_session(times, session_id, track, [row["start_s"], row["end_s"]])
+        bands.append(Band(lane, start, end, row["value"]))
+    return bands
+
+
+def _bands_of_clips(index: pd.DataFrame, session_id: str, scheme: str, times: SessionTimes) -> list[Band]:
+    """A moment has the label of the window whose middle is nearest to it."""
+    schemes = index.attrs.get("schemes", {})
+    if scheme not in schemes:
+        raise ValueError(f"the clip index has no labels {scheme!r}; it has {', '.join(schemes) or 'none'}")
+    rows = index[index["session_id"] == session_id].sort_values("start_s")
+    bands: list[Band] = []
+    targets = rows["target"] if "target" in rows else rows["story_id"]  # format 1 had no target
+    for target, windows in rows.groupby(targets.astype("string").fillna("")):
+        seconds = windows[["start_s", "stop_s"]].to_numpy(float)
+        start, stop = _in_session(times, session_id, index.attrs.get("track", MAIN), seconds).T
+        between = (start + stop)[:-1] / 4 + (start + stop)[1:] / 4  # halfway from a middle to the next
+        start[1:], stop[:-1] = np.maximum(start[1:], between), np.minimum(stop[:-1], between)
+        for value, first, last in zip(windows[scheme], start, stop, strict=True):
+            if pd.notna(value):
+                bands.append(Band(str(target), first, last, value))
+    return bands
+
+
+def _in_session(times: SessionTimes, session_id: str, track: str, seconds: Any) -> np.ndarray:
+    clock = times.clock(of_track("frames", track))
+    if clock is None:
+        raise ValueError(f"the labels are in seconds of the track {track}, whose clock the store does not know")
+    return np.array(clock.to_session(session_id, seconds))
+
+
+def _draw_bands(panel: Any, bands: Sequence[Band]) -> None:
+    """Bands behind the curves, a colour for each value and a lane for each rater or target."""
+    from matplotlib import colormaps
+
+    lanes = list(dict.fromkeys(band.lane for band in bands))
+    values = sorted({band.value for band in bands}, key=lambda value: (isinstance(value, str), value))
+    palette = colormaps["tab10" if any(isinstance(value, str) for value in values) else "viridis"]
+    for number, value in enumerate(values):
+        colour = palette(number % 10 if palette.N == 10 else number / max(len(values) - 1, 1))
+        for at, lane in enumerate(lanes):
+            spans = [
+                (band.start_s, band.end_s - band.start_s) for band in bands if (band.value, band.lane) == (value, lane)
+            ]
+            panel.broken_barh(
+                spans,
+                (at / len(lanes), 1 / len(lanes)),
+                transform=panel.get_xaxis_transform(),
+                color=colour,
+                alpha=0.25,
+                linewidth=0.5,  # a moment has no length, and is seen all the same
+                zorder=0,
+                label=str(value) if lane == lanes[0] else None,
+            )

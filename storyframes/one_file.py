@@ -141,15 +141,24 @@ class ExtractedFile(SessionView):
         failed = f"failed: {', '.join(self.failed)}; the attribute failed says why"
         return self._html("ExtractedFile", [failed] if self.failed else [])
 
-    def plot(self, feature: str | None = None, columns: Sequence[str] | None = None, *, ax: Any = None) -> Any:
+    def plot(
+        self,
+        feature: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        labels: str | pd.DataFrame | None = None,
+        ax: Any = None,
+    ) -> Any:
         """Draw columns of a feature, or of a part of one, against time; see :meth:`SessionView.plot`.
 
         Args:
-            feature: as of :meth:`to_pandas`.
+            feature: as of :meth:`to_pandas`; or a list of columns of any features.
 
         Raises:
             KeyError: as of :meth:`to_pandas`.
         """
+        if labels is not None or not (feature is None or isinstance(feature, str)):
+            return super().plot(feature or [], columns, labels=labels, ax=ax)
         return plot_columns(self.to_pandas(feature), columns, ax)
 
     def to_pandas(

@@ -75,9 +75,9 @@ def view(
     session: SessionArgument,
     track: TrackOption = None,
     out: Annotated[Path | None, typer.Option(help="The .rrd file; SESSION.rrd here otherwise.")] = None,
-    with_video: Annotated[bool, typer.Option("--with-video/--without-video", help="With the frames.")] = True,
+    with_video: Annotated[bool, typer.Option("--with-video/--without-video", help="With frames and sound.")] = True,
 ) -> None:
-    """Export a session as a rerun.io recording: frames, landmarks, poses and curves on the session's timeline.
+    """Export a session as a rerun.io recording: frames, sound, landmarks, poses and curves on the session's timeline.
 
     Every track is below its own name, at the times that its clock gives.
     """
@@ -103,6 +103,7 @@ def view(
             ExportedTrack(
                 device.track,
                 loaded.path(device.files.video) if with_video and device.files.video else None,
+                loaded.path(device.files.audio) if with_video and device.files.audio else None,
                 device.clock,
             )
             for device in chosen
@@ -119,8 +120,8 @@ def view(
             fail(str(error), 2)
         except OSError as error:
             cannot_write(target, error)
-    has_pictures = with_video and any(track.video for track in exported)
-    private = "; it holds pictures of the recording, keep it private" if has_pictures else ""
+    is_private = any(track.video or track.sound for track in exported)
+    private = "; it holds pictures and sound of the recording, keep it private" if is_private else ""
     counts = {name: f"{count} frames" if count else "no picture" for name, count in frames.items()}
     what = counts.get(MAIN, "") if set(counts) == {MAIN} else ", ".join(f"{name} {of}" for name, of in counts.items())
     console().print(f"{escape(str(target))}: {escape(what)}{private}", soft_wrap=True)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from storyframes.features import STORIES, in_order
 from storyframes.installation import install_line
-from storyframes.notebook import html_table, plot_columns, strip
+from storyframes.notebook import html_table, plot_columns, plot_session, strip
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, of_track
 from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
@@ -166,20 +166,33 @@ class SessionView:
         headings = ("feature", "rows", "numbers a row", "measured", "which rows are measurements")
         return html_table(title, headings, rows, [*caveats, *notes])
 
-    def plot(self, feature: str, columns: Sequence[str] | None = None, *, ax: Any = None) -> Any:
-        """Draw columns of a feature against time, with gaps where rows are no measurements.
+    def plot(
+        self,
+        feature: str | Sequence[str],
+        columns: Sequence[str] | None = None,
+        *,
+        labels: str | pd.DataFrame | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw columns against time, with gaps where rows are no measurements.
 
         Args:
-            feature: of the session; of another track, ``<feature>@<track>``.
-            columns: which; None takes the first 12.
+            feature: of the session; of another track, ``<feature>@<track>``. Or a list: the columns to draw, of any
+                features, in seconds of the session; ``<feature>.<column>`` where several features have the column, and
+                ``loudness`` for the level of openSMILE's sound in dB. A unit has axes of its own.
+            columns: of one feature, which; None takes the first 12.
+            labels: with a list, what lies behind the curves as bands, a lane for each rater or target. A column of the
+                clip index, in which each moment has the label of the window with the nearest middle; or the labelled
+                parts themselves, as rows with ``start_s``, ``end_s``, ``value`` of one scheme, as the study's table
+                ``labels`` has them.
             ax: matplotlib's axes to draw on; None makes a figure, which a notebook shows as ``plot(…).figure``.
 
         Returns:
-            The axes.
+            The axes; for a list those of each unit, an array.
 
         Raises:
-            StoreError: there is no such feature.
-            ValueError: it has no such column.
+            StoreError: there is no such feature, or no clip index.
+            ValueError: there is no such column, or several are called so; or labels cannot be drawn.
             ModuleNotFoundError: matplotlib is not installed; the message says how to get it.
 
         Example:
@@ -188,7 +201,16 @@ class SessionView:
             >>> axes = session.plot("openface", ["AU12_r", "AU06_r"])
             >>> [line.get_label() for line in axes.lines], axes.get_xlabel()
             (['AU12_r', 'AU06_r'], 's')
+            >>> axes = session.plot(["AU12_r", "loudness"], labels="empathy")
+            >>> [panel.lines[0].get_label() for panel in axes]
+            ['AU12_r', 'loudness']
         """
+        if not isinstance(feature, str):
+            if columns is not None:
+                raise ValueError("columns is for one feature; a list of columns has their features' names in it")
+            return plot_session(self.store, self.session_id, in_order(self._features()), feature, labels, ax)
+        if labels is not None:
+            raise ValueError("labels needs a list of columns: plot([…], labels=…)")
         return plot_columns(self.to_pandas(feature), columns, ax)
 
     @property

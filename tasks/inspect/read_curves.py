@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from storyframes.array_roles import LEVEL, loudness_db
 from storyframes.face_tracking import face_landmarks, face_rule
 from storyframes.features import CLOCK, COMPARE_2016_COLUMNS, in_order
 from storyframes.spec import MAIN, MAIN_ARRAY, Axis, of_track
@@ -27,9 +28,8 @@ _GAZE = ("gaze_angle_x", "gaze_angle_y")
 _FACE = (*_POSE, *_GAZE, *ACTION_UNITS)
 _PICTURE = "resnet50_0000"
 _TEXT_VECTORS = ("glove_000", "sbert_000")
-_LEVEL, _PITCH = "pcm_RMSenergy_sma", "F0final_sma"
+_PITCH = "F0final_sma"
 _WINDOW_S = 0.06  # of sound for each row of openSMILE's, from the row's time
-_QUIETEST_DB = -100.0
 _BLOCK = 2048  # rows read at once
 
 
@@ -193,12 +193,11 @@ def _read_sound(feature: StoredFeature, curves: SessionCurves) -> None:
     time = curves.sound_time = feature.read("time")
     if len(time):
         curves.sound_end_s = float(time[-1]) + _WINDOW_S  # the last one ends with the sound
-    drawn = [columns.index(name) for name in (_LEVEL, _PITCH) if name in columns]
+    drawn = [columns.index(name) for name in (LEVEL, _PITCH) if name in columns]
     blocks = [block[:, drawn] for block in feature.blocks(MAIN_ARRAY, _BLOCK)]
     values = dict(zip(drawn, np.concatenate([np.empty((0, len(drawn)), np.float32), *blocks]).T, strict=True))
-    if _LEVEL in columns:
-        energy = values[columns.index(_LEVEL)]
-        curves.loudness = 20 * np.log10(np.maximum(energy, 10 ** (_QUIETEST_DB / 20)))
+    if LEVEL in columns:
+        curves.loudness = loudness_db(values[columns.index(LEVEL)])
     if _PITCH in columns:
         pitch = values[columns.index(_PITCH)]
         curves.f0 = np.where(pitch > 0, pitch, np.nan)

@@ -1,14 +1,16 @@
-"""A session as a rerun.io recording: frames, landmarks, poses and curves of every track on one timeline.
+"""A session as a rerun.io recording: frames, sound, landmarks, poses and curves of every track on one timeline.
 
-Needs rerun-sdk (the extra ``storyframes[view]``). The recording contains pictures of the session.
+Needs rerun-sdk (the extra ``storyframes[view]``). The recording contains pictures and sound of the session.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import rerun as rr
@@ -20,10 +22,13 @@ from tasks.inspect.overlay import picture_points
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.session_curves import ACTION_UNITS, SessionCurves
 from tasks.media.recording import read_frames
+from tasks.media.sound import NoAudioError, read_audio
+from tasks.media.video_header import read_header
 
 _TIME = "time"
 _BATCH = 16
 _JPEG = [cv2.IMWRITE_JPEG_QUALITY, 80]
+_SOUND_RATE = 16_000  # samples a second: speech
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,8 @@ class ExportedTrack:
     """One track of the recording."""
 
     name: str = MAIN  # paths of other tracks than main start with their names
-    video: Path | None = None  # for the frames; None leaves them out
+    video: Path | None = None  # for the frames and the sound; None leaves them out
+    sound: Path | None = None  # a file with the sound; None takes the video's own
     clock: Clock = SESSION_CLOCK  # from its seconds to those of the timeline, which are the session's
 
 
@@ -53,7 +59,7 @@ def export_recording(
 
     Raises:
         StoreError: a track has no ``frames``, or an array cannot be read.
-        RecordingError: a video cannot be read.
+        RecordingError: a video or its sound cannot be read.
         OSError: ``out`` cannot be written.
     """
     exported = [_Exported(read_curves(store, session_id, track.name), track) for track in tracks]
@@ -65,6 +71,7 @@ def export_recording(
         for each in exported:
             _write_curves(recording, each)
             _write_points(recording, store, each)
+            _write_sound(recording, each)
             if each.track.video is not None:
                 _write_frames(recording, each.track.video, each, progress)
         recording.flush()
@@ -144,6 +151,31 @@ def _write_points(recording: rr.RecordingStream, store: FeatureStore, exported: 
 
 def _lines(points: np.ndarray, bones: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
     return [points[[start, end]] for start, end in bones if np.isfinite(points[[start, end]]).all()]
+
+
+def _write_sound(recording: rr.RecordingStream, exported: _Exported) -> None:
+    """The sound as FLAC, mono; it plays at its own speed from its beginning on, whatever the drift of its clock."""
+    track, source = exported.track, exported.track.sound or exported.track.video
+    if source is None:
+        return
+    zero_s = None if track.sound or track.video is None else read_header(track.video).start_s
+    content = io.BytesIO()
+    begin_s: float | None = None
+    try:
+        with av.open(content, "w", format="flac") as container:
+            stream = container.add_stream("flac", rate=_SOUND_RATE, layout="mono")
+            for block in read_audio(source, _SOUND_RATE, zero_s):
+                begin_s = block.time if begin_s is None else begin_s
+                samples = np.round(np.clip(block.samples, -1, 1) * 32767).astype(np.int16)
+                if len(samples):
+                    frame = av.AudioFrame.from_ndarray(samples[None], "s16", "mono")
+                    frame.sample_rate = _SOUND_RATE
+                    container.mux(stream.encode(frame))
+            container.mux(stream.encode(None))
+    except NoAudioError:
+        return
+    recording.set_time(_TIME, duration=float(track.clock.to_session(begin_s or 0.0)))
+    recording.log(exported.path("sound"), rr.AssetAudio(contents=content.getvalue(), media_type="audio/flac"))
 
 
 def _write_frames(

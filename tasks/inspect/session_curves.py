@@ -12,6 +12,7 @@ from storyframes.features import OPENFACE_COLUMNS
 from storyframes.spec import MAIN
 
 ACTION_UNITS = tuple(column for column in OPENFACE_COLUMNS if column.startswith("AU") and column.endswith("_r"))
+CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ class CurveSummary:
 
 def summarize_curves(curves: SessionCurves) -> list[CurveSummary]:
     """Every curve of the session, in the order of the report's timeline."""
-    return [_summary(name, unit, values) for name, unit, values in named_curves(curves) if len(values)]
+    return [summarize(name, unit, values) for name, unit, values in named_curves(curves) if len(values)]
 
 
 def named_curves(curves: SessionCurves) -> Iterator[tuple[str, str, np.ndarray]]:
@@ -193,7 +194,7 @@ def named_curves(curves: SessionCurves) -> Iterator[tuple[str, str, np.ndarray]]
         for name, values in zip(("sideways", "vertical"), curves.gaze.T, strict=True):
             yield f"gaze {name}", "°", values
     if curves.action_units is not None:
-        for unit in ("AU04_r", "AU06_r", "AU12_r"):
+        for unit in CHOSEN_UNITS:
             yield unit.removesuffix("_r"), "0..5", curves.action_units[:, ACTION_UNITS.index(unit)]
     if curves.loudness is not None:
         yield "loudness", "dB", curves.loudness
@@ -209,7 +210,8 @@ def named_curves(curves: SessionCurves) -> Iterator[tuple[str, str, np.ndarray]]
             yield array.title if name == array.array else f"{array.title} {name}", array.unit, values
 
 
-def _summary(name: str, unit: str, values: np.ndarray) -> CurveSummary:
+def summarize(name: str, unit: str, values: np.ndarray) -> CurveSummary:
+    """One curve (n,), n > 0; NaN where there is no value."""
     finite = values[np.isfinite(values)].astype(np.float64)
     low, median, high = (float(value) for value in np.percentile(finite, (0, 50, 100))) if len(finite) else (None,) * 3
     return CurveSummary(name, unit, low, median, high, len(finite) / len(values), sparkline(values))

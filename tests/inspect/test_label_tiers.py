@@ -82,6 +82,13 @@ def test_names_are_bands_and_numbers_are_steps(folder: Path) -> None:
     time = np.arange(60) / 15
     chart = timeline(SessionCurves("s1", time, 4.0), read(folder, "main"))
     assert chart is not None
+    for row in (
+        ("mood, anna", "0.00", "2.50", "", "", "", "calm: 1, tense: 1"),
+        ("remark, anna", "2.00", "3.00", "", "", "", "labels: 1"),
+        ("warmth, ben", "2.00", "2.00", "2", "2", "2", "1 values"),
+        ("valence, anna", "1.50", "2.50", "-0.5", "-0.125", "0.25", "2 values"),
+    ):
+        assert row in chart.rows
     figure = json.loads(chart.figure.to_json())
     titles = [unescape(one["text"]).split(":")[0] for one in figure["layout"]["annotations"]]
     assert titles == ["mood", "remark", "warmth", "valence"]

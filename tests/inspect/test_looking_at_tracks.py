@@ -196,6 +196,11 @@ def test_the_rerun_recording_has_every_track_on_the_sessions_timeline(group: Pat
     expected = clock.to_session(FeatureStore(group / "features").read("s0001", "frames@child_b", array="time"))
     assert expected[0] == pytest.approx(SECONDS * 0.1)
     np.testing.assert_allclose(sorted(time.total_seconds() for time in times), expected, atol=1e-6)
+    session = FeatureStore(group / "features").session("s0001")
+    (axes,) = session.plot(["openface@child_b.AU12_r"])
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), expected, atol=1e-6)
+    with pytest.raises(ValueError, match=r"in 2 features: say 'openface@child_a.AU12_r' or 'openface@child_b.AU12_r'"):
+        session.plot(["AU12_r"])
 
 
 def test_a_comparison_is_of_all_tracks_or_of_one_and_tells_the_tracks_own_times(tmp_path: Path) -> None:

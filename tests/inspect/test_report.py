@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import av
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,6 +36,8 @@ from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.pages import ReportError, new_site
 from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
+from tasks.media.sound import read_audio
+from tasks.media.video_header import read_header
 from tasks.planning.plan import ExpectedVersion
 from tasks.study.load import Phase, Session, Study, Survey, Timepoint, load_study
 
@@ -447,5 +451,16 @@ def test_the_rerun_recording_has_everything_on_one_timeline(demo: Path, tmp_path
     assert [column.name for column in schema.index_columns()] == ["time"]
     assert run(*arguments, tmp_path / "y.rrd", "--without-video").exit_code == 0
     without = RrdReader(tmp_path / "y.rrd").store().schema()
-    assert set(schema.entity_paths()) - set(without.entity_paths()) == {"/video/frame"}
+    assert set(schema.entity_paths()) - set(without.entity_paths()) == {"/video/frame", "/sound"}
+    (sound,) = (chunk for chunk in RrdReader(tmp_path / "x.rrd").stream().to_chunks() if chunk.entity_path == "/sound")
+    table = sound.to_record_batch()
+    (content,) = (table[name] for name in table.schema.names if name.endswith("blob"))
+    with av.open(io.BytesIO(bytes(content[0].as_py()[0]))) as flac:
+        samples = np.concatenate([frame.to_ndarray().ravel() for frame in flac.decode(audio=0)])
+    video = demo / "study/videos/p01-s01.avi"
+    heard = list(read_audio(video, 16_000, read_header(video).start_s))
+    assert table["time"][0].as_py().total_seconds() == pytest.approx(heard[0].time, abs=1e-6)
+    expected = np.concatenate([block.samples for block in heard])
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(samples / 32767, expected, atol=1e-4)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.rrd", "y.rrd"]

@@ -22,6 +22,7 @@ RUN_BY = {
     ("docs/everyday.md", "ClipLoader"): "test_the_example_of_batches",
     ("docs/everyday.md", "store.read("): "test_examples_that_need_the_demo",
     ("README.md", "storyframes.extract("): "test_the_example_of_the_readme",
+    ("docs/report.md", ""): "test_examples_that_need_the_demo",
     ("docs/extending.md", ""): "test_the_page_s_code_keeps_the_contract",
     ("docs/one-file.md", "talk.mp4"): "test_one_file_in_one_line_as_documented",
     ("docs/speaking.md", ""): "test_the_example_of_who_speaks",

@@ -6,6 +6,7 @@ import sys
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.synthetic_features import StudySpec, write_features
 
@@ -77,6 +78,53 @@ def test_a_plot_has_the_values_by_time_and_gaps_where_nothing_is_measured(store:
     assert axes.get_title() == "s00: openface (1 of 716 columns)"
     with pytest.raises(ValueError, match="openface has no column 'AU99_r' of numbers; it has AU"):
         session.plot("openface", ["AU99_r"])
+
+
+def test_columns_of_any_feature_are_drawn_over_one_time_axis_with_labels_behind(store: FeatureStore) -> None:
+    session = store.session("s00")
+    face, sound = session.plot(["AU12_r", "opensmile.pcm_RMSenergy_sma"])
+    frame = session.to_pandas("openface")
+    np.testing.assert_array_equal(face.lines[0].get_xdata(), frame.index)
+    np.testing.assert_array_equal(face.lines[0].get_ydata(), frame["AU12_r"].where(frame["mask"]).astype(float))
+    assert np.isnan(face.lines[0].get_ydata()).any()
+    assert (face.get_ylabel(), sound.get_ylabel(), sound.get_xlabel()) == ("0 to 5", "", "s")
+    (loudness,) = session.plot(["loudness"])
+    assert loudness.get_ylabel() == "dB"
+    level = sound.lines[0].get_ydata()
+    np.testing.assert_allclose(loudness.lines[0].get_ydata(), 20 * np.log10(np.maximum(level, 1e-5)))
+    with pytest.raises(ValueError, match="has a column 'AU99_r'; is 'AU.._r' meant"):
+        session.plot(["AU99_r"])
+    with pytest.raises(ValueError, match="several units"):
+        session.plot(["AU12_r", "loudness"], ax=face)
+
+
+def test_labels_are_bands_where_they_hold(store: FeatureStore) -> None:
+    session, index = store.session("s00"), store.clips()
+    (panel,) = session.plot(["AU12_r"], labels="empathy")
+    of_session = index[index["session_id"] == "s00"]
+    windows = of_session[of_session["target"] == min(of_session["target"].dropna())].sort_values("start_s")
+    assert len(windows) > 1
+    (values,) = set(windows["empathy"])
+    drawn = {band.get_label(): band for band in panel.collections}
+    spans = [path.get_extents() for path in drawn[str(values)].get_paths()]
+    assert spans[0].x0 == pytest.approx(windows["start_s"].iloc[0])
+    middles = ((windows["start_s"] + windows["stop_s"]) / 2).to_numpy()
+    assert spans[0].x1 == pytest.approx(middles[:2].mean())
+    assert spans[-1].x1 == pytest.approx(windows["stop_s"].iloc[-1])
+    rows = {
+        "session_id": ["s00", "s00", "s01"],
+        "start_s": [0.5, 1, 0],
+        "end_s": [1, 3, 9],
+        "rater_id": ["a", "b", "a"],
+    }
+    table = pd.DataFrame(rows | {"scheme": "mood", "value": ["calm", "tense", "calm"]})
+    (panel,) = session.plot(["AU12_r"], labels=table)
+    spans = [path.get_extents().extents.tolist() for band in panel.collections for path in band.get_paths()]
+    assert spans == [[0.5, 0, 1, 0.5], [1, 0.5, 3, 1]]
+    with pytest.raises(ValueError, match="no labels 'mood'; it has empathy"):
+        session.plot(["AU12_r"], labels="mood")
+    with pytest.raises(ValueError, match="several schemes"):
+        session.plot(["AU12_r"], labels=table.assign(scheme=["mood", "warmth", "mood"]))
 
 
 def test_a_plot_without_matplotlib_says_how_to_get_it(store: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:

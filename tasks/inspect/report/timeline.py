@@ -13,10 +13,9 @@ import plotly.graph_objects as go
 from storyframes.spec import MAIN
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
-from tasks.inspect.report.timetable import Clip, Tier, Timetable
-from tasks.inspect.session_curves import ACTION_UNITS, SessionCurves
+from tasks.inspect.report.timetable import NUMBERS, Clip, Tier, Timetable, numbers_of, speakers_of
+from tasks.inspect.session_curves import ACTION_UNITS, CHOSEN_UNITS, SessionCurves
 
-CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
 _DASHES = ("solid", "dot", "dash")
 _SIGNS = ("—", "···", "- -")
 _CLEAR_ORANGE = "rgba(213, 94, 0, 0)"
@@ -67,7 +66,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
     change = "" if curves.change is None else " In the change of the picture peaks are cuts and zero is a freeze."
     keys = f"{change} Keys: + and − zoom, ← and → move, 0 shows all."
     title = "Timeline" if is_main else f"Timeline of {curves.track}"
-    return Chart(key, title, f"{alt}.{reduced}{keys}", figure, height=height)
+    return Chart(key, title, f"{alt}.{reduced}{keys}", figure, NUMBERS, list(numbers_of(curves, table)), height)
 
 
 def _stack(rows: Sequence[Row], span: tuple[float, float], seconds: str) -> tuple[go.Figure, int]:
@@ -134,33 +133,16 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
                 [COLOURS[number % len(COLOURS)] for number in range(len(table.phases))],
             )
         )
-    for number, (speaker, spans, hover) in enumerate(_speakers(curves, table)):
-        names.append(speaker)
-        traces.append(_spans(speaker, spans, hover, None, [COLOURS[number % len(COLOURS)]] * len(spans)))
+    for number, (speaker, spans, texts) in enumerate(speakers_of(curves, table)):
+        names.append(f"‘{label(speaker)}’" if speaker == "phase" else label(speaker))
+        hover = [label(text or speaker) for text in texts]
+        traces.append(_spans(names[-1], spans, hover, None, [COLOURS[number % len(COLOURS)]] * len(spans)))
     if traces:
         axis = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "automargin": True}
         yield Row("Phases and utterances", traces, 26 * len(names) + 8, axis)
     if table.clips:
         about = f"click one to see {'its labels' if any(clip.labels for clip in table.clips) else 'more'}"
         yield Row(f"Clips ({len(table.clips)}, {about})", [_clip_bars(table.clips)], 84, {"visible": False})
-
-
-def _speakers(curves: SessionCurves, table: Timetable) -> list[tuple[str, list[tuple[float, float]], list[str]]]:
-    """Each speaker with the spans of speech and their hover texts."""
-    if table.spoken:
-        utterances = [(each.speaker, each.start_s, each.end_s, each.text) for each in table.spoken]
-    elif curves.utterances is not None:
-        each = curves.utterances
-        times = zip(each.speakers, each.start_s.tolist(), each.end_s.tolist(), strict=True)
-        utterances = [(speaker, start, end, "") for speaker, start, end in times]
-    else:
-        return []
-    speakers = []
-    for speaker in dict.fromkeys(speaker for speaker, *_ in utterances):
-        spans = [(start, end) for name, start, end, _ in utterances if name == speaker]
-        hover = [label(text or speaker) for name, _, _, text in utterances if name == speaker]
-        speakers.append((f"‘{label(speaker)}’" if speaker == "phase" else label(speaker), spans, hover))
-    return speakers
 
 
 def _spans(

@@ -1,7 +1,10 @@
-"""The phases, clips, labels and utterances of a session, from the study's tables and the clip index."""
+"""The phases, clips, labels and utterances of a session, from the study's tables and the clip index; and the table
+behind its timeline."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +16,14 @@ from storyframes.times import SESSION_CLOCK
 from tasks.extractors.text.speech import speaker_labels
 from tasks.inspect.devices import Device
 from tasks.inspect.report.label_facts import value_text
+from tasks.inspect.session_curves import (
+    ACTION_UNITS,
+    CHOSEN_UNITS,
+    CurveSummary,
+    SessionCurves,
+    summarize,
+    summarize_curves,
+)
 from tasks.study.curves import CurveError, CurveSamples, read_curve
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import Phase, Study, StudyFileError
@@ -228,3 +239,69 @@ def _label(rows: pd.DataFrame, column: str) -> str:
     return ", ".join(
         text if pd.isna(target) else f"{target}: {text}" for target, text in zip(targets, texts, strict=True)
     )
+
+
+# --- the numbers behind a timeline ---
+
+NUMBERS = ("row", "from (s)", "to (s)", "lowest", "median", "highest", "values")
+"""The columns of :func:`numbers_of`."""
+_MOST = 20  # values of a scheme that are counted in the table
+
+
+def speakers_of(curves: SessionCurves, table: Timetable) -> list[tuple[str, list[tuple[float, float]], list[str]]]:
+    """Each speaker with the spans of speech and, where the page has them, their texts."""
+    if table.spoken:
+        utterances = [(each.speaker, each.start_s, each.end_s, each.text) for each in table.spoken]
+    elif curves.utterances is not None:
+        each = curves.utterances
+        times = zip(each.speakers, each.start_s.tolist(), each.end_s.tolist(), strict=True)
+        utterances = [(speaker, start, end, "") for speaker, start, end in times]
+    else:
+        return []
+    found: dict[str, tuple[list[tuple[float, float]], list[str]]] = {}
+    for speaker, start, end, text in utterances:
+        spans, texts = found.setdefault(speaker, ([], []))
+        spans.append((start, end))
+        texts.append(text)
+    return [(speaker, *of) for speaker, of in found.items()]
+
+
+def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, ...]]:
+    """What a track's timeline draws as rows of a table."""
+    for phase in table.phases:
+        yield f"phase {phase.phase}", *_extent([(phase.start_s, phase.end_s)]), "", "", "", ""
+    for speaker, spans, _ in speakers_of(curves, table):
+        said = sum(stop - start for start, stop in spans)
+        yield f"speech of {speaker}", *_extent(spans), "", "", "", f"{len(spans)} utterances, {said:.1f} s"
+    for tier in table.tiers:
+        name = ", ".join(filter(None, (tier.scheme.name, tier.name)))
+        if tier.curve is not None:
+            times, values = [(moment, moment) for moment in tier.curve.time_s.tolist()], tier.curve.value
+        else:
+            times = [(start, end) for start, end, _ in tier.spans]
+            values = np.array([value for *_, value in tier.spans])
+        if not times:
+            continue
+        if tier.scheme.is_numeric:
+            yield name, *_extent(times), *_spread(summarize(name, "", values)), f"{len(values)} values"
+        else:
+            counts = Counter(value_text(value) or "labels" for *_, value in tier.spans)
+            texts = ", ".join(f"{text}: {count}" for text, count in counts.most_common(_MOST))
+            yield name, *_extent(times), "", "", "", texts + ", …" * (len(counts) > _MOST)
+    units = () if curves.action_units is None else zip(ACTION_UNITS, curves.action_units.T, strict=True)
+    rest = [
+        summarize(name.removesuffix("_r"), "0..5", column)
+        for name, column in units
+        if name not in CHOSEN_UNITS and len(column)
+    ]
+    for curve in [*summarize_curves(curves), *rest]:
+        name = f"{curve.name}, {curve.unit}" if curve.unit else curve.name
+        yield name, "", "", *_spread(curve), f"in {curve.present:.1%} of the rows"
+
+
+def _extent(spans: Sequence[tuple[float, float]]) -> tuple[str, str]:
+    return f"{min(start for start, _ in spans):.2f}", f"{max(end for _, end in spans):.2f}"
+
+
+def _spread(curve: CurveSummary) -> tuple[str, ...]:
+    return tuple("" if value is None else f"{value:.4g}" for value in (curve.low, curve.median, curve.high))
