@@ -3,8 +3,8 @@
     storyframes demo storyframes-demo
     python docs/take_screenshots.py storyframes-demo
 
-Needs the extras ``pipeline``, ``report`` and ``dev``, and Debian's package chromium. The report is the default one, so
-no frame of a recording is on any picture.
+Needs the extras ``pipeline``, ``report`` and ``dev``, and Debian's package chromium. The face on the pictures is the
+public-domain portrait of the demo (demo/README.md).
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from flows.settings import load_settings
 from storyframes.store.feature_store import FeatureStore
+from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
 from tasks.study.load import load_study
 
 IMAGES = Path(__file__).parent / "images"
-# name, page, width and height in CSS pixels, colour scheme
+# name, page, width and height in CSS pixels, colour scheme or print
 SHOTS = (
     ("report-study", "index.html", 1280, 1250, "light"),
-    ("report-session", "sessions/p01-s01.html", 1280, 1900, "dark"),
+    ("report-session", "sessions/p01-s01.html", 1280, 1500, "light"),
+    ("report-dark", "sessions/p02-s01.html", 1280, 1500, "dark"),
     ("report-phone", "sessions/p01-s01.html", 390, 1250, "light"),
+    ("report-print", "sessions/p01-s01.html", 794, 1123, "print"),  # a sheet of A4
 )
 
 
@@ -40,7 +43,8 @@ def main(demo: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         site = Path(folder) / "site"
         settings = load_settings(demo / "storyframes.toml")
-        build_report(load_study(demo / "study"), FeatureStore(demo / "features"), settings, site)
+        options = ReportOptions(proxies=Path(folder), points=True)
+        build_report(load_study(demo / "study"), FeatureStore(demo / "features"), settings, site, options)
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = started.chromium.launch(executable_path=chromium, args=flags)
         for name, page, width, height, scheme in SHOTS:
@@ -51,13 +55,29 @@ def main(demo: Path) -> None:
         browser.close()
 
 
-def _take(browser: Browser, page: Path, width: int, height: int, scheme: str) -> bytes:
-    tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
-    tab.goto(page.as_uri())
-    tab.wait_for_function("document.documentElement.dataset.drawn !== undefined", timeout=90_000)
+def _take(browser: Browser, path: Path, width: int, height: int, scheme: str) -> bytes:
+    colours = "light" if scheme == "print" else scheme
+    tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)  # type: ignore[arg-type]
+    tab.goto(path.as_uri())
+    tab.wait_for_selector("html[data-drawn]", state="attached", timeout=90_000)
+    if "sessions" in path.parts:
+        _play_to(tab, 6.0)
+    if scheme == "print":
+        tab.emulate_media(media="print")
+        tab.wait_for_selector("html.paper", state="attached")
     picture = tab.screenshot()
     tab.close()
     return picture
+
+
+def _play_to(tab: Page, second: float) -> None:
+    """Wait until the linked copy is open and shows what is there at this second, with what was found in it."""
+    tab.click("#player-draw")
+    while not tab.evaluate("window.storyframesPlayer && storyframesPlayer.zero !== null"):
+        tab.wait_for_timeout(50)
+    tab.evaluate(f"storyframesPlayer.seek({second})")
+    while tab.evaluate(f"!(storyframesPlayer.points && storyframesPlayer.second > {second} - 0.1)"):
+        tab.wait_for_timeout(50)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,10 @@ def test_pages_open_without_an_error_and_fit(
             ".map(plot => document.getElementById(plot.getAttribute('aria-describedby')).textContent)"
         )
         assert all(len(text) > 10 for text in described)
+        assert visit.violations() == []
+        assert visit.page.evaluate("document.getAnimations().length") == 0  # nothing moves by itself
+        tables = "document.querySelectorAll('figure.chart:not(:has(details table))').length"
+        assert visit.page.evaluate(tables) == 0  # behind each chart are its numbers
 
 
 @pytest.mark.parametrize("page", ["index.html", "sessions/p02-s01.html"])

@@ -291,6 +291,7 @@ def test_landmarks_and_regions_are_drawn_over_the_frame_that_is_shown(browser: A
             assert drawn_at(page, x, y) == colour
             assert drawn_at(page, x + 12, y) is None
         assert drawn_at(page, 160, 90) == [86, 180, 233]  # the right edge of the left half
+        assert visit.violations() == []
         page.get_by_label("landmarks").uncheck()
         assert drawn_at(page, x, y) is None
         assert [one for one in visit.wrong if "willReadFrequently" not in one] == []  # of this test's own reading

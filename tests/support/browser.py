@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
 
 @contextmanager
 def chromium() -> Iterator[Any]:
@@ -52,6 +54,14 @@ class Visit:
 
     def __exit__(self, *_: object) -> None:
         self.context.close()
+
+    def violations(self) -> list[str]:
+        """What breaks WCAG 2.2 AA by axe-core, with everything opened that can be."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        self.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        found = Axe().run(self.page, options={"runOnly": WCAG}).response["violations"]
+        return [f"{rule['id']}: {node['target'][-1]} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
     def range(self, chart: str = "timeline") -> Any:
         return self.page.evaluate(f"document.getElementById('{chart}').layout.xaxis.range.map(Number)")
