@@ -1,7 +1,7 @@
 """The report's page of a session of 2 hours, 30 frames a second and 10 curves, in Chromium: bytes, drawing, scrolling.
 
-Frames a second are counted with requestAnimationFrame while the page scrolls by 8 pixels a frame, and while the timeline,
-zoomed to a tenth, moves by a hundredth of its width a frame.
+Frames a second are counted with requestAnimationFrame while the page scrolls by 8 pixels a frame, and while the
+timeline, zoomed to a tenth, moves by a hundredth of its width a frame.
 """
 
 from __future__ import annotations

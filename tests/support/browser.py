@@ -61,7 +61,7 @@ class Visit:
 
         self.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         found = Axe().run(self.page, options={"runOnly": WCAG}).response["violations"]
-        return [f"{rule['id']}: {node['target'][-1]} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+        return [f"{rule['id']}: {node['target']} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
     def range(self, chart: str = "timeline") -> Any:
         return self.page.evaluate(f"document.getElementById('{chart}').layout.xaxis.range.map(Number)")
