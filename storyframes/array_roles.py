@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,24 @@ CONFIDENCE = "confidence"
 
 IN_REGION = "in_region"
 """The mask of a feature of a region of a picture that has no other; where it is 0, all arrays have their fill value."""
+
+
+LOUDNESS = "loudness"
+"""The name of a curve that is no column: the level of the sound in dB."""
+
+
+class Curve(NamedTuple):
+    """One column of a feature over the session's seconds.
+
+    Attributes:
+        time: (n,) float64.
+        values: (n,) float64; NaN where the row is no measurement.
+    """
+
+    name: str
+    unit: str
+    time: np.ndarray
+    values: np.ndarray
 
 
 def loudness_db(level: np.ndarray) -> np.ndarray:

@@ -7,26 +7,21 @@ measurements, and how many clips there are.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from storyframes.array_roles import LEVEL, loudness_db
+from storyframes.array_roles import Curve
 from storyframes.installation import install_line
-from storyframes.spec import MAIN, Axis, of_track
-from storyframes.store.feature_reader import FeatureReader
-from storyframes.store.session_times import SessionTimes
-from storyframes.store.tables import MASK, TIME, Column, Table, flat_arrays, tables_of
+from storyframes.spec import MAIN, Axis
 
 WIDTH, HEIGHT = 160, 14  # of a drawing, pixels
 KEYS = {*map(str, Axis), "point", "end", "device_end"}  # columns that say which row it is
 MOST = 12  # columns that are plotted where none are named
-LOUDNESS = "loudness"
-"""The name of a curve that is in no feature: the sound's level in dB, of openSMILE's column :data:`LEVEL`."""
+ToSession = Callable[[str, Any], np.ndarray]  # (track, seconds) to seconds of the session
 
 
 class Drawing(str):
@@ -111,16 +106,6 @@ def _figure_class() -> Any:
 # --- curves of any feature over one time axis ---
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A column of a feature over the session's seconds."""
-
-    name: str  # as it was asked for
-    unit: str
-    time: np.ndarray  # (n,) float64
-    values: np.ndarray  # (n,) float64; NaN where the row is no measurement
-
-
 class Band(NamedTuple):
     """A label that holds from one second of the session to another."""
 
@@ -130,26 +115,14 @@ class Band(NamedTuple):
     value: Any
 
 
-def plot_session(
-    store: FeatureReader,
-    session_id: str,
-    features: Iterable[str],
-    names: Sequence[str],
-    labels: str | pd.DataFrame | None,
-    axes: Any,
-) -> Any:
-    """Draw columns of any features over the session's seconds; see :meth:`SessionView.plot`.
+def draw_curves(title: str, curves: Sequence[Curve], bands: Sequence[Band], axes: Any) -> Any:
+    """Curves over one time axis, each unit in axes of its own, with bands behind them; see :meth:`SessionView.plot`.
 
     Raises:
-        ValueError: a name is that of no column, or of several; labels cannot be drawn; or axes for several units.
-        StoreError: the store has no clip index, whose labels were asked for.
+        ValueError: one axes is given for curves of several units.
         ModuleNotFoundError: matplotlib is not installed; the message says how to get it.
     """
     figure = _figure_class()
-    times = SessionTimes(store, session_id)
-    tables = {feature: tables_of(store, session_id, feature, times=times)[0] for feature in features}
-    curves = [_curve(tables, name) for name in names]
-    bands = [] if labels is None else _bands(store, session_id, labels, times)
     units = list(dict.fromkeys(curve.unit for curve in curves))
     if axes is None:
         drawing = figure(figsize=(8, 1 + 2 * len(units)), layout="constrained")
@@ -164,49 +137,20 @@ def plot_session(
         panel.set_ylabel(unit)
         _draw_bands(panel, bands)
         panel.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="x-small")
-    every[0].set_title(session_id)
+    every[0].set_title(title)
     every[-1].set_xlabel("s")
     return axes
 
 
-def _curve(tables: Mapping[str, Table], name: str) -> Curve:
-    matches = [
-        (table, column)
-        for feature, table in tables.items()
-        for column in table.columns
-        if name in (column.name, f"{feature}.{column.name}") or (name == feature and len(table.columns) == 1)
-    ]
-    if not matches and name == LOUDNESS:
-        matches = [(table, column) for table in tables.values() for column in table.columns if column.name == LEVEL]
-    if len(matches) > 1:
-        one, other = (f"{table.feature}.{column.name}" for table, column in matches[:2])
-        raise ValueError(f"{name!r} is in {len(matches)} features: say {one!r} or {other!r}")
-    if not matches:
-        near = difflib.get_close_matches(name, [column.name for table in tables.values() for column in table.columns])
-        hint = f"; is {near[0]!r} meant?" if near else f"; it has the features {', '.join(tables)}"
-        raise ValueError(f"no feature of the session has a column {name!r}{hint}")
-    ((table, column),) = matches
-    if TIME not in {key.name for key in table.keys}:
-        raise ValueError(f"{name!r}: the store does not know when the rows of {table.feature} are in the session")
-    time, values = _read_column(table, column)
-    is_level = name == LOUDNESS and column.name == LEVEL
-    return Curve(name, "dB", time, loudness_db(values)) if is_level else Curve(name, column.unit, time, values)
+def label_bands(labels: pd.DataFrame, session_id: str, to_session: ToSession) -> list[Band]:
+    """The labelled parts of a session, of rows as the study's table ``labels`` has them.
 
+    Args:
+        to_session: gives the session's seconds for a track and seconds of it.
 
-def _read_column(table: Table, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    blocks = list(replace(table, arrays={column.array: table.arrays[column.array]}).blocks())
-    values = [flat_arrays(block)[column.array][:, column.place].astype(np.float64) for block in blocks]
-    measured = np.concatenate([block.keys[MASK] for block in blocks])
-    time = np.concatenate([block.keys[TIME] for block in blocks])
-    return time, np.where(measured, np.concatenate(values), np.nan)
-
-
-# --- labels as bands ---
-
-
-def _bands(store: Any, session_id: str, labels: str | pd.DataFrame, times: SessionTimes) -> list[Band]:
-    if isinstance(labels, str):
-        return _bands_of_clips(store.clips(), session_id, labels, times)
+    Raises:
+        ValueError: a column is missing, the rows are of several schemes, or a track's clock is not known.
+    """
     if absent := [name for name in ("start_s", "end_s", "value") if name not in labels]:
         raise ValueError(f"labels has no column {absent[0]!r}; it needs start_s, end_s and value")
     rows = labels[labels["session_id"] == session_id] if "session_id" in labels else labels
@@ -216,13 +160,17 @@ def _bands(store: Any, session_id: str, labels: str | pd.DataFrame, times: Sessi
     for row in rows.dropna(subset=["start_s", "end_s"]).to_dict("records"):
         lane = ", ".join(str(row[key]) for key in ("rater_id", "person_id", "target") if pd.notna(row.get(key)))
         track = row["track"] if pd.notna(row.get("track")) else MAIN
-        start, end = _in_session(times, session_id, track, [row["start_s"], row["end_s"]])
+        start, end = to_session(track, [row["start_s"], row["end_s"]])
         bands.append(Band(lane, start, end, row["value"]))
     return bands
 
 
-def _bands_of_clips(index: pd.DataFrame, session_id: str, scheme: str, times: SessionTimes) -> list[Band]:
-    """A moment has the label of the window whose middle is nearest to it."""
+def clip_bands(index: pd.DataFrame, session_id: str, scheme: str, to_session: ToSession) -> list[Band]:
+    """The labels of a session's windows, of the clip index: a moment has that of the window with the nearest middle.
+
+    Raises:
+        ValueError: the index has no such labels, or the clock of its track is not known.
+    """
     schemes = index.attrs.get("schemes", {})
     if scheme not in schemes:
         raise ValueError(f"the clip index has no labels {scheme!r}; it has {', '.join(schemes) or 'none'}")
@@ -231,20 +179,13 @@ def _bands_of_clips(index: pd.DataFrame, session_id: str, scheme: str, times: Se
     targets = rows["target"] if "target" in rows else rows["story_id"]  # format 1 had no target
     for target, windows in rows.groupby(targets.astype("string").fillna("")):
         seconds = windows[["start_s", "stop_s"]].to_numpy(float)
-        start, stop = _in_session(times, session_id, index.attrs.get("track", MAIN), seconds).T
+        start, stop = to_session(index.attrs.get("track", MAIN), seconds).T
         between = (start + stop)[:-1] / 4 + (start + stop)[1:] / 4  # halfway from a middle to the next
         start[1:], stop[:-1] = np.maximum(start[1:], between), np.minimum(stop[:-1], between)
         for value, first, last in zip(windows[scheme], start, stop, strict=True):
             if pd.notna(value):
                 bands.append(Band(str(target), first, last, value))
     return bands
-
-
-def _in_session(times: SessionTimes, session_id: str, track: str, seconds: Any) -> np.ndarray:
-    clock = times.clock(of_track("frames", track))
-    if clock is None:
-        raise ValueError(f"the labels are in seconds of the track {track}, whose clock the store does not know")
-    return np.array(clock.to_session(session_id, seconds))
 
 
 def _draw_bands(panel: Any, bands: Sequence[Band]) -> None:

@@ -15,15 +15,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from storyframes.features import STORIES, in_order
+from storyframes.features import CLOCK, STORIES, in_order
 from storyframes.installation import install_line
-from storyframes.notebook import html_table, plot_columns, plot_session, strip
+from storyframes.notebook import Band, clip_bands, draw_curves, html_table, label_bands, plot_columns, strip
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, of_track
 from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
+from storyframes.store.session_times import SessionTimes
 from storyframes.store.table_files import parse_table, read_table
-from storyframes.store.tables import DEVICE, MASK, STORY_ID, TIME, Table, chosen_table, flat_arrays, named_columns
+from storyframes.store.tables import (
+    DEVICE,
+    MASK,
+    STORY_ID,
+    TIME,
+    Table,
+    chosen_table,
+    find_curves,
+    flat_arrays,
+    named_columns,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -133,7 +144,7 @@ class SessionView:
         (240,)
     """
 
-    def __init__(self, store: FeatureReader, session_id: str) -> None:
+    def __init__(self, store: FeatureStore, session_id: str) -> None:
         self.store = store
         self.session_id = session_id
 
@@ -208,10 +219,27 @@ class SessionView:
         if not isinstance(feature, str):
             if columns is not None:
                 raise ValueError("columns is for one feature; a list of columns has their features' names in it")
-            return plot_session(self.store, self.session_id, in_order(self._features()), feature, labels, ax)
+            return self._plot_curves(feature, labels, ax)
         if labels is not None:
             raise ValueError("labels needs a list of columns: plot([…], labels=…)")
         return plot_columns(self.to_pandas(feature), columns, ax)
+
+    def _plot_curves(self, names: Sequence[str], labels: str | pd.DataFrame | None, axes: Any) -> Any:
+        times = SessionTimes(self.store, self.session_id)
+
+        def to_session(track: str, seconds: Any) -> np.ndarray:
+            clock = times.clock(of_track(CLOCK, track))
+            if clock is None:
+                raise ValueError(f"the labels are in seconds of the track {track}, whose clock the store does not know")
+            return np.array(clock.to_session(self.session_id, seconds))
+
+        bands: list[Band] = []
+        if isinstance(labels, str):
+            bands = clip_bands(self.store.clips(), self.session_id, labels, to_session)
+        elif labels is not None:
+            bands = label_bands(labels, self.session_id, to_session)
+        curves = find_curves(self.store, self.session_id, in_order(self._features()), names, times)
+        return draw_curves(self.session_id, curves, bands, axes)
 
     @property
     def caveats(self) -> dict[str, list[str]]:

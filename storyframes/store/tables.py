@@ -7,15 +7,28 @@ finds, as in clips.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule, value_names
+from storyframes.array_roles import (
+    CLOCKS,
+    FRAME_ROW,
+    LEVEL,
+    LOUDNESS,
+    PER_FRAME,
+    SPEAKER,
+    Curve,
+    MaskRule,
+    loudness_db,
+    mask_rule,
+    value_names,
+)
 from storyframes.features import STORIES, column_unit
 from storyframes.label_curves import mixed
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track
@@ -357,3 +370,43 @@ def named_columns(table: Table, block: Block) -> dict[str, np.ndarray]:
     flat = flat_arrays(block)
     values = {column.name: np.ascontiguousarray(flat[column.array][:, column.place]) for column in table.columns}
     return block.keys | values
+
+
+def find_curves(
+    store: FeatureReader, session_id: str, features: Iterable[str], names: Sequence[str], times: SessionTimes
+) -> list[Curve]:
+    """Columns by name, of whichever feature has them; see :meth:`SessionView.plot`.
+
+    Raises:
+        ValueError: a name is that of no column, or of several, or its rows have no times.
+        StoreError: a feature cannot be read.
+    """
+    tables = {feature: tables_of(store, session_id, feature, times=times)[0] for feature in features}
+    return [_find_curve(tables, name) for name in names]
+
+
+def _find_curve(tables: Mapping[str, Table], name: str) -> Curve:
+    columns = [(table, column) for table in tables.values() for column in table.columns]
+    matches = [
+        (table, column)
+        for table, column in columns
+        if name in (column.name, f"{table.feature}.{column.name}")
+        or (name == table.feature and len(table.columns) == 1)
+    ]
+    if is_level := not matches and name == LOUDNESS:
+        matches = [(table, column) for table, column in columns if column.name == LEVEL]
+    if len(matches) > 1:
+        one, other = (f"{table.feature}.{column.name}" for table, column in matches[:2])
+        raise ValueError(f"{name!r} is in {len(matches)} features: say {one!r} or {other!r}")
+    if not matches:
+        near = difflib.get_close_matches(name, [column.name for _, column in columns])
+        hint = f"is {near[0]!r} meant?" if near else f"it has the features {', '.join(tables)}"
+        raise ValueError(f"no feature of the session has a column {name!r}; {hint}")
+    ((table, column),) = matches
+    if TIME not in {key.name for key in table.keys}:
+        raise ValueError(f"{name!r}: the store does not know when the rows of {table.feature} are in the session")
+    blocks = list(replace(table, arrays={column.array: table.arrays[column.array]}).blocks())
+    stored = np.concatenate([flat_arrays(block)[column.array][:, column.place].astype(np.float64) for block in blocks])
+    values = np.where(np.concatenate([block.keys[MASK] for block in blocks]), stored, np.nan)
+    time = np.concatenate([block.keys[TIME] for block in blocks])
+    return Curve(name, "dB", time, loudness_db(values)) if is_level else Curve(name, column.unit, time, values)
