@@ -41,7 +41,7 @@ def sessions_of_seconds(folder: Path, sessions: int) -> tuple[Path, Path]:
             if number % LINKS == 0:
                 first = _first(storage, name, feature, count)
             else:
-                link_version(storage, first, name)
+                _link(storage, first, name)
     catalogue.compact(storage)
     return study, store
 
@@ -57,8 +57,7 @@ def _first(storage: LocalStorage, session_id: str, feature: str, count: int) -> 
         return out.publish("0" * 64, {})
 
 
-def link_version(storage: LocalStorage, first: Current, session_id: str) -> None:
-    """Give a session the version of another: the same files, under a record of its own."""
+def _link(storage: LocalStorage, first: Current, session_id: str) -> None:
     record = storage.root / current_path(session_id, first.feature)
     for name in first.files:
         linked = record.parent / first.version / name

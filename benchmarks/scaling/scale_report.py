@@ -1,7 +1,7 @@
 """The report of many sessions: making it (memory and files), and opening its study page in Chromium.
 
-Of every thirty sessions one has twelve minutes, the others have one. Two short and two long ones are published, the
-others are links to their files: every page is made from a store as it is read, and no two kinds of values are constant.
+For making it, of every thirty sessions one has twelve minutes and the others have one; for opening it all have four
+seconds, since the study page has as much of a short session as of a long one. Each is published by itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.scaling.scale import Measure
-from benchmarks.scaling.scale_index import link_version
 from benchmarks.scaling.scale_study import SETTINGS, many_sessions
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES
@@ -22,68 +21,67 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Current
-from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.storage import Storage
 from tasks.clip_index.index import update_clip_index
 from tasks.study.load import load_study
 
-_FPS, _SHORT_S, _LONG_S = 15, 60, 720
+_FPS, _SHORT_S, _LONG_S, _SHORTEST_S = 15, 60, 720, 4
 _LONG_EACH = 30  # sessions, of which the first is long
-_KINDS = 2  # of short and of long sessions with values of their own
 
 
 def published(folder: Path, sessions: int) -> Path:
     """A study, and a store with what the pipeline makes of it, dope apart; with a clip index."""
+    return _publish_all(folder, sessions, _SHORT_S, _LONG_S)
+
+
+def _publish_all(folder: Path, sessions: int, short_s: int, long_s: int) -> Path:
     study = many_sessions(folder, sessions)
     storage = create_store(folder / "features")
-    assert isinstance(storage, LocalStorage)
-    originals: dict[tuple[bool, int], list[Current]] = {}
+    values = {seconds: _values(seconds) for seconds in (short_s, long_s)}
     for number, session_id in enumerate(study.sessions):
-        is_long = number % _LONG_EACH == 0
-        kind = (is_long, (number // _LONG_EACH if is_long else number) % _KINDS)
-        if kind not in originals:
-            originals[kind] = _publish(storage, session_id, _LONG_S if is_long else _SHORT_S, number)
-        else:
-            for version in originals[kind]:
-                link_version(storage, version, session_id)
+        _publish(storage, session_id, values[short_s if number % _LONG_EACH else long_s])
     catalogue.compact(storage)
-    update_clip_index(study, WindowSpec(window=120, stride=15), FeatureStore(folder / "features"))
+    update_clip_index(study, WindowSpec(window=30, stride=15), FeatureStore(folder / "features"))
     return folder
 
 
-def _publish(storage: LocalStorage, session_id: str, seconds: int, seed: int) -> list[Current]:
-    """Values that wander and are noisy, as measured ones: the worst for pages whose numbers are compressed."""
-    generator = np.random.default_rng(seed)
-    rows = {"frame": _FPS * seconds, "audio_frame": 100 * seconds, "word": 2 * seconds, "utterance": seconds // 5}
-    versions = []
+def _values(seconds: int) -> dict[str, dict[str, np.ndarray]]:
+    """By feature and array: values wander and are noisy, as measured ones, the worst for pages that compress them."""
+    generator = np.random.default_rng(0)
+    rows = {"frame": _FPS * seconds, "audio_frame": 100 * seconds, "word": 2 * seconds, "utterance": -(-seconds // 5)}
+    features: dict[str, dict[str, np.ndarray]] = {}
     for feature in ("frames", "openface", "resnet50", "opensmile", "glove", "sbert"):
+        for name, array in FEATURES[feature].arrays.items():
+            if array.optional:
+                continue
+            count = rows[str(array.axis)]
+            shape = (count, *array.shape)
+            if name in ("time", "start", "end"):
+                values = np.linspace(0, seconds, count, endpoint=False) + (0.3 if name == "end" else 0)
+            elif array.dtype.startswith("float"):
+                values = np.cumsum(generator.normal(size=shape, scale=0.05), axis=0) + generator.normal(size=shape)
+                values = np.abs(values) * (0.01 if feature == "opensmile" else 1)
+            elif name.startswith("frame_"):
+                values = np.arange(count) * rows[name.removeprefix("frame_")] // count
+            elif name == FEATURES[feature].mask:
+                values = generator.uniform(size=shape) > 0.05
+            else:
+                values = np.zeros(shape)
+            features.setdefault(feature, {})[name] = values.astype(array.dtype)
+    return features
+
+
+def _publish(storage: Storage, session_id: str, features: dict[str, dict[str, np.ndarray]]) -> None:
+    for feature, arrays in features.items():
         with FeatureWriter(storage, session_id, FEATURES[feature]) as out:
-            for name, array in FEATURES[feature].arrays.items():
-                if array.optional:
-                    continue
-                count = rows[str(array.axis)]
-                shape = (count, *array.shape)
-                if name in ("time", "start", "end"):
-                    values = np.linspace(0, seconds, count, endpoint=False) + (0.3 if name == "end" else 0)
-                elif array.dtype.startswith("float"):
-                    values = np.cumsum(generator.normal(size=shape, scale=0.05), axis=0) + generator.normal(size=shape)
-                    values = np.abs(values) * (0.01 if feature == "opensmile" else 1)
-                elif name.startswith("frame_"):
-                    values = np.minimum(
-                        np.arange(count) * rows["word" if "word" in name else "utterance"] // count, 10**6
-                    )
-                elif name == FEATURES[feature].mask:
-                    values = generator.uniform(size=shape) > 0.05
-                else:
-                    values = np.zeros(shape)
-                if array.columns:
-                    out.write(name, values.astype(array.dtype), list(array.columns))
-                else:
-                    out.write(name, values.astype(array.dtype))
             if feature == "sbert":
                 out.attributes["speakers"] = ["participant"]
-            versions.append(out.publish("0" * 64, {}))
-    return versions
+            for name, values in arrays.items():
+                if columns := FEATURES[feature].arrays[name].columns:
+                    out.write(name, values, list(columns))
+                else:
+                    out.write(name, values)
+            out.publish("0" * 64, {})
 
 
 def make(folder: Path) -> str:
@@ -98,7 +96,7 @@ def make(folder: Path) -> str:
 
 
 def made(folder: Path, sessions: int) -> Path:
-    make(published(folder, sessions))
+    make(_publish_all(folder, sessions, _SHORTEST_S, _SHORTEST_S))
     return folder
 
 
