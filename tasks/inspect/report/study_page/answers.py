@@ -89,12 +89,14 @@ def _training(page: StudyPage) -> Answer:
         ("no clips", reason, len(sessions), _sessions(page, sessions, reason))
         for reason, sessions in sorted(obstacles.items(), key=lambda item: -len(item[1]))
     ]
-    without, reasons = set(), defaultdict(list)
+    without, stale, reasons = set(), set(), defaultdict(list)
     for (session, feature), cell in page.facts.matrix.cells.items():
         if cell.reason and cell.state is not CellState.NOT_ASKED:
             reasons[cell.state, feature, cell.reason].append(session)
-        if _lacks(cell) and session in page.participants:
+        if session in page.participants and _lacks(cell):
             without.add(session)
+        elif session in page.participants and cell.state is CellState.STALE:
+            stale.add(session)
     order = [CellState.FAILED, CellState.STALE, CellState.ABSENT, CellState.SKIPPED, CellState.DONE]
     rows += [
         (f"{feature} {state}", reason, len(sessions), _sessions(page, sessions, f"{feature} {state}: {reason}"))
@@ -109,13 +111,13 @@ def _training(page: StudyPage) -> Answer:
         said = f"{len(hindered)} of {counted(total, 'session')} have no clips: {_names(hindered)}"
     else:
         said = f"Each of {counted(total, 'session')} has clips"
-    lacking = sorted(without, key=list(page.participants).index) if len(without) < 50 else sorted(without)
-    if lacking:
-        said += f"; {counted(len(lacking), 'session')} without a feature that was asked for: {_names(lacking)}"
+    for sessions, what in ((without, "without a feature that was asked for"), (stale, "with a stale feature")):
+        if sessions:
+            said += f"; {counted(len(sessions), 'session')} {what}: {_names(sorted(sessions))}"
     if len(rows) > _LISTED:
         rows = [*rows[:_LISTED], ("…", f"{len(rows) - _LISTED} more reasons are in the table of sessions", "", [])]
     return Answer(
-        "training", question, f"{said}.", not hindered and not lacking, None,
+        "training", question, f"{said}.", not (hindered or without or stale), None,
         ("what", "why", "sessions", "which"), rows,
     )  # fmt: skip
 
