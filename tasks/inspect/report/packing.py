@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,30 +59,35 @@ def pack_figure(figure: dict[str, Any]) -> dict[str, Any]:
             values = np.frombuffer(base64.b64decode(array["bdata"]), array["dtype"])
             if len(values) < _SMALL:
                 continue
-            numbers = pack(values, levels) | ({"shape": array["shape"]} if "shape" in array else {})
+            numbers = pack(values, levels, (5, 2, 1) if key == "z" else (1,)) | ({"shape": array["shape"]} if "shape" in array else {})
             number, _ = packed.setdefault(repr(numbers), (len(packed), numbers))
             trace[key] = {"packed": number}
     return figure | {"packed": [numbers for _, numbers in packed.values()]}
 
 
-def pack(values: np.ndarray, levels: int) -> dict[str, Any]:
-    """Values (n,) rounded to decimals; NaN and infinite ones are gaps.
+def pack(values: np.ndarray, levels: int, multiples: Sequence[int] = (1,)) -> dict[str, Any]:
+    """Values (n,) rounded to multiples of a decimal; NaN and infinite ones are gaps.
 
     Args:
         levels: at least as many steps lie between the smallest and the largest value.
+        multiples: of the decimal, the coarsest first: the first with so many levels is taken, else the last.
 
     Returns:
-        ``decimals``, ``first`` and ``steps``: a value is ``(first + level) / 10 ** decimals``, where the level is the
-        sum of the steps so far, and a gap where that is -1. Steps are int32, first their lowest bytes.
+        ``decimals``, ``multiple``, ``first`` and ``steps``: a value is ``(first + level) * multiple / 10 ** decimals``,
+        where the level is the sum of the steps so far, and a gap where that is -1. Steps are uint32, twice the step
+        where it is not negative, else its complement of that, so that small ones are small; first their lowest bytes.
     """
     finite = np.isfinite(values)
     exact = np.asarray(values, np.float64)[finite]
     low, high = (float(exact.min()), float(exact.max())) if len(exact) else (0.0, 0.0)
-    decimals = math.ceil(math.log10(levels / (high - low or abs(high) or 1.0)))
-    scale = 10.0**decimals
+    span = high - low or abs(high) or 1.0
+    decimals = math.ceil(math.log10(levels / span))
+    multiple = next((each for each in multiples if span * 10.0**decimals >= each * levels), multiples[-1])
+    scale = 10.0**decimals / multiple
     first = round(low * scale)
     level = np.full(len(values), -1, np.int64)
     level[finite] = np.round(exact * scale).astype(np.int64) - first
-    steps = np.diff(level, prepend=0).astype("<i4")
+    signed = np.diff(level, prepend=0)
+    steps = (2 * signed ^ (signed >> 63)).astype("<u4")
     planes = np.ascontiguousarray(steps.view(np.uint8).reshape(-1, 4).T)
-    return {"decimals": decimals, "first": first, "steps": deflate(planes)}
+    return {"decimals": decimals, "multiple": multiple, "first": first, "steps": deflate(planes)}

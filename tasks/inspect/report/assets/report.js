@@ -25,16 +25,17 @@
     return content && JSON.parse(new TextDecoder().decode(await unpack(content.deflated, Uint8Array)));
   }
 
-  async function numbers({ decimals, first, steps, shape }) {
+  async function numbers({ decimals, multiple, first, steps, shape }) {
     const bytes = await unpack(steps, Uint8Array);
     const count = bytes.length / 4;
     const values = new Float64Array(count);
     const unit = 10 ** Math.abs(decimals);
     let level = 0;
     for (let at = 0; at < count; at++) {
-      level += bytes[at] | (bytes[count + at] << 8) | (bytes[2 * count + at] << 16) | (bytes[3 * count + at] << 24);
+      const step = bytes[at] | (bytes[count + at] << 8) | (bytes[2 * count + at] << 16) | (bytes[3 * count + at] << 24);
+      level += (step >>> 1) ^ -(step & 1);
       if (level < 0) values[at] = NaN;
-      else values[at] = decimals < 0 ? (first + level) * unit : (first + level) / unit;
+      else values[at] = decimals < 0 ? (first + level) * multiple * unit : ((first + level) * multiple) / unit;
     }
     if (!shape) return values;
     const [rows, width] = shape.split(",").map(Number);
