@@ -59,7 +59,8 @@ def pack_figure(figure: dict[str, Any]) -> dict[str, Any]:
             values = np.frombuffer(base64.b64decode(array["bdata"]), array["dtype"])
             if len(values) < _SMALL:
                 continue
-            numbers = pack(values, levels, (5, 2, 1) if key == "z" else (1,)) | ({"shape": array["shape"]} if "shape" in array else {})
+            multiples = (5, 2, 1) if key == "z" else (1,)
+            numbers = pack(values, levels, multiples) | ({"shape": array["shape"]} if "shape" in array else {})
             number, _ = packed.setdefault(repr(numbers), (len(packed), numbers))
             trace[key] = {"packed": number}
     return figure | {"packed": [numbers for _, numbers in packed.values()]}
