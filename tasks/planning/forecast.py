@@ -39,6 +39,7 @@ class Recording:
     length_s: float  # how long it is; 0 where that is not known, which counts as the mean of all others
     features: frozenset[str]  # that can be made of it, as they are called in the store
     frames: float = 0.0  # how many; 0 where that is not known, which counts as the mean rate of all others
+    is_decoded: bool = True  # False of a region whose video is decoded for another track of the session
 
     @property
     def has_frames(self) -> bool:
@@ -81,7 +82,7 @@ def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: in
     of_feature = {rate.feature: [one for one in recordings if rate.feature in one.features] for rate in rates}
     features = tuple(_of_feature(rate, of_feature[rate.feature]) for rate in rates)
     units = [
-        rate.task_s + _TASK_S + rate.cpu_s * recording.length_s
+        _TASK_S + rate.seconds(recording.length_s, is_decoded=recording.is_decoded)
         for rate in rates
         if not rate.reason
         for recording in of_feature[rate.feature]
@@ -116,7 +117,7 @@ def _of_feature(rate: Rate, recordings: Sequence[Recording]) -> FeatureForecast:
     return FeatureForecast(
         rate.feature,
         60 * rate.cpu_s,
-        sum(rate.task_s + rate.cpu_s * recording.length_s for recording in recordings),
+        sum(rate.seconds(recording.length_s, is_decoded=recording.is_decoded) for recording in recordings),
         round(sum(rate.stored_bytes(recording.length_s, recording.frames) for recording in recordings)),
         rate.reason,
     )
@@ -219,6 +220,7 @@ def _candidates(
     session_ids = [one for one in selection.session_ids or study.sessions if one in study.sessions]
     for number, session_id in enumerate(session_ids, start=1):
         progress(f"the header of {session_id}", number, len(session_ids))
+        decoded: set[str] = set()  # the videos that an earlier track of the session pays for
         for track in selected_tracks(study, session_id, selection):
             of_track_ = track_extractors(extractors, study, session_id, track, selection)
             if not of_track_:
@@ -227,12 +229,11 @@ def _candidates(
             for reason in unusable.values():
                 fault(session_id if track == MAIN else f"{session_id}, track {track}", reason)
             files = study.tracks[session_id][track]
-            yield (
-                track,
-                _Candidate(
-                    session_id, tuple(of_track_), tuple(unusable), _recording(study, files, extractors, unusable)
-                ),
-            )
+            recording = _recording(study, files, extractors, unusable)
+            if recording and recording.has_frames:
+                recording = replace(recording, is_decoded=(files.of or track) not in decoded)
+                decoded.add(files.of or track)
+            yield track, _Candidate(session_id, tuple(of_track_), tuple(unusable), recording)
 
 
 def _recording(

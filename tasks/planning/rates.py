@@ -5,19 +5,20 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from storyframes.features import CLOCK
-from storyframes.spec import MAIN, Axis, FeatureSpec, of_track
+from storyframes.spec import MAIN, Axis, FeatureSpec, feature_and_track, of_track
 from storyframes.store.layout import create_store, current_path, open_storage
 from storyframes.store.records import Current, Status, StoredArray
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.extract import ExtractionUnit, Outcome, extract
 from tasks.extractors.base import Input, InputFile, Source
+from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.sample import Sample
 from tasks.planning.selection import Selection, selected_extractors, track_extractors
@@ -70,9 +71,14 @@ class Rate:
     # task_s, cpu_s: processor-seconds of a session: so many, and so many for each second of its recording
     task_s: float = 0.0
     cpu_s: float = 0.0
+    decoding_s: float = 0.0  # of ``cpu_s``, what a video's tracks pay once together: decoding its pictures
     task_bytes: float = 0.0  # of a session's files that hold no rows: metadata
     arrays: tuple[ArrayRate, ...] = ()
     reason: str = ""  # why it could not be measured; everything is 0 then
+
+    def seconds(self, length_s: float, *, is_decoded: bool = True) -> float:
+        """Processor-seconds of a recording; of one that is not ``is_decoded``, another track pays for the decoding."""
+        return self.task_s + (self.cpu_s - (0.0 if is_decoded else self.decoding_s)) * length_s
 
     def stored_bytes(self, length_s: float, frames: float) -> float:
         """What a recording of so many seconds and frames takes on the disk."""
@@ -121,7 +127,17 @@ def measure_rates(
             here = folder / str(number)
             here.mkdir()
             runs.append(_extract_sample(study, files, settings, Sample(here, sample_s, length_s), progress, number))
-    return [_rate(of_track(feature, track), [run[feature] for run in runs], short_s, long_s) for feature in runs[0]]
+    rates = [_rate(of_track(feature, track), [run[feature] for run in runs], short_s, long_s) for feature in runs[0]]
+    # The clock is what decoding costs. A region's is its video's clock, and its pictures are of its video's pass.
+    extractors = build_extractors(settings, session_id)
+    decoding_s = next((rate.cpu_s for rate in rates if rate.feature == of_track(CLOCK, track)), 0.0)
+    of_pictures = {CLOCK, *(name for name, one in extractors.items() if isinstance(one, FrameExtractor))}
+    return [
+        replace(
+            rate, decoding_s=min(decoding_s, rate.cpu_s) if feature_and_track(rate.feature)[0] in of_pictures else 0
+        )
+        for rate in rates
+    ]
 
 
 def _extract_sample(

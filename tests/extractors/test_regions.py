@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.spec import of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Caveat, Status
@@ -31,8 +33,9 @@ from tasks.inspect.read_curves import read_curves
 from tasks.inspect.study_check import check_study
 from tasks.media import container
 from tasks.media.upright import write_lossless
+from tasks.planning.forecast import forecast, measure_study
 from tasks.planning.plan import expected_versions, plan_extraction
-from tasks.planning.rates import measure_rates
+from tasks.planning.rates import Rate, measure_rates
 from tasks.planning.selection import Selection
 from tasks.planning.sources import input_file
 from tasks.study.load import load_study
@@ -335,6 +338,18 @@ def test_plan_measures_regions_and_a_session_with_its_region_alone_is_decoded_fo
 ) -> None:
     asked = ExtractorsSettings(features=("frames", "opensmile"))
     (rate, *_) = measure_rates(load_study(study), "whole", asked, 0.4, lambda *_: None, "moving")
-    assert (rate.feature, rate.reason) == ("frames@moving", "")
+    assert (rate.feature, rate.reason, rate.decoding_s) == ("frames@moving", "", rate.cpu_s)
+    measured = measure_study(load_study(study), asked, 0.4, lambda *_: None, lambda *_: None, Selection(("whole",)))
+    assert {one.track: one.is_decoded for one in measured.recordings} == {
+        "main": True, "left": False, "right": False, "moving": False,
+    }  # fmt: skip
+    rates = [Rate("vit", cpu_s=5, decoding_s=2)] + [Rate(f"vit@{t}", cpu_s=4, decoding_s=2) for t in ("left", "right")]
+    recordings = [
+        replace(one, length_s=10, features=one.features | {of_track("vit", one.track)}) for one in measured.recordings
+    ]
+    assert [one.cpu_s for one in forecast(rates, recordings, 1).features] == [50, 20, 20]
+    regions = Selection(("whole",), ("frames",), tracks=("left", "right"))
+    measured = measure_study(load_study(study), asked, 0.4, lambda *_: None, lambda *_: None, regions)
+    assert [one.is_decoded for one in measured.recordings] == [True, False]
     outcomes = run(study, tmp_path / "f", Selection(("whole",), ("frames",), tracks=("right",)))
     assert {name: outcome.rows for name, outcome in outcomes.items()} == {"whole/frames@right": FRAMES}
