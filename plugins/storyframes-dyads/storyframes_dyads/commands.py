@@ -176,7 +176,7 @@ def synchrony(
             except SignalError as error:
                 refused["the null of pseudo-dyads"] = str(error)
     sessions = tables.session_table(results, track_clocks(opened))
-    study = tables.study_table(sessions, ranked)
+    study = tables.study_table(sessions[sessions["session_id"].isin(list(groups))], ranked)
     _write(out, {"sessions": sessions, "windows": tables.window_table(results), "study": study})
     if json:
         content = {"sessions": sessions.to_dict("records"), "study": study.to_dict("records")}

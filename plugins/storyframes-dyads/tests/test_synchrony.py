@@ -29,6 +29,7 @@ from storyframes_dyads.synchrony_tables import (
     study_table,
 )
 from storyframes_dyads.written import groups_of, track_clocks
+from tasks.clip_index.index import write_clip_index
 
 ASKED = SignalName.parse("openface:AU12_r"), SignalName.parse("openface@b:AU12_r")
 SETTINGS = SynchronySettings(window_s=10, stride_s=2, max_lag_s=3.5)
@@ -216,6 +217,15 @@ def test_sessions_that_share_a_person_are_no_strangers(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "null of pseudo-dyads is left out: s1 has no other session" in " ".join(result.output.split())
     assert len(pd.read_csv(tmp_path / "out/sessions.csv")) == 2
+    index = FeatureStore(tmp_path / "s").clips()
+    known = index[index["session_id"] != "s2"].reset_index(drop=True)
+    known.attrs = index.attrs
+    write_clip_index(known, FeatureStore(tmp_path / "s").storage)
+    result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "two")])
+    assert result.exit_code == 1
+    assert "s2 (1 of 3 sessions) in the null of pseudo-dyads is left out" in " ".join(result.output.split())
+    assert len(pd.read_csv(tmp_path / "two/sessions.csv")) == 3
+    assert pd.read_csv(tmp_path / "two/study.csv")["sessions"].tolist() == [2]
     (tmp_path / "s/clips.parquet").unlink()
     result = CliRunner().invoke(app, ["synchrony", str(tmp_path / "s"), *smiles])
     assert result.exit_code == 2  # nobody knows the second camera's clock either
