@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -119,16 +118,14 @@ def test_the_reference_has_what_is_public(site: Path) -> None:
     assert "read" in documented
 
 
-def test_the_stopwatch_runs_as_it_stands(
-    installed: Installed, demo_study: Path, tmp_path: Path, shared_server: Mapping[str, str]
-) -> None:
+def test_the_stopwatch_runs_as_it_stands(installed: Installed, demo_study: Path, tmp_path: Path) -> None:
     """From an empty folder with two recordings, by what was installed."""
     folder = tmp_path / "two"
     folder.mkdir()
     for name, written in (("p01-s01.avi", "p01-s01.avi"), ("p02-s01.avi", "P02.AVI")):
         shutil.copy(demo_study / "videos" / name, folder / written)
     command = [installed.python, ROOT / "docs/stopwatch.py", folder]
-    done = subprocess.run(command, cwd=tmp_path, env=clean(**shared_server), capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env=clean(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     steps = [line.split(" s  ")[1] for line in done.stdout.splitlines() if " s  " in line]
     page = (ROOT / "docs/stopwatch.md").read_text()

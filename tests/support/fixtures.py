@@ -119,19 +119,19 @@ def extracted_demo(
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """What ``storyframes demo`` of the installed wheel made, and how that ended. Made once: leave it as it is.
 
-    Its network computes in bfloat16 where the processor can: half of what the demo takes. The demo keeps a
-    configuration that is there.
+    The demo keeps a configuration that is there. This one has a single processor, so all is done in the command's own
+    process, without a server and workers that each convert the network (tests/flows has those), and the network
+    computes in bfloat16 where the processor can: half of what the demo takes.
     """
     from support.systems.installed import clean
     from tasks.models.libraries import import_openvino
 
     folder = tmp_path_factory.mktemp("newcomer")
+    configuration = (ROOT / "demo" / "storyframes.toml").read_text() + "\n[cluster]\ncpus = 1\n"
     if "BF16" in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        configuration = (ROOT / "demo" / "storyframes.toml").read_text()
-        (folder / "storyframes-demo").mkdir()
-        (folder / "storyframes-demo" / "storyframes.toml").write_text(
-            configuration.replace("[resnet50]\n", '[resnet50]\nprecision = "bfloat16"\n')
-        )
+        configuration = configuration.replace("[resnet50]\n", '[resnet50]\nprecision = "bfloat16"\n')
+    (folder / "storyframes-demo").mkdir()
+    (folder / "storyframes-demo" / "storyframes.toml").write_text(configuration)
     command = [str(installed.command), "demo"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean())
     return folder / "storyframes-demo", result
