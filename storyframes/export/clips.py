@@ -18,7 +18,7 @@ from storyframes.clips.splits import SPLITS
 from storyframes.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
 from storyframes.export.formats import ExportError
 from storyframes.export.pooled_tables import check_pooling
-from storyframes.export.readme import markdown_table
+from storyframes.export.readme import data_configs, front_matter, markdown_table
 from storyframes.export.whole_folder import refuse_inside, seal, whole_folder
 from storyframes.pooling import MEAN, pools
 from storyframes.spec import MAIN, Axis, FeatureSpec, feature_and_track
@@ -250,9 +250,8 @@ def _about_features(store: FeatureStore, sessions: Sequence[str], names: Sequenc
 
 def _readme(done: ExportedClips) -> Iterator[str]:
     if done.to == "datasets":  # which files are which split
-        yield "---\nconfigs:\n- config_name: clips\n  data_files:"
-        yield from (f"  - split: {split}\n    path: {split}.parquet" for split, count in done.splits.items() if count)
-        yield "---\n"
+        files = {split: f"{split}.parquet" for split, count in done.splits.items() if count}
+        yield from front_matter({"configs": data_configs({"clips": files})})
     counts = ", ".join(f"{split} {count:,}" for split, count in done.splits.items())
     total = sum(done.splits.values())
     yield f"# Exported clips\n\n{total:,} clips ({counts}), exported by storyframes {storyframes.__version__}."
@@ -284,4 +283,5 @@ def _about_tokens(done: ExportedClips) -> Iterator[str]:
     yield from (f"- {name}: {value}" for name, value in done.tokenizer.items())
     yield ""
     if done.per == Axis.WORD:
-        yield "Rows of the other arrays are these tokens: each has what its word has, and the marks are 0.\n"
+        yield "Rows of `text`, `audio` and `vision` are these tokens, more than the words of the table below: each token"
+        yield "has what its word has, and the marks are 0.\n"

@@ -140,11 +140,21 @@ def _configs(done: Exported) -> Iterator[str]:
             split = done.splits.get(table["session_id"], "unassigned")
             name = Path(file).stem if table["session_id"] != STORIES else f"{Path(file).stem}.{STORIES}"
             files.setdefault(name, {}).setdefault(split, []).append(file)
-    yield "---\nconfigs:"
-    for name, splits in files.items():
-        yield f"- config_name: {json.dumps(name)}\n  data_files:"
-        for split, paths in splits.items():
-            yield f"  - split: {split}\n    path: {json.dumps(paths)}"
+    yield from front_matter({"configs": data_configs(files)})
+
+
+def data_configs(files: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """By configuration and split the path or paths of files, as ``datasets`` and the hub read it."""
+    return [
+        {"config_name": name, "data_files": [{"split": split, "path": path} for split, path in splits.items()]}
+        for name, splits in files.items()
+    ]
+
+
+def front_matter(content: Mapping[str, Any]) -> Iterator[str]:
+    """The lines before a README that programs read: YAML, whose values are JSON."""
+    yield "---"
+    yield from (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in content.items())
     yield "---\n"
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 import storyframes
 from storyframes.clips.splits import SPLITS
-from storyframes.export.readme import markdown_table
+from storyframes.export.readme import data_configs, front_matter, markdown_table
 from storyframes.features import CLOCK
 from storyframes.release.methods import bibtex, methods, model_of
 from storyframes.release.released_features import ReleasedFeature
@@ -104,7 +104,7 @@ def data_card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> 
     Args:
         store: the released one.
     """
-    return "\n".join(["---", *_front_matter(done, settings), "---", "", *_card(done, settings, store)]) + "\n"
+    return "\n".join([*front_matter(_metadata(done, settings)), *_card(done, settings, store)]) + "\n"
 
 
 def splits(clips: pd.DataFrame) -> list[str]:
@@ -112,8 +112,8 @@ def splits(clips: pd.DataFrame) -> list[str]:
     return [split for split in SPLITS if len(clips) and (clips["split"] == split).any()]
 
 
-def _front_matter(done: Release, settings: ReleaseSettings) -> Iterator[str]:
-    """What the hub reads, as YAML whose values are JSON."""
+def _metadata(done: Release, settings: ReleaseSettings) -> dict[str, Any]:
+    """What the hub reads."""
     known = settings.license.lower()
     content: dict[str, Any] = {
         "pretty_name": settings.title,
@@ -128,14 +128,10 @@ def _front_matter(done: Release, settings: ReleaseSettings) -> Iterator[str]:
     content["tags"] = ["storyframes", "zarr", "croissant", *done.features]
     tables = {"clips": {split: f"clips/{split}.parquet" for split in splits(done.clips)}}
     tables["catalogue"] = {"catalogue": "features/catalogue.parquet"}
-    content["configs"] = [
-        {"config_name": name, "data_files": [{"split": split, "path": path} for split, path in paths.items()]}
-        for name, paths in tables.items()
-        if paths
-    ]
+    content["configs"] = data_configs({name: paths for name, paths in tables.items() if paths})
     content["configs"][0]["default"] = True
     content["extra_gated_prompt"] = _GATE
-    yield from (f"{name}: {_text(value)}" for name, value in content.items())
+    return content
 
 
 def _card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> Iterator[str]:

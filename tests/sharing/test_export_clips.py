@@ -298,10 +298,8 @@ def test_parquet_for_datasets(study: SyntheticStudy, tmp_path: Path) -> None:
                 flat = flat.flatten()
             got = flat.to_numpy(zero_copy_only=False).reshape(values.shape)
             np.testing.assert_array_equal(got, values.astype(got.dtype), name)
-    front = (out / "README.md").read_text().split("---")[1]
-    assert [line.split(": ")[1] for line in front.splitlines() if "path" in line] == [
-        f"{split}.parquet" for split in SPLITS
-    ]
+    (config,) = yaml.safe_load((out / "README.md").read_text().split("---\n")[1])["configs"]
+    assert [files["path"] for files in config["data_files"]] == [f"{split}.parquet" for split in SPLITS]
 
 
 def test_whole_sessions_for_datasets(study: SyntheticStudy, tmp_path: Path) -> None:
