@@ -283,5 +283,5 @@ def _about_tokens(done: ExportedClips) -> Iterator[str]:
     yield from (f"- {name}: {value}" for name, value in done.tokenizer.items())
     yield ""
     if done.per == Axis.WORD:
-        yield "Rows of `text`, `audio` and `vision` are these tokens, more than the words of the table below: each token"
-        yield "has what its word has, and the marks are 0.\n"
+        yield "Rows of `text`, `audio` and `vision` are these tokens, more than the words of the table below: each"
+        yield "token has what its word has, and the marks are 0.\n"
