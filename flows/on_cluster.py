@@ -76,7 +76,7 @@ def do_on_cluster(
         heeded(),
         DaskTaskRunner(address=connection.address, client_kwargs=connection.options) as runner,
     ):
-        executor = ClusterExecutor(runner, task, resources_of(cluster, connection), doubts)
+        executor = ClusterExecutor(runner, task, resources_of(cluster, connection), doubts, connection.gave_up)
         try:
             return Gather(executor, settle, warn=warn).run(units)
         except (ClosedClientError, CommClosedError):
@@ -92,6 +92,7 @@ class ClusterExecutor(Executor[O]):
         runner: of Prefect, started.
         resources: of all workers together.
         doubts: see :func:`do_on_cluster`.
+        gave_up: why the cluster has ended the scheduler, once it has: then nothing that did not end is a unit's fault.
     """
 
     def __init__(
@@ -100,11 +101,13 @@ class ClusterExecutor(Executor[O]):
         task: Task[[Bundle[Any]], State],
         resources: Needs,
         doubts: Callable[[Sequence[O]], Mapping[O, str]],
+        gave_up: Sequence[str],
     ) -> None:
         self._runner = runner
         self._task = task
         self._resources = resources
         self._doubts_of = doubts
+        self._gave_up = gave_up
         self._patient_until: float | None = None  # begins with the first outcome in doubt
 
     def capacity(self, needs: Needs) -> int:
@@ -118,6 +121,8 @@ class ClusterExecutor(Executor[O]):
 
     def read(self, future: Any, bundle: Bundle[O]) -> Sequence[Sequence[O]]:
         """The outcomes that a finished future has; of a unit without any, what it left behind."""
+        if self._gave_up:
+            raise CommClosedError("; ".join(self._gave_up))
         try:
             future.wait()
             given_up = future.wrapped_future.exception()  # which waiting does not raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import copy
 import fcntl
 import os
@@ -66,9 +67,9 @@ def slurm_cluster(
         _set_workers(cluster, settings)
         stop = threading.Event()
         connection = Connection(cluster.scheduler_address, security)
-        keeper = threading.Thread(
-            target=_keep_at_strength, args=(cluster, settings, stop, connection.gave_up.append, warn), daemon=True
-        )
+        keeping = (_keep_at_strength, cluster, settings, stop, connection.gave_up.append, warn)
+        # Prefect's logger, to which warnings go, reads its settings from the context of the flow.
+        keeper = threading.Thread(target=contextvars.copy_context().run, args=keeping, daemon=True)
         keeper.start()
         try:
             wait_for_workers(

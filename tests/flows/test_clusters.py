@@ -78,14 +78,20 @@ def test_what_slurm_says_of_jobs_whose_workers_are_missing(
 
 
 def test_a_task_that_had_all_the_time_of_a_job_is_given_up_with_the_reason() -> None:
+    from distributed.comm import CommClosedError
+
     from flows.clusters.dask_parts import JobTooShortError
     from flows.on_cluster import ClusterExecutor
 
     lost: Any = SimpleNamespace(
         wait=lambda: None, wrapped_future=SimpleNamespace(exception=lambda: JobTooShortError("a longer walltime"))
     )
-    executor: Any = ClusterExecutor(*[None] * 4)  # type: ignore[arg-type]
+    gave_up: list[str] = []
+    executor: Any = ClusterExecutor(*[None] * 4, gave_up)  # type: ignore[arg-type]
     with pytest.raises(WorkerLostError, match="^a longer walltime$"):
+        executor.read(lost, Bundle([]))
+    gave_up.append("no worker")
+    with pytest.raises(CommClosedError, match="^no worker$"):  # not a fault of what was lost with the scheduler
         executor.read(lost, Bundle([]))
 
 
