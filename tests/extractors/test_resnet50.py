@@ -394,7 +394,7 @@ def test_what_decides_values_is_another_fingerprint_and_nothing_else_is(
     assert not is_due(path=checkpoint, cpus=2)
     assert not is_due(path=checkpoint, engine=ResNet50Settings().resolved().engine)
     assert is_due(path=checkpoint, engine="torch")
-    assert is_due(path=checkpoint, engine="torch", precision="bfloat16")
+    assert is_due(path=checkpoint, precision="bfloat16")
     assert is_due(allow_untrained=True)
 
 
