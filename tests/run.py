@@ -6,7 +6,8 @@ Tests are in rooms that mirror the code (tests/store, tests/clips, ...). The fil
 their time would go into starting pytest and into imports. Those that start clusters, servers or workers have one each,
 because one process for all of them may die late in the run, where a child ends and the kernel cannot say so
 (docs/facts.md, processes and signals). Those that look at the extracted demo share one, so that it is extracted once.
-Plug-ins bring tests of their own, in plugins/*/tests; the others see storyframes as it is without them.
+Plug-ins bring tests of their own, in plugins/*/tests; the others see storyframes as it is without them. The small
+folders of them share a process too.
 
 Commands that need a Prefect server and are not about it share one (support/servers/one_server.py).
 
@@ -47,21 +48,23 @@ ALONE = set(
     stored_pictures strangers sync sync_study topics unreadable worker_mounts
     """.split()
 )
+# Folders whose tests share one process, but for those that LONGEST names.
+SMALL_PLUG_INS = ("plugins/storyframes-empathy/tests", "plugins/storyframes-example/tests")
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (
     "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",
     "tests/flows/test_faults.py", "dope", "tests/extractors/test_resnet50.py", "tests/flows/test_soak.py",
-    "plugins/storyframes-empathy/tests/training", "clips", "tests/plugins/test_check_extractor.py",
-    "tests/flows/test_slurm.py", "plugins",
+    "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies", "clips",
+    "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins",
     "extractors", "plugins/storyframes-pyfeat/tests", "plugins/storyframes-mediapipe/tests",
-    "tests/plugins/test_plugin_example.py",
-    "tests/tools/test_containers.py", "tests/store/test_publish.py", "tests/flows/test_leftovers.py",
+    "tests/plugins/test_plugin_example.py", "flows", "small plug-ins",
+    "tests/tools/test_containers.py", "tests/flows/test_leftovers.py",
     "tests/flows/test_strangers.py", "plugins/storyframes-empathy/tests/text/test_topics.py", "media",
     "tests/store/test_gc_protocol.py", "plugins/storyframes-transcribe/tests",
-    "embed", "study", "store", "tests/store/test_missing_files.py", "tests/store/test_object_store.py",
+    "embed", "study", "store", "tests/store/test_object_store.py",
     "tests/media/test_sync.py", "tests/flows/test_existing_scheduler.py", "tests/plugins/test_outside.py",
     "tests/extractors/test_stored_pictures.py", "tests/plugins/test_plugin_privacy.py", "planning", "reading",
-    "index", "tests/plugins/test_environments.py", "tests/flows/test_clusters.py",
+    "index", "tests/flows/test_clusters.py",
 )  # fmt: skip
 
 
@@ -74,11 +77,19 @@ def groups() -> dict[str, list[str]]:
             name = "the demo"
         elif path.stem.removeprefix("test_") in ALONE:
             name = place
+        elif place.startswith("plugins/"):
+            name = of_plug_in(path.parent)
         else:
-            name = str(path.parent.relative_to(ROOT)) if place.startswith("plugins/") else path.parent.name
+            name = path.parent.name
         found.setdefault(name, []).append(place)
     first = {name: rank for rank, name in enumerate(LONGEST)}
     return dict(sorted(found.items(), key=lambda group: first.get(group[0], len(first))))
+
+
+def of_plug_in(folder: Path) -> str:
+    """The group of a folder of a plug-in's tests: small ones are one, of whichever plug-in."""
+    name = str(folder.relative_to(ROOT))
+    return "small plug-ins" if name.startswith(SMALL_PLUG_INS) and name not in LONGEST else name
 
 
 def prepare(state: Path) -> None:
