@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import wait_for
+from support.servers.deployment_server import settings_of
 from support.servers.prefect_runs import extract, request
 from support.stores import local
 
@@ -178,8 +179,10 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}/api"
+    home = Path(own_state["XDG_STATE_HOME"], "storyframes/prefect")  # a prepared database has this very name
+    home.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {
-        "PREFECT_HOME": f"{own_state['XDG_STATE_HOME']}/storyframes/prefect",  # its database has this very name
+        "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
     }
@@ -187,7 +190,8 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
     def start() -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "prefect", "server", "start", "--no-ui", "--port", str(port)]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: healthy(url))
+        wait_for(lambda: healthy(url) or process.poll() is not None)
+        assert process.poll() is None, "the server ended at once"
         return process
 
     root = tmp_path / "features"
@@ -195,10 +199,12 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
     ask = request(small_study, root, openface(tmp_path, recorded, pause))
     command = [sys.executable, "-m", "flows.cli", "extract", str(ask.study), str(root), "--config", str(ask.config)]
     server_process = start()
+    # A server takes minutes to start where much else runs: the run asks again for as long as a worker of deploy/ does.
+    seen = {"PREFECT_API_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "true", **settings_of("prefect-worker.env")}
     try:
         run = subprocess.Popen(
             [*command, "--features", "openface", "--features", "opensmile"],
-            cwd=ROOT, env=os.environ | {"PREFECT_API_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "true"},
+            cwd=ROOT, env=os.environ | seen,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         pids = tmp_path / "pids"
