@@ -18,6 +18,7 @@ NAMES = (
     "reading.clips",
     "reading.clip_grids",
     "reading.far_clips",
+    "reading.long_page",
     "extracting.opensmile",
     "extracting.resnet50",
     "extracting.bfloat16",

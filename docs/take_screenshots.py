@@ -72,11 +72,11 @@ def _take(browser: Browser, path: Path, width: int, height: int, scheme: str) ->
 
 def _play_to(tab: Page, second: float) -> None:
     """Wait until the linked copy is open and shows what is there at this second, with what was found in it."""
-    tab.click("#player-draw")
     while not tab.evaluate("window.storyframesPlayer && storyframesPlayer.zero !== null"):
         tab.wait_for_timeout(50)
+    tab.click("#player-draw")
     tab.evaluate(f"storyframesPlayer.seek({second})")
-    while tab.evaluate(f"!(storyframesPlayer.points && storyframesPlayer.second > {second} - 0.1)"):
+    while not tab.evaluate(f"storyframesPlayer.points && storyframesPlayer.second > {second} - 0.1"):
         tab.wait_for_timeout(50)
 
 

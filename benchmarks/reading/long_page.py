@@ -37,7 +37,7 @@ FACE = FeatureSpec(
     {
         "values": ArraySpec(Axis.FRAME, "float32", "a face", shape=(22,), dims=("column",), columns=COLUMNS),
         "confidence": ArraySpec(Axis.FRAME, "float32", "how sure"),
-        "valid": ArraySpec(Axis.FRAME, "uint8", "1 where a face was tracked"),
+        "valid": ArraySpec(Axis.FRAME, "uint8", "1 where a face was tracked", fill=0),
     },
     mask="valid",
 )
