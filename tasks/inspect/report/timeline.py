@@ -75,7 +75,6 @@ def _stack(rows: Sequence[Row], span: tuple[float, float], seconds: str) -> tupl
     layout: dict[str, object] = {
         "barmode": "overlay",
         "showlegend": False,
-        "uniformtext": {"mode": "hide", "minsize": 9},  # a text that has no room in its bar is not there
         "hovermode": "closest",
         "meta": {"range": list(span)},
         "margin": {"l": 64, "r": 12, "t": _TOP_PX - _GAP_PX, "b": _BOTTOM_PX},
@@ -137,8 +136,7 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
     for number, (speaker, spans, texts) in enumerate(speakers_of(curves, table)):
         names.append(f"‘{label(speaker)}’" if speaker == "phase" else label(speaker))
         hover = [label(text or speaker) for text in texts]
-        inside = hover if table.spoken else None  # read where the zoom gives them room
-        traces.append(_spans(names[-1], spans, hover, inside, [COLOURS[number % len(COLOURS)]] * len(spans)))
+        traces.append(_spans(names[-1], spans, hover, None, [COLOURS[number % len(COLOURS)]] * len(spans)))
     if traces:
         axis = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "automargin": True}
         yield Row("Phases and utterances", traces, 26 * len(names) + 8, axis)
