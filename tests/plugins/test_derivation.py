@@ -117,7 +117,7 @@ def test_status_says_what_is_older_than_what_it_is_made_of(store_root: Path) -> 
     for arguments in ([], ["--session", "a"]):
         shown = " ".join(run.invoke(app, ["status", str(store_root), *arguments]).output.split())
         assert f"* caveat of mean_smile: out of date: {earlier} (a)" in shown
-        entries = json.loads(run.invoke(app, ["status", str(store_root), *arguments, "--json"]).output)
+        entries = json.loads(run.invoke(app, ["status", str(store_root), *arguments, "--json"]).output)["features"]
         assert {entry["outdated"] for entry in entries if entry["session_id"] == "a"} == {None, earlier}
     replace(MADE, settings={"window_s": 3}).publish(reopened(store_root), "a", ROWS)
     assert outdated() == {"a/of_both": "made of an earlier version of mean_smile"}
