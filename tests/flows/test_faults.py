@@ -19,10 +19,13 @@ from support.processes import wait_for
 from support.servers.deployment_server import settings_of
 from support.servers.prefect_runs import extract, request
 from support.stores import local
+from support.studies import run
 
 from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
 from storyframes.store.records import Status
+from tasks.planning.selection import Selection
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -69,58 +72,51 @@ def test_a_worker_killed_once_has_its_work_done_once_more_and_nothing_twice(
     recorded: Path,
     tmp_path: Path,
 ) -> None:
+    """And a tool that hangs is ended: that of the first session kills its worker once, that of the second hangs."""
     root = tmp_path / "features"
-    # Its parent is the Dask worker; the other features of both sessions are done in the same two workers.
+    # Its parent is the Dask worker; the other features of both sessions are done in the same worker.
     once = f"sleep 2; if [ $stem = s0001 ] && mkdir {tmp_path}/killed 2>/dev/null; then kill -9 $PPID; exit 1; fi"
-    state, report = extract(
-        small_study, root, openface(tmp_path, recorded, once), only=["openface", "opensmile", "glove"]
-    )
+    sections = openface(tmp_path, recorded, f"{once}; [ $stem = s0002 ] && exec sleep 1000")
+    sections["openface"] |= {"timeout_s": 9, "timeout_s_per_video_s": 0.1}
+    state, report = extract(small_study, root, sections, only=["openface", "opensmile", "glove"])
     assert (tmp_path / "killed").exists()
-    assert (state.name, report.failed) == ("Completed", ())
-    expected = {f"s000{n}/{feature}" for n in (1, 2) for feature in ("frames", "openface", "opensmile", "glove")}
-    assert versions(root) == dict.fromkeys([*expected, "stories/glove"], 1)
-    # The tool ran once for each session, and once more for the one whose worker died.
-    assert len((tmp_path / "pids").read_text().split()) == 3
-    assert not list(maintenance.verify(local(root)))
-
-
-def test_a_hung_tool_is_ended_and_leaves_no_process(
-    server,
-    small_study: Path,
-    recorded: Path,
-    tmp_path: Path,
-) -> None:
-    sections = openface(tmp_path, recorded, "[ $stem = s0001 ] && exec sleep 1000")
-    sections["openface"] |= {"timeout_s": 2, "timeout_s_per_video_s": 0.1}
-    root = tmp_path / "features"
-    state, report = extract(small_study, root, sections, only=["openface"])
     assert state.name == "PartialSuccess"
     (failure,) = report.failed
-    assert (failure.session_id, failure.feature) == ("s0001", "openface")
-    assert "2 s" in failure.reason
-    assert not any(Path(f"/proc/{pid}").exists() for pid in (tmp_path / "pids").read_text().split())
+    assert (failure.session_id, failure.feature) == ("s0002", "openface")
+    assert "9 s" in failure.reason
+    expected = {f"s000{n}/{feature}" for n in (1, 2) for feature in ("frames", "openface", "opensmile", "glove")}
+    assert versions(root) == dict.fromkeys([*(expected - {"s0002/openface"}), "stories/glove"], 1)
+    # The tool ran once for each session, and once more for the one whose worker died.
+    ran = (tmp_path / "pids").read_text().split()
+    assert len(ran) == 3
+    assert not any(Path(f"/proc/{pid}").exists() for pid in ran)
     entries = {(entry.session_id, entry.feature): entry for entry in record_status.scan(local(root))}
-    assert entries["s0001", "openface"].attempt.reason == failure.reason
+    assert entries["s0002", "openface"].attempt.reason == failure.reason
+    assert not list(maintenance.verify(local(root)))
 
 
 def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_disk: Path, tmp_path: Path) -> None:
     root = small_disk / "features"
-    sections = {"resnet50": {"allow_untrained": True}, "cluster": {"cpus": 1}}
-    state, report = extract(small_study, root, sections, only=["frames"])
-    assert state.name == "Completed"
+    create_store(root)
+    clocks = run(small_study, root, Selection(only=("frames",)))
+    assert {outcome.status for outcome in clocks.values()} == {Status.DONE}
     before = current(root, "frames")
     (small_disk / "filler").write_bytes(
         b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize - 60_000)
     )
-    state, report = extract(small_study, root, sections, only=["openface"])
+    state, report = extract(small_study, root, {"cluster": {"cpus": 1}}, only=["openface"])
     assert state.name == "PartialSuccess"
     assert {(o.session_id, o.feature) for o in report.failed} == {("s0001", "openface"), ("s0002", "openface")}
     assert all(f"disk of the feature store is full: make room at {root}" in outcome.reason for outcome in report.failed)
     assert not list(maintenance.verify(local(root)))
     assert current(root, "frames") == before
     (small_disk / "filler").unlink()
-    state, report = extract(small_study, root, sections, only=["openface"])
-    assert (state.name, report.submitted) == ("Completed", 2)
+    again = run(small_study, root, Selection(only=("openface",)))
+    assert {name: (outcome.status, outcome.skipped) for name, outcome in again.items()} == {
+        f"{session}/{feature}": (Status.DONE, feature == "frames")
+        for session in ("s0001", "s0002")
+        for feature in ("frames", "openface")
+    }
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -130,7 +126,6 @@ def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
     tmp_path: Path,
     number: signal.Signals,
     own_state: Mapping[str, str],
-    shared_server: Mapping[str, str],
 ) -> None:
     root = tmp_path / "features"
     ask = request(small_study, root, openface(tmp_path, recorded, "exec sleep 1000"))
@@ -147,9 +142,9 @@ def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
     assert run.returncode == (143 if number is signal.SIGTERM else -number)
     wait_for(lambda: not marked(mark), "something outlived the run")
     assert not list(maintenance.verify(local(root)))
-    again = request(small_study, root, {"cluster": {"cpus": 1}}, only=["openface", "opensmile"])
-    command = [*command[:-6], "--config", str(again.config), *command[-4:]]
-    result = subprocess.run(command, cwd=ROOT, env=os.environ | shared_server, capture_output=True, text=True)
+    again = request(small_study, root, {"cluster": {"cpus": 1}})  # in the command's own process, without a server
+    command = [*(word for word in command[:-6] if word != "--server"), "--config", str(again.config), *command[-4:]]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert " 0 failed" in result.stdout
     assert FeatureStore(root).features("s0001") == ["frames", "openface", "opensmile"]
