@@ -5,6 +5,7 @@ One session is in memory at a time. Plug-ins give data, which is written as HTML
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,8 @@ from tasks.inspect.report.study_page.changes import what_changed
 from tasks.inspect.report.study_page.charts import study_charts
 from tasks.inspect.report.study_page.columns import StudyPage, read_columns, session_columns
 from tasks.study.load import Study
+
+_COLLECTED_EACH = 10  # sessions: plotly's figures refer to themselves, so their arrays stay until a full collection
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ def build_report(
             progress(session_id, number, len(session_ids))
             write_session(pages, session_id)
             store.let_go(session_id)
+            if number % _COLLECTED_EACH == 0:
+                gc.collect()
         context = ReportContext(study=study, store=store, sections=options.sections, disclosure=options.disclosure)
         more_pages, faults = _write_plug_in_pages(context, site, pages.name)
         write_study(pages, facts, read_columns(out), more_pages, faults)

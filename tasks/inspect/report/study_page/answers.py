@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from storyframes.features import STORIES
 from storyframes.spec import MAIN, feature_and_track
 from tasks.inspect.formatting import counted
 from tasks.inspect.quality import Rule
@@ -91,7 +92,7 @@ def _training(page: StudyPage) -> Answer:
     ]
     without, stale, reasons = set(), set(), defaultdict(list)
     for (session, feature), cell in page.facts.matrix.cells.items():
-        if cell.reason and cell.state is not CellState.NOT_ASKED:
+        if cell.reason or _lacks(cell):
             reasons[cell.state, feature, cell.reason].append(session)
         if session in page.participants and _lacks(cell):
             without.add(session)
@@ -99,7 +100,12 @@ def _training(page: StudyPage) -> Answer:
             stale.add(session)
     order = [CellState.FAILED, CellState.STALE, CellState.ABSENT, CellState.SKIPPED, CellState.DONE]
     rows += [
-        (f"{feature} {state}", reason, len(sessions), _sessions(page, sessions, f"{feature} {state}: {reason}"))
+        (
+            f"{feature} {state}",
+            reason or "not extracted yet",
+            len(sessions),
+            _sessions(page, sessions, f"{feature} {state}{': ' if reason else ''}{reason}"),
+        )
         for (state, feature, reason), sessions in sorted(
             reasons.items(), key=lambda item: (order.index(item[0][0]), -len(item[1]))
         )
@@ -129,8 +135,9 @@ def _coverage(page: StudyPage) -> Answer:
     question, matrix = "Is any feature missing somewhere?", page.facts.matrix
     rows, missing, worst = [], [], None
     shares: list[float] = []
+    sessions = [session for session in matrix.sessions if session != STORIES]
     for stored in matrix.features:
-        cells = {session: matrix.cells[session, stored] for session in matrix.sessions}
+        cells = {session: matrix.cells[session, stored] for session in sessions}
         asked = {session: cell for session, cell in cells.items() if cell.state is not CellState.NOT_ASKED}
         lacking = [session for session, cell in asked.items() if _lacks(cell)]
         measured = {session: cell.measured for session, cell in asked.items() if cell.measured is not None}
@@ -151,7 +158,7 @@ def _coverage(page: StudyPage) -> Answer:
     said = "No: every feature that was asked for is there"
     if missing:
         more = f" and {len(missing) - 5} more features" if len(missing) > 5 else ""
-        said = f"Yes, of {counted(len(matrix.sessions), 'session')}: {', '.join(missing[:5])}{more}"
+        said = f"Yes, of {counted(len(sessions), 'session')}: {', '.join(missing[:5])}{more}"
     if worst:
         share, session, name = worst
         fewest = f", the fewest in {session} ({name}: {share:.1%})" if share < 1 else ""
