@@ -121,7 +121,7 @@ def measured_over_expected(storage: Storage, features: Collection[str], cpus: in
     """The seconds that parts took for an expected CPU-second of these features; None where one was not measured.
 
     Args:
-        cpus: processors that there are to be; parts that had more were faster, and do not count.
+        cpus: processors that each job will have; parts that had more were faster and do not count.
     """
     expected = took = 0.0
     measured: set[str] = set()
