@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import pickle
+import shutil
 import stat
 import tarfile
 from collections.abc import Callable
@@ -228,6 +229,12 @@ def test_a_tokenizer_is_of_a_folder_and_of_what_is_said(study: SyntheticStudy, t
     assert "allow it to leave the study: --raw-text STUDY" in run(*mmsa, tokenizer)[1]
     assert "is no folder" in run(*mmsa, tmp_path / "no")[1]
     assert "has no tokenizer" in run(*mmsa, study.root)[1]
+    unmarked = json.loads((tokenizer / "tokenizer.json").read_text()) | {"post_processor": None}
+    shutil.copytree(tokenizer, tmp_path / "unmarked")
+    (tmp_path / "unmarked/tokenizer.json").write_text(json.dumps(unmarked))
+    with pytest.raises(ExportError, match="is no tokenizer of BERT's kind"):
+        BertTokens(tmp_path / "unmarked")
+    shutil.rmtree(tmp_path / "unmarked")
     too_long = BertTokens(tokenizer)
     too_long.longest = 4
     with pytest.raises(ExportError, match=r"the clip .* has \d+ tokens, and the model reads 4"):
