@@ -102,7 +102,7 @@ def sources_of_many(file: Path, ids: Path | None, how: Adoption, sessions: Colle
     for entry in entries:
         video = entry.partition("[")[0]  # as the SDK calls the words of a video that it aligned
         session_id, piece = (video, Piece(entry)) if known is None else known.get(entry, known.get(video, (None, None)))
-        if piece is None or (session_id and session_id not in sessions):
+        if piece is None or not video or (session_id and session_id not in sessions):
             unknown.append(entry)
         elif session_id:
             of_sessions.setdefault(session_id, []).append(piece._replace(id=entry))
@@ -131,11 +131,13 @@ def _pieces(ids: Path) -> dict[str, tuple[str, Piece]]:
         start, end = (
             number_in(cells[name]) if not is_empty(cells.get(name)) else None for name in ("start_s", "end_s")
         )
-        entry, session_id = (str(cells[name] or "").strip() for name in ("id", "session_id"))
+        entry, session_id = ("" if is_empty(cells[name]) else str(cells[name]).strip() for name in ("id", "session_id"))
         if entry in pieces or not entry:
             faults.append(f"{ids.name}: row {row.number}: the id is empty or there already")
         if any(time is not None and not 0 <= time < np.inf for time in (start, end)):
             faults.append(f"{ids.name}: row {row.number}: start_s and end_s are seconds of the session")
+        elif end is not None and end <= (start or 0.0):
+            faults.append(f"{ids.name}: row {row.number}: end_s {end:g} is not after start_s {start or 0.0:g}")
         pieces[entry] = session_id, Piece(entry, start or 0.0, end)
     if faults:
         raise AdoptError("\n".join(faults[:_NAMED]))
@@ -153,9 +155,12 @@ class _Sequence(Mapping[str, Mapping[str, Any]]):
     def __getitem__(self, entry: str) -> Mapping[str, Any]:
         import h5py
 
-        with h5py.File(self.file) as opened:
-            group = opened[self.root]["data"][entry]
-            return {name: group[name][:] for name in ("features", "intervals")}
+        try:
+            with h5py.File(self.file) as opened:
+                group = opened[self.root]["data"][entry]
+                return {name: group[name][:] for name in ("features", "intervals")}
+        except (OSError, KeyError, ValueError, TypeError, MemoryError) as error:
+            raise AdoptError(f"{entry}: cannot be read ({type(error).__name__})") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.ids)
@@ -189,7 +194,10 @@ def _pickled(content: Any, how: Adoption) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(content, dict) or not all(isinstance(part, dict) for part in content.values()):
         raise UnsafePickleError("is no pickle of MMSA's layout, nor of the SDK's: a dictionary of dictionaries")
     if all({"features", "intervals"} <= part.keys() for part in content.values()):
-        return {_text(entry): {name: as_array(of[name]) for name in of} for entry, of in content.items()}
+        return {
+            _text(entry): {name: as_array(of[name]) for name in ("features", "intervals")}
+            for entry, of in content.items()
+        }
     entries: dict[str, Mapping[str, Any]] = {}
     for split, part in content.items():
         arrays = {name: of for name, of in part.items() if isinstance(of, PickledArray) and len(of.shape) == 3}
@@ -197,19 +205,29 @@ def _pickled(content: Any, how: Adoption) -> Mapping[str, Mapping[str, Any]]:
             shown = ", ".join(map(str, arrays)) or "none"
             raise AdoptError(f"--array {how.array!r}: {split} has the arrays {shown}, and needs 'id'")
         values, names = arrays[how.array].read(), part["id"]
-        names = names.read().tolist() if isinstance(names, PickledArray) else names
+        if isinstance(names, PickledArray):
+            names = names.content if isinstance(names.content, list) else names.read().tolist()
         lengths, mask = (
             None if of is None else as_array(of)
             for of in (part.get(f"{how.array}_lengths"), part.get(f"{how.array}_mask"))
         )
-        if any(of is not None and len(of) != len(values) for of in (names, lengths, mask)):
+        if (
+            not isinstance(names, list | tuple)
+            or len(names) != len(values)
+            or (lengths is not None and lengths.shape != values.shape[:1])
+            or (mask is not None and mask.shape != values.shape[:2])
+        ):
             raise UnsafePickleError(f"has other numbers of ids, lengths or masks than of samples in {split}")
+        if values.dtype.kind not in "biuf" or (lengths is not None and lengths.dtype.kind not in "iu"):
+            raise UnsafePickleError(f"has {how.array} or its lengths in {split} not as numbers")
         for number, name in enumerate(names):
             entry, rows = _text(name), values[number]
             if entry in entries:
                 raise UnsafePickleError(f"has the id {entry!r} twice")
             is_measured = rows.any(axis=1) if mask is None else mask[number] != 0
             length = int(np.flatnonzero(is_measured).max(initial=-1)) + 1 if lengths is None else int(lengths[number])
+            if not 0 <= length <= len(rows):
+                raise UnsafePickleError(f"has {length} rows of {entry!r} by {how.array}_lengths, and {len(rows)} rows")
             if is_measured[length:].any():
                 raise UnsafePickleError(f"has rows behind the {length} of {entry!r}: padded at the front?")
             entries[entry] = {"features": rows[:length], "mask": is_measured[:length]}
@@ -242,6 +260,11 @@ def _read_piece(entry: Mapping[str, Any], piece: Piece, how: Adoption) -> Rows |
             )
         seconds, units = TIME_UNITS[how.unit or "s"]
         start, end = (intervals * seconds / units + piece.start_s).T
+        if wrong := np.flatnonzero(~((start <= end) & (end < np.inf))).tolist():
+            raise AdoptError(
+                f"{piece.id}: row {wrong[0] + 1}: its interval is from {start[wrong[0]]:g} to {end[wrong[0]]:g} s: it "
+                "must not end before it begins"
+            )
         longest, usual = float((end - start).max()), float(np.median(end - start))
         if not how.per_frame and longest > _UNEVEN * usual:
             raise AdoptError(

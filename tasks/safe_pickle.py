@@ -6,8 +6,12 @@ scalars and types of NumPy, which it makes itself; anything else that a pickle n
 
 from __future__ import annotations
 
+import operator
 import pickle
+import pickletools
 import re
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,12 @@ def read_pickle(path: Path) -> Any:
     """
     with path.open("rb") as file:
         try:
+            for code, given, _ in pickletools.genops(file):
+                if (
+                    "PUT" in code.name and isinstance(given, int) and given > path.stat().st_size
+                ):  # the memo grows to it
+                    raise UnsafePickleError("has a reference that no file of its size needs")
+            file.seek(0)
             return _Reader(file, encoding="latin1").load()  # as Python 2 wrote NumPy's bytes
         except (UnsafePickleError, OSError):
             raise
@@ -44,13 +54,17 @@ def as_array(value: Any) -> np.ndarray:
     """
     if isinstance(value, PickledArray):
         return value.read()
-    try:
-        made = np.asarray(value)
-    except ValueError:  # of different lengths
-        made = np.zeros(0, object)
-    if made.dtype.kind not in "biufSU":
-        raise UnsafePickleError("has no array of numbers where one is needed")
-    return made
+    rows = value if isinstance(value, list) else []
+    lists = [row for row in rows if isinstance(row, list | tuple)]
+    # A list that is in itself, or many times in others, would be an array of any size.
+    if len({id(row) for row in lists}) == len(lists) and not any(isinstance(x, list | tuple) for x in chain(*lists)):
+        try:
+            made = np.asarray(value)
+            if made.dtype.kind in "biufSU":
+                return made
+        except (ValueError, MemoryError):  # of different lengths, or a long text among many
+            pass
+    raise UnsafePickleError("has no array of numbers where one is needed")
 
 
 class _Reader(pickle.Unpickler):
@@ -62,6 +76,21 @@ class _Reader(pickle.Unpickler):
                 f"names {module}.{name}, which could run anything: only containers, texts, numbers and NumPy arrays "
                 "are read; write these from a Python where you trust it"
             ) from None
+
+
+class _Maker:
+    """A function that a pickle may call, and cannot set anything of."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+
+    def __call__(self, *given: Any) -> Any:
+        return self._make(*given)
+
+    def __setstate__(self, _: Any) -> None:
+        raise UnsafePickleError("changes how it is read")
 
 
 class _PickledType:
@@ -82,39 +111,69 @@ class _PickledType:
 
 
 class PickledArray:
-    """An array as a pickle has it: nothing of NumPy's is called before :meth:`read`."""
+    """An array as a pickle has it: nothing of NumPy's is called before :meth:`read`.
 
-    __slots__ = ("content", "dtype", "order", "shape")
+    Attributes:
+        axes: of the shape in memory, which each axis of the array is; None where they are in order.
+    """
+
+    __slots__ = ("axes", "content", "dtype", "order", "stored_shape")
+    axes: tuple[int, ...] | None
+
+    def __init__(self) -> None:
+        self.__setstate__((1, (0,), None, False, b""))
 
     def __setstate__(self, state: Any) -> None:
-        _, self.shape, self.dtype, is_fortran, self.content = state
+        _, shape, self.dtype, is_fortran, self.content = state
+        self.stored_shape, self.axes = tuple(map(operator.index, shape)), None
         self.order = "F" if is_fortran else "C"
 
-    def __len__(self) -> int:
-        return int(self.shape[0])
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's shape."""
+        axes = range(len(self.stored_shape)) if self.axes is None else self.axes
+        return tuple(self.stored_shape[axis] for axis in axes)
 
     def read(self) -> np.ndarray:
-        """The array; of objects, which have to be texts or numbers, as :func:`as_array` makes one of them."""
-        if isinstance(self.content, list):
-            return as_array(self.content).reshape(self.shape)
-        content = self.content.encode("latin1") if isinstance(self.content, str) else self.content
-        made: np.ndarray = np.frombuffer(content, self.dtype.read())
-        return made.reshape(self.shape, order="F" if self.order == "F" else "C")
+        """The array; of objects, which have to be texts or numbers, as :func:`as_array` makes one of them.
+
+        Raises:
+            UnsafePickleError: it is of something else, or damaged.
+        """
+        try:
+            if isinstance(self.content, list):
+                return as_array(self.content).reshape(self.shape)
+            made: np.ndarray = np.frombuffer(_bytes(self.content), self.dtype.read())
+            made = made.reshape(self.stored_shape, order="F" if self.order == "F" else "C")
+            return made if self.axes is None else made.transpose(self.axes)
+        except (ValueError, TypeError, AttributeError, MemoryError) as error:
+            raise UnsafePickleError(f"has a damaged array ({type(error).__name__})") from None
 
 
 def _empty(*_: Any) -> PickledArray:
     return PickledArray()
 
 
-def _from_buffer(content: Any, dtype: Any, shape: Any, order: Any = "C", *_: Any) -> PickledArray:
+def _from_buffer(
+    content: Any, dtype: Any, shape: Any, order: Any = "C", axes: Sequence[int] | None = None
+) -> PickledArray:
+    """As protocol 5 has arrays; of the order K the shape is that in memory."""
     made = PickledArray()
-    made.shape, made.dtype, made.order, made.content = shape, dtype, order, content
+    made.__setstate__((1, shape, dtype, order == "F", content))
+    if order == "K" and axes is not None:
+        made.axes = tuple(map(operator.index, axes))
+        if sorted(made.axes) != [*range(len(made.stored_shape))]:
+            raise UnsafePickleError("has an array whose axes are not in it")
     return made
 
 
 def _scalar(dtype: Any, content: Any) -> Any:
-    content = content.encode("latin1") if isinstance(content, str) else content
-    return np.frombuffer(content, dtype.read())[0]
+    return np.frombuffer(_bytes(content), dtype.read())[0]
+
+
+def _bytes(content: Any) -> Any:
+    """What Python 2 wrote as a text is bytes."""
+    return content.encode("latin1") if isinstance(content, str) else content
 
 
 def _latin1(text: Any, encoding: Any) -> bytes:
@@ -125,15 +184,14 @@ def _latin1(text: Any, encoding: Any) -> bytes:
 
 
 _KNOWN: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _empty,
-    ("numpy.core.multiarray", "scalar"): _scalar,
-    ("numpy.core.numeric", "_frombuffer"): _from_buffer,
+    ("numpy.core.multiarray", "_reconstruct"): _Maker(_empty),
+    ("numpy.core.multiarray", "scalar"): _Maker(_scalar),
+    ("numpy.core.numeric", "_frombuffer"): _Maker(_from_buffer),
     ("numpy", "ndarray"): None,  # which kind of array; it is never called
-    ("numpy", "dtype"): _PickledType,
-    ("_codecs", "encode"): _latin1,
+    ("numpy", "dtype"): _Maker(_PickledType),
+    ("_codecs", "encode"): _Maker(_latin1),
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
-    ("builtins", "bytearray"): bytearray,
     ("builtins", "complex"): complex,
     ("collections", "OrderedDict"): dict,
 }

@@ -93,6 +93,12 @@ def test_padding_without_lengths_is_left_out_and_at_the_front_it_is_refused(
     adopt(*write_mmsa(tmp_path, vision_lengths=None))
     assert len(FeatureStore(study.root).read("s00", "facet")) == 33
     assert "padded at the front?" in adopt(*write_mmsa(tmp_path, vision_lengths=[1, 1]), code=2)
+    for lengths, said in (([-1, 9], "-1 rows of 'vidA$_$1'"), ([1.5, 9], "not as numbers"), (5, "other numbers of")):
+        way = write_mmsa(tmp_path)
+        content = pickle.loads((tmp_path / "mosi.pkl").read_bytes())
+        content["train"]["vision_lengths"] = lengths
+        (tmp_path / "mosi.pkl").write_bytes(pickle.dumps(content))
+        assert said in adopt(*way, code=2)
 
 
 def test_what_does_not_say_which_session_and_when_is_refused(study: SyntheticStudy, tmp_path: Path) -> None:
@@ -109,6 +115,9 @@ def test_what_does_not_say_which_session_and_when_is_refused(study: SyntheticStu
     assert "of no session of the store: vidA$_$1, vidA$_$0: give" in with_table(table.replace("s00", "s09"))
     assert "has no column 'session_id'" in with_table(table.rename(columns={"session_id": "session"}))
     assert "the id is empty or there already" in with_table(pd.concat([table, table.head(1)]))
+    assert "row 2: end_s 2.05 is not after start_s 2.05" in with_table(table.assign(end_s=table["start_s"]))
+    table.assign(session_id=0).to_parquet(tmp_path / "ids.parquet")  # a number, and not empty
+    assert "of no session of the store: vidA$_$1," in adopt(*way, option, tmp_path / "ids.parquet", code=2)
     assert "has no times: say --rate HZ, and in --ids TABLE" in with_table(table.drop(columns="end_s"))
     late = table.assign(start_s=table["start_s"] + 2, end_s=table["end_s"] + 2)
     assert "outside of the recording of s00" in with_table(late)
@@ -189,6 +198,13 @@ def test_sequences_that_are_of_no_recording_here_are_refused(study: SyntheticStu
     assert "x.csd, s01: has the very rows of s00" in adopt(*way, code=2)
     write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)[:, :1])})
     assert "s00: has 40 rows with intervals of the shape (40, 1)" in adopt(*way, code=2)
+    for end in (0.05, np.nan):
+        intervals = steps(40)
+        intervals[1, 1] = end
+        write_sequence(tmp_path / "x.csd", {"s00": (values, intervals)})
+        assert f"s00: row 2: its interval is from 0.1 to {end:g} s" in adopt(*way, "--per-frame", code=2)
+    write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)), "[3]": (values, steps(40))})
+    assert "of no session of the store: [3]" in adopt(*way, code=2)
     (tmp_path / "x.csd").write_bytes(b"no HDF5")
     assert "x.csd: is no computational sequence, one group with data/ID/features" in adopt(*way, code=2)
     assert "give it alone, and say by --ids" in adopt(*way, "--session", "s00", code=2)
@@ -223,6 +239,12 @@ def test_a_pickle_runs_nothing(study: SyntheticStudy, tmp_path: Path) -> None:
         (b"\x80\x02c_codecs\nencode\n(X\x01\x00\x00\x00xX\x04\x00\x00\x00rot3tR.", "in the encoding 'rot3'"),
         (b"\x80\x04P1\n.", "no pickle that can be read"),
         (b"", "no pickle that can be read"),
+        (b"\x80\x02Nr\xff\xff\xff\x01.", "a reference that no file of its size needs"),
+        (b"cbuiltins\nbytearray\nI100000000\n\x85R.", "names builtins.bytearray"),
+        (
+            b"\x80\x02cnumpy.core.numeric\n_frombuffer\nN}X\x0c\x00\x00\x00__defaults__X\x01\x00\x00\x00F\x85s\x86b.",
+            "changes how it is read",
+        ),
     ],
 )
 def test_nothing_but_numbers_and_texts_is_known(tmp_path: Path, content: bytes, said: str) -> None:
@@ -236,6 +258,8 @@ def test_arrays_texts_and_numbers_are_read_as_they_are(tmp_path: Path, protocol:
     arrays = [
         np.arange(12, dtype=">i4").reshape(3, 4),
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(24.0).reshape(2, 3, 4).swapaxes(1, 2),  # neither C's order nor Fortran's: K of protocol 5
+        np.arange(24.0).reshape(2, 3, 4).transpose(2, 0, 1),
         np.array(["ä", "bcd"]),
         np.array([b"ab", b"c"]),
         np.array(["x", "yz"], object),
@@ -256,3 +280,20 @@ def test_arrays_texts_and_numbers_are_read_as_they_are(tmp_path: Path, protocol:
     (tmp_path / "x.pkl").write_bytes(pickle.dumps(np.array([{}, []], object), protocol=protocol))
     with pytest.raises(UnsafePickleError, match="no array of numbers"):
         as_array(read_pickle(tmp_path / "x.pkl"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"cnumpy.core.multiarray\n_reconstruct\n)R.", "has a damaged array"),  # without a state
+        (pickle.dumps(np.arange(3.0), 2).replace(b"K\x03\x85", b"K\x04\x85"), "has a damaged array"),
+        (pickle.dumps([[1.0]] * 2), "no array of numbers"),  # small in the file, and of any size when it is made
+        (pickle.dumps([[[1.0]], [[2.0]]]), "no array of numbers"),
+    ],
+)
+def test_an_array_is_of_the_size_of_its_content(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "x.pkl").write_bytes(content)
+    with pytest.raises(UnsafePickleError, match=said):
+        as_array(read_pickle(tmp_path / "x.pkl"))
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps([[1, 2], [3, 4]]))
+    np.testing.assert_array_equal(as_array(read_pickle(tmp_path / "x.pkl")), [[1, 2], [3, 4]])
