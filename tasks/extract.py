@@ -22,7 +22,7 @@ from storyframes.features import CLOCK
 from storyframes.spec import Axis, of_track
 from storyframes.store.layout import ZARR_JSON, current_path, open_storage
 from storyframes.store.maintenance import is_intact
-from storyframes.store.publish import FeatureWriter, OvertakenError, PublishError, record_attempt
+from storyframes.store.publish import FeatureWriter, OvertakenError, PublishError, latest_sequence, record_attempt
 from storyframes.store.record_status import FeatureStatus, read_status
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
@@ -148,7 +148,7 @@ class _Due:
     unit: ExtractionUnit  # of its track
     extractor: Extractor[Any]
     fingerprint: Fingerprint
-    after: int  # the count of the version that was current when the work began
+    after: int  # the latest count when the work began
 
 
 def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
@@ -174,13 +174,13 @@ def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
 def _look_at(storage: Storage, unit: ExtractionUnit, feature: str) -> _Due | Outcome:
     extractor = build_extractor(unit.settings, unit.session_id, feature)
     try:
-        before = read_status(storage, unit.session_id, unit.stored(feature))
+        after = latest_sequence(storage, unit.session_id, unit.stored(feature))
         fingerprint = extractor.fingerprint(unit.source)
         if current := up_to_date(storage, unit, feature, fingerprint.digest):
             return done(current, skipped=True)
     except Exception as error:
         return failed(storage, unit, extractor, error, "")
-    return _Due(unit, extractor, fingerprint, before.record.sequence if before and before.record else 0)
+    return _Due(unit, extractor, fingerprint, after)
 
 
 def _extract_one(storage: Storage, due: _Due) -> Outcome:

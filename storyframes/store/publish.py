@@ -147,8 +147,8 @@ class FeatureWriter:
         """Make what was written the current version.
 
         Args:
-            after: the count (:attr:`Current.sequence`) of the version that was current when the work began, 0 without
-                one; a later one is not replaced. None replaces any.
+            after: the :func:`latest_sequence` when the work began; a version that was published since is not replaced.
+                None replaces any.
 
         Raises:
             OvertakenError: a later version than ``after`` is current.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from support.studies import extract_session, make_study
 
 from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status, seal, unseal
 
 TESTS = Path(__file__).parents[1]
 STOPPED = """
@@ -109,3 +111,15 @@ def test_a_disk_that_fails_in_the_middle_of_a_recording_or_of_a_version(
     assert len(list(store_root.glob("s/*/*/zarr.json"))) == 2
     assert FeatureStore(store_root).read("s", "frames", array="time").shape == (50,)
     assert not list(maintenance.verify(local(store_root)))
+
+
+def test_a_record_of_another_feature_is_no_later_version(study: Path, store_root: Path) -> None:
+    """A folder that was copied holds a record with a count; the feature is published in its place all the same."""
+    extract_session(study, store_root, "frames")
+    (store_root / "s").rename(store_root / "other")
+    (store_root / "s").mkdir(0o700)
+    shutil.copytree(store_root / "other/frames", store_root / "s/frames")
+    record = (store_root / "s/frames/current.json").read_bytes()
+    (store_root / "s/frames/current.json").write_bytes(seal(unseal(record, "") | {"session_id": "other"}))
+    _, outcomes = extract_session(study, store_root, "frames")
+    assert outcomes["frames"].status is Status.DONE, outcomes["frames"].reason
