@@ -132,7 +132,8 @@ def planned(run: Run) -> Run:
 
 def _expected(unit: ExtractionUnit) -> Expected:
     features = frozenset(feature for track in unit.tracks for feature in track.features)
-    return Expected(unit.name, features, unit.cost, int(max(1, unit.needs.get("CPU", 1))))
+    cpus = int(max(1, unit.needs.get("CPU", 1)))
+    return Expected(unit.name, features, unit.cost, cpus, gpu="GPU" in unit.needs)
 
 
 def selection_of(run: Run) -> tuple[Selection, str]:

@@ -87,7 +87,8 @@ def jobs(
             if walltime:
                 top = max(loaded.sessions, key=lambda session: costs[session])
                 alone = costs_alone(loaded, settings, top, group)
-                each = (Expected(f"{top}/{name}", frozenset([name]), cost, width) for name, cost in alone.items())
+                gpu = name == "gpu"
+                each = (Expected(f"{top}/{one}", frozenset([one]), cost, width, gpu) for one, cost in alone.items())
                 check_walltime(storage, 60 * walltime, each)
             chosen = ("--features", ",".join(group)) if only or on_gpu else ()
             command = (*_COMMAND, "extract", *common, *chosen, "--workers", str(width))

@@ -192,6 +192,8 @@ def _squeue(jobs: set[str]) -> tuple[list[str], str]:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWERS_S)
     except subprocess.TimeoutExpired:
         return [], f"Slurm does not answer: squeue gave nothing for {_ANSWERS_S:.0f} s"
+    except OSError as error:  # no memory for another process: the keeper of the jobs goes on
+        return [], f"Slurm does not answer: squeue cannot be run ({error.strerror})"
     if asked.returncode and "Invalid job id" not in asked.stderr:  # so it says of one that it has forgotten
         return [], f"Slurm does not answer: {' '.join(asked.stderr.split()) or f'squeue ended with {asked.returncode}'}"
     return asked.stdout.splitlines(), ""

@@ -27,6 +27,8 @@ from flows.clusters.settings import (
     load_cluster,
 )
 from flows.gather import Bundle, WorkerLostError
+from flows.part_records import Expected, PartArray, PartState, check_walltime, note_part
+from storyframes.store.layout import create_store
 
 ROOT = Path(__file__).parents[2]
 CLUSTERS = ROOT / "deploy" / "clusters"
@@ -54,6 +56,24 @@ def test_an_address_needs_no_file() -> None:
 @pytest.mark.parametrize(("walltime", "seconds"), [("00:00:10", 10), ("04:30:01", 16_201), ("2-01:00:00", 176_400)])
 def test_the_seconds_of_a_walltime(walltime: str, seconds: int) -> None:
     assert Slurm(kind="slurm", walltime=walltime, cpu=WorkerShape(count=1)).walltime_s == seconds
+
+
+def test_work_on_a_gpu_is_not_judged_by_what_a_processor_takes(tmp_path: Path) -> None:
+    storage = create_store(tmp_path)
+    check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000, gpu=True)])
+    with pytest.raises(ClusterError, match="^a/dope is expected to take 45000 s, and a job may take 60 s"):
+        check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000)])
+    array = PartArray(parts=1, features=["dope"])
+    note_part(storage, "a", array, 1, PartState(costs={"dope": (100.0, 10.0)}))
+    with pytest.raises(ClusterError, match="^a/dope is expected to take 4500 s, as parts before took"):
+        check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000, gpu=True)])
+
+
+def test_a_squeue_that_cannot_be_run_ends_no_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert flows.clusters.slurm._is_in_the_queue("17")
+    said = "Slurm does not answer: squeue cannot be run (No such file or directory)"
+    assert flows.clusters.slurm._squeue({"17"}) == ([], said)
 
 
 @pytest.mark.parametrize(
