@@ -29,7 +29,7 @@ class PartState(BaseModel):
     failed: int = 0
     ended: bool = False
     dealt: str = ""  # digest of which sessions all parts have, as this one dealt them
-    cpus: int = 1  # processors that it had
+    cpus: int = 0  # processors that it had; 0 in older records, which say nothing of them
     # by the features that share a pass: CPU-seconds that were expected, and the seconds that it took
     costs: dict[str, tuple[float, float]] = {}
 
@@ -121,14 +121,14 @@ def measured_over_expected(storage: Storage, features: Collection[str], cpus: in
     """The seconds that parts took for an expected CPU-second of these features; None where one was not measured.
 
     Args:
-        cpus: processors that each job will have; parts that had more were faster and do not count.
+        cpus: processors that each job will have; parts that had more, or may have had, were faster and do not count.
     """
     expected = took = 0.0
     measured: set[str] = set()
     for array in _arrays(storage.read(PARTS)).values():
         for state in array.of.values():
             for names, (cost, seconds) in state.costs.items():
-                if state.cpus <= cpus and set(names.split(",")) <= set(features):
+                if 0 < state.cpus <= cpus and set(names.split(",")) <= set(features):
                     measured |= set(names.split(","))
                     expected, took = expected + cost, took + seconds
     return took / expected if measured >= set(features) and expected else None

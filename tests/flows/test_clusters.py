@@ -64,7 +64,7 @@ def test_work_on_a_gpu_is_not_judged_by_what_a_processor_takes(tmp_path: Path) -
     with pytest.raises(ClusterError, match="^a/dope is expected to take 45000 s, and a job may take 60 s"):
         check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000)])
     array = PartArray(parts=1, features=["dope"])
-    note_part(storage, "a", array, 1, PartState(costs={"dope": (100.0, 10.0)}))
+    note_part(storage, "a", array, 1, PartState(costs={"dope": (100.0, 10.0)}, cpus=1))
     with pytest.raises(ClusterError, match="^a/dope is expected to take 4500 s, as parts before took"):
         check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000, gpu=True)])
 

@@ -92,7 +92,7 @@ def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_pa
     root = tmp_path / "features"
     costs = {"frames": (1.0, 400.0), "opensmile": (1.0, 20_000.0)}
     array = PartArray(parts=1, features=["frames", "opensmile"])
-    note_part(create_store(root), "a", array, 1, PartState(costs=costs))
+    note_part(create_store(root), "a", array, 1, PartState(costs=costs, cpus=1))
     lines = []
     for features in ("frames,opensmile", "opensmile,glove"):
         out = ("--scheduler", "slurm", "--out", tmp_path / "jobs", "--parts", 1, "--features", features)

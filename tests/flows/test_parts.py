@@ -116,8 +116,9 @@ def test_what_parts_leave_says_what_is_left_and_what_their_units_took(tmp_path: 
     array = PartArray(parts=14, features=["frames", "dope"])
     costs = {"frames": (2.0, 1.0), "dope,resnet50": (100.0, 300.0)}
     note_part(storage, "a", array, 2, PartState(due=9, done=4))
-    note_part(storage, "a", array, 2, PartState(due=9, done=7, failed=1, costs=costs))  # it is killed here
-    note_part(storage, "a", array, 1, PartState(due=5, done=4, failed=1, ended=True, costs={"frames": (2.0, 3.0)}))
+    note_part(storage, "a", array, 2, PartState(due=9, done=7, failed=1, costs=costs, cpus=1))  # it is killed here
+    ended = PartState(due=5, done=4, failed=1, ended=True, costs={"frames": (2.0, 3.0)}, cpus=1)
+    note_part(storage, "a", array, 1, ended)
     assert part_lines(storage) == [
         "frames, dope: 1 of 14 parts ended; with failed features: 1 (1); at work or killed, with features left: 2 (2); "
         "not begun: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 2 more"
@@ -141,6 +142,8 @@ def test_what_parts_leave_says_what_is_left_and_what_their_units_took(tmp_path: 
     assert measured_over_expected(storage, ["frames"], 1) == 1.0
     assert measured_over_expected(storage, ["frames", "dope", "resnet50"], 1) == pytest.approx(304 / 104)
     assert measured_over_expected(storage, ["frames", "dope"], 1) is None  # of dope alone nothing is known
+    note_part(storage, "old", array, 1, PartState(costs={"frames": (1.0, 90.0)}))  # with who knows how many
+    assert measured_over_expected(storage, ["frames"], 8) == 1.0
     many = PartState(costs={"frames": (1.0, 0.1), "glove": (1.0, 0.1)}, cpus=4)
     note_part(storage, "b", array, 1, many)
     note_part(storage, "b", array, 1, PartState(ended=True, cpus=1))  # its processors are those of what is measured
