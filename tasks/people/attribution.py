@@ -108,24 +108,31 @@ def by_seats(
             nobodys.append(Unattributed(piece, "in several seats" if homes else "in no seat for most of its time"))
     longest = {name: there[0] for name, there in of_seat.items() if there}
     people: list[Person] = []
+    unsure: set[int] = set()  # pieces by identity; they count for who has the seat, but are nobody's
     for name, there in of_seat.items():
         looks: list[list[Piece]] = []  # the pieces of each who is in the seat
         for piece in there:
             alike = [known for known in looks if look_distance(piece.look, known[0].look) <= LOOK]
             if reason := _why_unsure(piece, name, there, [known[0] for known in alike], longest):
                 nobodys.append(Unattributed(piece, reason))
-            elif alike:
-                alike[0].append(piece)
-            else:
+                unsure.add(id(piece))
+            if not alike:
                 looks.append([piece])
+            elif not reason or len(alike) == 1:
+                alike[0].append(piece)
         seconds = [sum(piece.sure_s for piece in known) for known in looks]
         for known, known_s in zip(looks, seconds, strict=True):
             if known_s > _CONTESTED * max(seconds):
                 people.append(Person(name, tuple(sorted(known, key=lambda piece: float(piece.time[0])))))
             else:
                 reason = f"looks unlike {name}, who is there for longest"
-                nobodys += [Unattributed(piece, reason) for piece in known]
+                nobodys += [Unattributed(piece, reason) for piece in known if id(piece) not in unsure]
+    people.sort(key=lambda person: all(id(piece) in unsure for piece in person.pieces))  # the last numbers are dropped
     named, reasons = with_names_of_seats(people, seats, size)
+    sure = [tuple(piece for piece in person.pieces if id(piece) not in unsure) for person in named]
+    named = [replace(person, pieces=pieces) for person, pieces in zip(named, sure, strict=True) if pieces]
+    numbers = {person.name for person in named}
+    reasons = [reason for reason in reasons if reason.partition(",")[0] in numbers]
     return named, sorted(nobodys, key=lambda each: float(each.piece.time[0])), reasons
 
 

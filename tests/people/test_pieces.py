@@ -261,6 +261,18 @@ def test_two_at_once_in_a_seat_are_nobody_and_so_is_who_sits_in_none() -> None:
     assert [each.reason for each in nobodys] == ["in no seat for most of its time"]
 
 
+@pytest.mark.parametrize(("stop", "named"), [(14, []), (19, ["p1"])])
+def test_nobody_has_a_name_for_having_been_alone_in_the_seat_of_who_is_there_for_longer(
+    stop: float, named: list[str]
+) -> None:
+    """A passer-by makes the longest piece nobody's; another face must not have the name for that."""
+    longest, passing, other = piece(0, 10, 150), piece(4, 6, 250, 1), piece(11, stop, 150, 2)
+    people, nobodys, reasons = by_seats([longest, passing, other], parse_seats(["left=ada"]), (WIDTH, HEIGHT))
+    assert {person.name: list(person.pieces) for person in people} == {name: [other] for name in named}
+    assert [each.piece for each in nobodys] == [longest, passing, *([] if named else [other])]
+    assert reasons == [f"{name}, from 11.0 s: the seat of ada is not surely this person's" for name in named]
+
+
 def test_seats_are_halves_thirds_corners_and_rectangles() -> None:
     assert parse_seats(["left=a", "right=b"]) == {"a": (0, 0, 0.5, 1), "b": (0.5, 0, 0.5, 1)}
     third = pytest.approx(1 / 3)
