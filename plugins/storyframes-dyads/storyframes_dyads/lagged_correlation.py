@@ -23,6 +23,8 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 LEAST_VARIANCE = 1e-5
 """A window has no correlation whose variance is a smaller share of its signal's: rounding to single precision (in the
 null) gives as much."""
+_LEAST_OF_MEAN = 2e-6
+"""Nor one whose variance is a smaller share of the square of its mean: rounding gives as much far from the signal's."""
 _FEWEST_OF_BLOCK = 8  # points; blocks of fewer are not worth the sums over them
 _MOST_BLOCKS = 64  # in one product of matrices
 
@@ -98,12 +100,17 @@ class LaggedSignals:
         covariance, y_sum = self._sums(begin, stop, y, 1, lags)
         (y_squared,) = self._sums(begin, stop, squares, 2, lags)
         # From here on covariances and variances, times the square of the count.
-        for values, product in ((covariance, x_sum * y_sum), (x_squared, x_sum**2), (y_squared, y_sum**2)):
-            values *= count
-            values -= product
+        covariance *= count
+        covariance -= x_sum * y_sum
         length = self._windows.length
         least = LEAST_VARIANCE * length**2
-        is_missing = (x_squared < least) | (y_squared < least) | (count < max(3, self._windows.min_shared * length))
+        is_missing = count < max(3, self._windows.min_shared * length)
+        for values, total in ((x_squared, x_sum), (y_squared, y_sum)):
+            values *= count
+            total *= total
+            values -= total
+            total *= _LEAST_OF_MEAN
+            is_missing |= values < np.maximum(total, least, out=total)
         x_squared *= y_squared
         np.sqrt(np.maximum(x_squared, least**2, out=x_squared), out=x_squared)
         covariance /= x_squared

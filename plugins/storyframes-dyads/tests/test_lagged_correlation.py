@@ -98,6 +98,17 @@ def test_a_constant_or_unmeasured_stretch_has_no_correlation() -> None:
     assert np.array_equal(np.isnan(result), [True, False, False, True, True])
 
 
+def test_a_constant_stretch_far_from_the_mean_has_none_in_single_precision_either() -> None:
+    """A lost face is reported far away, without a change: there, rounding was taken for a movement."""
+    generator = np.random.default_rng(6)
+    first, second = slow(generator, 8000), slow(generator, 8000)
+    first[3000:3600] = 100
+    windows = Windows(length=300, stride=30, max_lag=60)
+    double, single = (window_correlations(first, second, windows, dtype) for dtype in (np.float64, np.float32))
+    assert np.isnan(double[100, 60])
+    np.testing.assert_allclose(single, double, atol=0.001)  # NaN in the same places
+
+
 @pytest.mark.parametrize(
     ("points", "windows", "masked"),
     [(600, Windows(40, 10, 10), 0.0), (600, Windows(40, 10, 10), 0.2), (900, Windows(150, 15, 45), 0.0)],
