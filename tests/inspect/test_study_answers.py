@@ -187,3 +187,18 @@ def test_what_changed_since_the_last_report_is_told_by_feature_and_session(tmp_p
 def test_shares_are_kept_in_thousandths() -> None:
     columns = session_columns(page({("p0-s0", "openface"): Cell(CellState.DONE, 3, measured=2 / 3)}, {}))
     assert np.array(columns["features"][1]["measured"]).tolist() == [667, *[1000] * 11]
+
+
+def test_what_was_not_judged_is_not_called_good() -> None:
+    made = page({}, {})
+    assert asked(made)["quality"].good is True
+    summaries = {**made.summaries, "p2-s0": SessionSummary(unjudged=("main",))}
+    quality = asked(dataclasses.replace(made, summaries=summaries))["quality"]
+    assert quality.good is None
+    assert quality.answer == (
+        "No finding by the rules that had something to look at. Of 1 session a track was not judged at all: p2-s0."
+    )
+    summaries = {one: SessionSummary(typical={f"of {one[:2]}": 1.0}) for one in SESSIONS}
+    people = asked(dataclasses.replace(made, summaries=summaries))["people"]
+    assert people.good is None
+    assert people.answer == "No measure can be compared: it takes 5 participants and values that differ."

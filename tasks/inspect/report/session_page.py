@@ -149,6 +149,7 @@ def write_session(pages: Pages, session_id: str) -> None:
     pages.summaries[session_id] = SessionSummary(
         tuple(FindingSummary.of(finding, part.name, part.key) for part in tracks for finding in part.findings),
         frozenset(rule for part in tracks if part.curves for rule in part.quality.not_looked_at),
+        tuple(part.name for part in tracks if not part.curves),
         typical_values(main.curves),
     )
     if any(part.table.spoken for part in tracks):

@@ -182,11 +182,14 @@ def _quality(page: StudyPage) -> Answer:
     }  # fmt: skip
     left = ", ".join(f"{rule} in {count} of {counted(total, 'session')}" for rule, count in unlooked.items() if count)
     unjudged = f" Not looked at, because a track lacks what the rule judges: {left}." if left else ""
+    if blank := [session for session, summary in page.summaries.items() if summary.unjudged]:
+        unjudged += f" Of {counted(len(blank), 'session')} a track was not judged at all: {_names(blank)}."
     if not by_rule:
         if not page.facts.bytes:
             return Answer("quality", question, "Nothing has been extracted, and nothing was judged.")
-        said = "No finding by the rules that had something to look at." if left else "No rule is broken in any session."
-        return Answer("quality", question, said + unjudged, None if left else True)
+        if not unjudged:
+            return Answer("quality", question, "No rule is broken in any session.", good=True)
+        return Answer("quality", question, f"No finding by the rules that had something to look at.{unjudged}")
     ordered = sorted(by_rule.items(), key=lambda item: -len(item[1]))
     affected = {session for sessions in by_rule.values() for session in sessions}
     parts = ", ".join(f"{rule} in {len(sessions)}" for rule, sessions in ordered)
@@ -262,11 +265,17 @@ def _differing(page: StudyPage) -> Answer:
         rows.append((measure, len(typical), *quartiles, len(outliers), links))
     rows.sort(key=lambda row: -row[5])
     odd = {person for scores in drawn.values() for person, score in scores.items() if abs(score) > OUTLIER}
+    if not drawn:
+        return Answer(
+            "people",
+            question,
+            f"No measure can be compared: it takes {_PARTICIPANTS} participants and values that differ.",
+        )
     said = f"Nobody of {counted(len(people), 'participant')} by {counted(len(drawn), 'measure')}."
     if far:
         said = f"{len(odd)} of {counted(len(people), 'participant')}, most of all {max(far)[1]}."
     headings = ("measure", "participants", "25 %", "median", "75 %", "outliers", "the farthest")
-    chart = spread_chart(drawn, OUTLIER, said) if drawn else None
+    chart = spread_chart(drawn, OUTLIER, said)
     return Answer("people", question, said, None if far else True, chart, headings, rows)
 
 

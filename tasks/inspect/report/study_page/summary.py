@@ -32,6 +32,7 @@ class SessionSummary:
 
     findings: tuple[FindingSummary, ...] = ()
     not_looked_at: frozenset[Rule] = frozenset()  # in any of its tracks
+    unjudged: tuple[str, ...] = ()  # the tracks that no rule could look at: nothing was extracted, or it is damaged
     typical: Mapping[str, float] = field(default_factory=dict)  # by curve of its own files: see typical_values
 
 
