@@ -168,6 +168,8 @@ def test_what_changed_since_the_last_report_is_told_by_feature_and_session(tmp_p
     for feature in before["features"]:
         feature["states"] = feature["states"][-1] + feature["states"][1:-1] + feature["states"][0]
     before["findings"] = [{}, *before["findings"][1:-1], {}]
+    before["clips"] = [0, 7, *before["clips"][2:-1], 1]
+    before["features"].append({**before["features"][0], "name": "sbert", "track": "side"})
     told = {what: [link.text for link in links] for what, links in what_changed(before, after).rows}
     assert told == {
         "new sessions": ["p5-s1"],
@@ -176,6 +178,8 @@ def test_what_changed_since_the_last_report_is_told_by_feature_and_session(tmp_p
         "openface: made again": ["p0-s1"],
         "openface: less is measured": ["p0-s1"],
         "finding gone: face lost": ["p1-s0"],
+        "sbert@side: no longer there": SESSIONS[:-1],
+        "another number of clips": ["p0-s1"],
     }
     assert what_changed(after, after).answer == f"Nothing, since {after['made']}."
     assert what_changed(None, after).answer.startswith("This is the first report")

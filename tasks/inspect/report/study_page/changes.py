@@ -64,6 +64,13 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
                     changed.setdefault(f"{name}: {less} is measured", []).append(session)
         for what, sessions in changed.items():
             yield what, links(sessions)
+    left = {(feature["name"], feature["track"]) for feature in after["features"]}
+    for key, old in older.items():
+        gone = [session for session in both if old["states"][places[session]] != STATES[CellState.NOT_ASKED]]
+        if key not in left:
+            yield f"{old['name'] if old['track'] == 'main' else '@'.join(key)}: no longer there", links(gone)
+    clips = (session for session in both if before["clips"][places[session]] != after["clips"][now[session]])
+    yield "another number of clips", links(clips)
     for sign, what in ((1, "new finding"), (-1, "finding gone")):
         by_rule: dict[str, list[str]] = {}
         for session in both:
