@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from flows.in_process import do_in_process
 from flows.progress_bar import progress_bar
 from flows.settings import Settings, load_settings
-from storyframes.one_file import ExtractedFile, ExtractFileError
+from storyframes.one_file import ExtractedFile, ExtractFileError, part_of
 from storyframes.store import catalogue
-from storyframes.store.feature_store import FeatureStore, part_of
+from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import INPUTS, StoreError, create_store
 from storyframes.store.maintenance import collect
 from storyframes.store.records import STORE_FORMAT, Status, canonical_json

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pandas as pd
 from storyframes.features import CLOCK, STORIES, in_order
 from storyframes.installation import install_line
 from storyframes.notebook import Band, clip_bands, draw_curves, html_table, label_bands, plot_columns, strip
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, of_track
+from storyframes.spec import ArraySpec, Axis, feature_and_track, of_track
 from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
@@ -382,73 +382,3 @@ def polars_frame(table: Table) -> pl.DataFrame:
     return pl.DataFrame(
         [pl.Series(name, values, pl.String if name in texts else None) for name, values in columns.items()]
     )
-
-
-@dataclass(frozen=True)
-class Part:
-    """Which rows, arrays and columns of a feature a name selects.
-
-    Attributes:
-        rows: the kind of row; None for that of the feature's main array.
-        arrays: the arrays; empty for all with such rows.
-        columns: the columns of the main array; empty for all.
-    """
-
-    rows: str | None = None
-    arrays: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-
-
-def part_of(spec: FeatureSpec, name: str) -> Part:
-    """The part of this name: a group of columns, an array, several arrays whose names begin alike, or a kind of row.
-
-    An empty name is the whole feature.
-
-    Raises:
-        StoreError: the feature has no such part, or its arrays have different kinds of row.
-    """
-    if not name:
-        return Part()
-    if name in spec.groups:
-        return Part(str(spec.arrays[MAIN_ARRAY].axis), (MAIN_ARRAY,), spec.columns[spec.groups[name]])
-    arrays = (name,) if name in spec.arrays else tuple(array for array in spec.arrays if array.startswith(f"{name}_"))
-    axes = {str(spec.arrays[array].axis) for array in arrays}
-    if len(axes) > 1:
-        raise StoreError(f"{spec.name}: {', '.join(arrays)} have different kinds of row: name one of them")
-    if arrays:
-        return Part(axes.pop(), arrays)
-    kinds = list(dict.fromkeys(str(array.axis) for array in spec.arrays.values()))
-    if name in kinds:
-        return Part(name)
-    raise StoreError(f"{spec.name} has no part {name!r}; it has {', '.join((*spec.groups, *spec.arrays, *kinds))}")
-
-
-def part_frame(
-    store: FeatureReader, session_id: str, feature: str, name: str, rate: float | None, *, unmeasured: bool
-) -> pd.DataFrame:
-    """A part of a feature as a data frame; see :meth:`SessionView.to_pandas`.
-
-    Args:
-        name: of the part; see :func:`part_of`.
-        rate: points a second; None takes the rows as they are stored.
-        unmeasured: keep the numbers of rows that are no measurement; else they are NaN, so that they do not enter a
-            mean. Integers stay.
-
-    Raises:
-        StoreError: the session has no such feature, or the feature no such part.
-    """
-    part = part_of(store.spec(session_id, feature), name)
-    table = chosen_table(store, session_id, feature, part.rows, rate)
-    if part.arrays:  # a part that is an array of times has them as its index only
-        table = replace(table, arrays={array: table.arrays[array] for array in table.arrays if array in part.arrays})
-    frame = pandas_frame(table)
-    values = [column.name for column in table.columns]
-    if part.columns:
-        names = {column.place: column.name for column in table.columns}
-        kept = [names[table.arrays[MAIN_ARRAY].columns.index(column)] for column in part.columns]
-        frame = frame.drop(columns=[name for name in values if name not in set(kept)])
-        values = kept
-    if not unmeasured and not frame[MASK].all():
-        floats = [name for name in values if np.issubdtype(frame[name].dtype, np.floating)]
-        frame[floats] = frame[floats].where(frame[MASK])
-    return frame
