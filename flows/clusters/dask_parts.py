@@ -46,7 +46,7 @@ class Scheduler(distributed.Scheduler):
         return await super().remove_worker(address, stimulus_id=stimulus_id, expected=expected, close=close)
 
     def _blame(self, worker: WorkerState, stimulus_id: str) -> None:
-        # What it did is known as of its last heartbeat; what waited begins in the order of priorities, which may be equal.
+        # What it did is known as of its last heartbeat; what waited begins by priorities, which may be equal.
         ranked = sorted(worker.processing, key=lambda task: (task not in worker.executing, task.priority or ()))
         begun = {*ranked[: worker.nthreads], *worker.executing}
         for task in ranked:

@@ -352,7 +352,8 @@ def _one_session(
     store: FeatureStore, session_id: str, asked: Asked, settings: SynchronySettings
 ) -> list[SessionSynchrony] | SignalError:
     try:
-        return [result for names in asked for result in session_synchrony(store, session_id, names, settings)]
+        results = [result for names in asked for result in session_synchrony(store, session_id, names, settings)]
+        return list({result.pair: result for result in results}.values())  # patterns may overlap
     except SignalError as error:
         return error
     finally:

@@ -18,7 +18,7 @@ from storyframes.features import FEATURES
 from storyframes_dyads.commands import app
 from storyframes_dyads.lagged_correlation import lag_spread
 from storyframes_dyads.signals import SignalError, SignalName, SignalPair, columns_of, read_frame, read_pairs
-from storyframes_dyads.synchrony import SynchronySettings, holm, pseudo_dyad_null, session_synchrony
+from storyframes_dyads.synchrony import SynchronySettings, holm, pseudo_dyad_null, session_synchrony, synchrony_of
 from storyframes_dyads.synchrony_tables import (
     SESSIONS_OWN,
     TrackClock,
@@ -78,7 +78,10 @@ def test_pseudo_dyads_are_strangers_and_show_what_is_shared(tmp_path: Path) -> N
     sessions = [f"s{number}" for number in range(6)]
     store = write_dyads(tmp_path / "s", lag_s=0.4, sessions=sessions, rates=(15, 15), seconds=60)
     settings = SynchronySettings(window_s=8, stride_s=4, max_lag_s=1, pseudo_dyads=19)
-    results = [result for session in sessions for result in session_synchrony(store, session, ASKED, settings)]
+    results = [
+        result for _, of_session in synchrony_of(store, sessions, [ASKED, ASKED], settings) for result in of_session
+    ]
+    assert [result.session_id for result in results] == sessions  # a pair that is asked for twice is one pair
     people = {session: session for session in sessions}
     [ranked] = pseudo_dyad_null(store, results, settings, people).values()
     assert ranked.p == pytest.approx(1 / 20)
