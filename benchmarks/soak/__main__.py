@@ -36,9 +36,7 @@ _LIMIT_S = 900
 def soak(paths: SoakPaths, campaign: Campaign, minutes: float, runs: int) -> list[str]:
     """All of it; gives back what must not be."""
     began = time.monotonic()
-    # The first run with a server makes its database, which nothing may disturb; where that is there, none is needed.
-    how = ("--workers", "1") if any((paths.folder / "state").iterdir()) else ("--server",)
-    wrong = _undisturbed(paths, "the undisturbed extraction", paths.extract(paths.reference, how=how))
+    wrong = _undisturbed(paths, "the undisturbed extraction", paths.extract(paths.reference))
     if wrong:
         return wrong
     campaign.run_s = time.monotonic() - began

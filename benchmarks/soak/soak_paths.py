@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,5 +103,5 @@ class SoakPaths:
         """A ``storyframes`` command."""
         return [sys.executable, "-c", "from flows.cli.entry import main; main()", name, *map(str, arguments)]
 
-    def extract(self, store: Path, *options: str, how: Sequence[str] = ("--server",)) -> list[str]:
-        return self.command("extract", *how, self.study, store, "--config", self.configuration, *options)
+    def extract(self, store: Path, *options: str) -> list[str]:
+        return self.command("extract", "--server", self.study, store, "--config", self.configuration, *options)
