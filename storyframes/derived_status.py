@@ -84,14 +84,16 @@ def with_outdated(statuses: Iterable[FeatureStatus], storage: Storage) -> Iterat
         for own in sessions:
             versions = {status.feature: status.current.fingerprint for status in own if status.current}
             for status in own:
-                record = status.record or _record(status, contents)
-                derived = record and _may_be_derived(status) and isinstance(record.provenance.get(FEATURES_KEY), dict)
+                record = (status.record or _record(status, contents)) if _may_be_derived(status) else None
+                derived = record and isinstance(record.provenance.get(FEATURES_KEY), dict)
                 yield replace(status, outdated=_why(record, versions, clocks)) if record and derived else status
 
 
 def _may_be_derived(status: FeatureStatus) -> bool:
+    if status.current is None:  # also of a session that cannot be read: its row is of no feature
+        return False
     feature, track = feature_and_track(status.feature)
-    return status.current is not None and track == MAIN and feature not in FEATURES
+    return track == MAIN and feature not in FEATURES
 
 
 def _record(status: FeatureStatus, contents: Mapping[str, bytes | None]) -> Current | None:
