@@ -13,7 +13,6 @@ EXTRACTORS = "storyframes.extractors"
 COMMANDS = "storyframes.commands"
 SETTINGS = "storyframes.settings"
 REPORT_PAGES = "storyframes.report_pages"
-DETECTORS = "storyframes.detectors"
 EXPORT_FORMATS = "storyframes.export_formats"
 PIPELINE = "storyframes.pipeline"
 

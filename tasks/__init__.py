@@ -4,6 +4,6 @@
 of one session, ``adopted_sequences`` those of many, with ``safe_pickle``. ``synchronise`` measures the clocks of a
 study's tracks. ``trial`` runs one extractor for ``storyframes.testing``. ``strict_settings`` is the base of all
 sections of the configuration. The rooms: ``study`` (what is handed in), ``media`` (recordings), ``extractors``,
-``models`` and ``tools`` (what extractors use), ``people`` (regions of several people in one picture), ``planning``
+``models`` and ``tools`` (what extractors use), ``planning``
 (what is due), ``clip_index``, ``inspect`` (looking at a study and its store).
 """

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, planted, planted_embeddings, scenes
 
-from tasks.people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
-from tasks.people.detections import Detections, overlap
-from tasks.people.joining import joined
-from tasks.people.pieces import find_pieces
+from storyframes_people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
+from storyframes_people.detections import Detections, overlap
+from storyframes_people.joining import joined
+from storyframes_people.pieces import find_pieces
 
 RATE, LIMIT = 10.0, 0.5
 

@@ -22,7 +22,6 @@ from flows.cli import (
     jobs,
     look,
     models,
-    people,
     report,
     share,
     start,
@@ -129,7 +128,6 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         study.check,
         ("import", study.import_app),
         start.plan,
-        people.people,
         study.synthesize,
     ),
     "Extract": (

@@ -38,6 +38,7 @@ __all__ = [
     "leave_mark",
     "lock_new_file",
     "locked",
+    "new_version",
     "open_storage",
     "scratch_beside",
     "write_atomically",
@@ -48,7 +49,7 @@ __getattr__, __dir__ = exports(
     {
         "catalogue": "compact",
         "feature_store": "FeatureStore",
-        "layout": "CLIPS RunMark StoreError create_store leave_mark open_storage",
+        "layout": "CLIPS RunMark StoreError create_store leave_mark new_version open_storage",
         "publish": "FeatureWriter",
         "storage": "StorageError",
         "storage.files": "if_free lock_new_file locked write_atomically",

@@ -15,11 +15,17 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.study.boxes import Boxes, BoxesError, read_boxes
-    from tasks.study.changed_tables import TableChangeError, name_transcripts
+    from tasks.study.boxes import Boxes, BoxesError, are_shared, read_boxes
+    from tasks.study.changed_tables import (
+        TableChangeError,
+        name_transcripts,
+        open_table,
+        problems_with,
+        put_in_place,
+    )
     from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
     from tasks.study.load import Study, StudyFileError, load_study
-    from tasks.study.problems import StudyError, shown_value
+    from tasks.study.problems import StudyError, shortened, shown_value
     from tasks.study.rows import spoken_name
     from tasks.study.strict_tables import (
         Fault,
@@ -45,15 +51,20 @@ __all__ = [
     "TableChangeError",
     "TranscriptError",
     "Utterance",
+    "are_shared",
     "check_study_record",
     "decimal_commas",
     "did_you_mean",
     "is_empty",
     "load_study",
     "name_transcripts",
+    "open_table",
+    "problems_with",
+    "put_in_place",
     "read_boxes",
     "read_table",
     "read_transcript",
+    "shortened",
     "shown_value",
     "spoken_name",
     "with_decimal_point",
@@ -63,11 +74,11 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "changed_tables": "TableChangeError name_transcripts",
-        "boxes": "Boxes BoxesError read_boxes",
+        "changed_tables": "TableChangeError name_transcripts open_table problems_with put_in_place",
+        "boxes": "Boxes BoxesError are_shared read_boxes",
         "labels": "Label Scheme SchemeType did_you_mean",
         "load": "Study StudyFileError load_study",
-        "problems": "StudyError shown_value",
+        "problems": "StudyError shortened shown_value",
         "rows": "spoken_name",
         "strict_tables": "Fault decimal_commas is_empty read_table with_decimal_point without_empty_rows",
         "study_identity": "check_study_record",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes_mediapipe.extractor import MediaPipe, MediaPipeSettings
 from tasks.extractors.base import CommonSettings
-from tasks.people.detectors import FaceDetector, Pictures
+
+if TYPE_CHECKING:
+    from storyframes_people.detectors import Pictures
 
 MOST = 32  # faces of one picture
 
@@ -36,7 +38,7 @@ class Faces(MediaPipe):
     program = Path(__file__).parent / "find_faces.py"
 
 
-class MediaPipeFaces(FaceDetector):
+class MediaPipeFaces:
     """The detector ``mediapipe`` of ``storyframes people``."""
 
     def check(self, settings: MediaPipeSettings) -> None:

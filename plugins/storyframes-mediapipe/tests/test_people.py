@@ -13,12 +13,12 @@ from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, pictures, s
 from support.media.turned import set_matrix
 from support.media.video_variants import ffmpeg
 
+from storyframes_people.attribution import by_seats, parse_seats
+from storyframes_people.detections import detect_faces, overlap
+from storyframes_people.detectors import choose_pictures
+from storyframes_people.pieces import find_pieces
 from tasks.extractors.base import ExtractionError
 from tasks.media.upright import write_lossless
-from tasks.people.attribution import by_seats, parse_seats
-from tasks.people.detections import detect_faces, overlap
-from tasks.people.detectors import choose_pictures
-from tasks.people.pieces import find_pieces
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
+
+import numpy as np
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.spec import of_track
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.base import ALL, Cost, Source, Tolerance
+from tasks.extractors.base import ALL, Cost, ExtractionError, Source, Tolerance
 from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import Origin
@@ -102,6 +105,29 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
         self.note_model(out)
         out.attributes["device"] = engine.device
         return ImageWriter(prepared.preprocessing, engine, out, every=settings.every_n_frames, faces=faces)
+
+    def embed(self, pictures: Iterable[np.ndarray]) -> np.ndarray:
+        """The rows of single pictures, whatever their sizes.
+
+        Args:
+            pictures: (height, width, 3) uint8 RGB each.
+
+        Returns:
+            (n, d) float64.
+
+        Raises:
+            ExtractionError: the model cannot be run, or gives numbers that are not finite.
+        """
+        from tasks.extractors.image.engines import open_engine
+
+        prepared = self.encoder.prepared(self.settings.precision)
+        engine = open_engine(prepared, self.settings)
+        images = [prepared.preprocessing.images(rgb[None])[0] for rgb in pictures]
+        batches = range(0, len(images), engine.batch_size)
+        rows = np.concatenate([engine.start(np.stack(images[n : n + engine.batch_size]))() for n in batches])
+        if not np.isfinite(rows).all():
+            raise ExtractionError(f"{self.settings.section}: the model gives numbers that are not finite for a picture")
+        return rows.reshape(len(rows), -1).astype(np.float64)
 
     def _faces(self, source: Source, out: FeatureWriter) -> Faces:
         settings = self.settings

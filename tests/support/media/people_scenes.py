@@ -14,10 +14,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from storyframes_people.detections import LOOK_SIZE, Detections, look
+from storyframes_people.joining import Embeddings, in_pieces, rows_to_embed
+from storyframes_people.pieces import Piece
 from tasks.media.recording import read_frames
-from tasks.people.detections import LOOK_SIZE, Detections, look
-from tasks.people.joining import Embeddings, in_pieces, rows_to_embed
-from tasks.people.pieces import Piece
 
 PORTRAIT = Path(__file__).parents[3] / "demo/study/videos/p01-s01.avi"
 WIDTH, HEIGHT = 640, 360

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import cv2
@@ -11,11 +12,22 @@ import pandas as pd
 import pytest
 from support.dope.blank_model import blank_content, expect_everywhere, saved
 from support.studies import extract_session
-from support.tools.plug_ins import write
+from support.tools.plug_ins import PLUG_INS, write
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from flows.settings import Settings
+from storyframes_people.command import app as command
+from storyframes_people.detections import detect_faces
+from storyframes_people.detectors import (
+    DetectorError,
+    DopeFaces,
+    FaceDetector,
+    Pictures,
+    choose_detector,
+    choose_pictures,
+)
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.extractor import Dope
@@ -26,8 +38,6 @@ from tasks.inspect.report.site import build_report
 from tasks.media.recording import read_frames
 from tasks.media.region import RegionView
 from tasks.media.upright import write_lossless
-from tasks.people.detections import detect_faces
-from tasks.people.detectors import DetectorError, DopeFaces, FaceDetector, Pictures, choose_detector, choose_pictures
 from tasks.study.boxes import read_boxes
 from tasks.study.load import load_study
 
@@ -35,7 +45,7 @@ FPS, SECONDS = 25, 4
 DETECTOR = '''
 import cv2
 import numpy as np
-from tasks.people.detectors import FaceDetector
+from storyframes_people.detectors import FaceDetector
 
 class Heads(FaceDetector):
     """What is bright is a head."""
@@ -232,7 +242,7 @@ def test_a_region_s_pictures_are_of_its_person_and_the_report_shows_who_is_seen_
 
 def test_a_plug_in_that_is_no_detector_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(write(tmp_path, "wrong", {"wrong": "builtins:dict"}, "storyframes.detectors"))
-    with pytest.raises(DetectorError, match="wrong cannot be used: .*not a class derived from"):
+    with pytest.raises(DetectorError, match="wrong cannot be used: .*no class with the methods"):
         choose_detector(Settings(), "wrong")
 
 
@@ -280,3 +290,13 @@ def test_dope_gives_the_faces_of_its_own_detector(study: Path, tmp_path: Path) -
     assert len(points)
     np.testing.assert_array_equal(first[:, :2], points.min(1))
     np.testing.assert_allclose(first[:, :2] + first[:, 2:4], points.max(1), rtol=1e-6)
+
+
+def test_every_documented_command_has_its_options() -> None:
+    pages = [PLUG_INS.parent / "docs/two_people.md", PLUG_INS / "storyframes-people/README.md"]
+    text = "".join(page.read_text() for page in pages)
+    commands = re.findall(r"^storyframes people (.+)$", text, re.MULTILINE)
+    options = {name for each in get_command(command).params for name in each.opts}
+    assert len(commands) == 5
+    assert {word for line in commands for word in line.split() if word.startswith("--")} <= options
+    assert text.count("pip install ./plugins/storyframes-people\n") == len(pages)

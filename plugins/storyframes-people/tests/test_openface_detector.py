@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes.features import OPENFACE_COLUMNS
+from storyframes_people.detections import detect_faces
+from storyframes_people.detectors import OpenFaceFaces, choose_pictures
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.openface.extractor import Backend, OpenFaceSettings
 from tasks.media.upright import write_lossless
-from tasks.people.detections import detect_faces
-from tasks.people.detectors import OpenFaceFaces, choose_pictures
 
 pytest_plugins = ["support.tools.container_engines"]
 

@@ -20,7 +20,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from tasks.people.detections import LOOK, Detections, look_distance
+from storyframes_people.detections import LOOK, Detections, look_distance
 
 BRIDGE_S = 0.5  # from one detection to the next: for longer a face is not taken to be between its two places
 _CONTACT = 1.0  # distance of two faces' centres, in their mean size, below which one could be taken for the other
@@ -115,7 +115,7 @@ def _unseen_s(interval_s: float) -> float:
 
 
 def _associated(detections: Detections, interval_s: float) -> Iterator[_Trail]:
-    from norfair import Detection, OptimizedKalmanFilterFactory, Tracker  # of the extra storyframes[people]
+    from norfair import Detection, OptimizedKalmanFilterFactory, Tracker
     from norfair.distances import VectorizedDistance
 
     sizes = [np.sqrt(box[2] * box[3]) for boxes in detections.boxes for box in boxes]

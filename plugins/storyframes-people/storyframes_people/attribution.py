@@ -15,8 +15,8 @@ from itertools import count
 
 import numpy as np
 
-from tasks.people.detections import LOOK, look_distance
-from tasks.people.pieces import Piece
+from storyframes_people.detections import LOOK, look_distance
+from storyframes_people.pieces import Piece
 
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
 _CONTESTED = 0.5  # of the time of who has a seat for longest: another who is there for longer contests its name

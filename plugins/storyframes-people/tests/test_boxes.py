@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tasks.people.attribution import Person
-from tasks.people.boxes import csv_of, region, smoothed, with_shared_as_doubtful
-from tasks.people.detections import LOOK_SIZE
-from tasks.people.pieces import Piece
+from storyframes_people.attribution import Person
+from storyframes_people.boxes import csv_of, region, smoothed, with_shared_as_doubtful
+from storyframes_people.detections import LOOK_SIZE
+from storyframes_people.pieces import Piece
 from tasks.study.boxes import read_boxes
 
 SIZE = (640, 360)

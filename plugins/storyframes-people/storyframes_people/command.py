@@ -10,13 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.terminal import (
+    LOOK,
     ConfigOption,
     JsonOption,
     StudyArgument,
     console,
     error_console,
     fail,
-    need,
     refused_if,
     show_json,
     usage_errors,
@@ -24,9 +24,13 @@ from flows.cli.terminal import (
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
-    from tasks.people.proposal import Proposal
+    from storyframes_people.proposal import Proposal
 
 
+app = typer.Typer(add_completion=False, **LOOK)
+
+
+@app.command()
 def people(
     study: StudyArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,
@@ -71,16 +75,14 @@ def people(
     json: JsonOption = False,
 ) -> None:
     """Find the people in each picture and propose a region for each, as tracks that features are extracted of."""
-    need("norfair", "people")
     from flows.settings import load_settings
+    from storyframes_people.attribution import SeatError, parse_seats
+    from storyframes_people.detectors import DetectorError, choose_detector
+    from storyframes_people.joining import JoiningError, SameFace
+    from storyframes_people.proposal import Options, propose_people, write_preview, write_proposals
     from tasks.extractors.base import ExtractionError
     from tasks.media.container import RecordingError
-    from tasks.people.attribution import SeatError, parse_seats
-    from tasks.people.detectors import DetectorError, choose_detector
-    from tasks.people.joining import JoiningError, SameFace
-    from tasks.people.proposal import Options, propose_people, write_preview, write_proposals
-    from tasks.study.changed_tables import TableChangeError
-    from tasks.study.load import StudyFileError, load_study
+    from tasks.study import StudyFileError, TableChangeError, load_study
 
     proposals, failed = [], False
     with usage_errors(), refused_if(SeatError, DetectorError, JoiningError):

@@ -1,33 +1,33 @@
 """Finding the faces in pictures: what a detector is, which there are here, and which of them is used.
 
-A detector is a class. DOPE's and OpenFace's are the project's own; others come with plug-ins, under the entry points
-``storyframes.detectors`` (docs/extending.md).
+A detector is a class under the entry points ``storyframes.detectors`` (docs/extending.md). DOPE's and OpenFace's come
+with this plug-in, others with others.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from storyframes.plug_ins import DETECTORS, PlugInError, load, plug_in, plug_ins
-from storyframes.store.layout import new_version
-from tasks.extractors.base import ExtractionError
+from storyframes.plug_ins import PlugInError, load, plug_in, plug_ins
+from storyframes.store import new_version
+from tasks.extractors.base import CommonSettings, ExtractionError
 from tasks.extractors.dope.extractor import Dope
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.openface.csv_output import OpenFaceOutputError
 from tasks.extractors.openface.extractor import PROGRAM_OF_PUBLIC_IMAGE, Backend, OpenFace, OpenFaceSettings
 from tasks.extractors.openface.several_faces import face_boxes
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.extractors.settings import CommonSettings
 from tasks.extractors.tool_folder import room_for_temporary_files
 from tasks.media.recording import file_for_tools, read_frame_times, read_frames
 from tasks.media.video_header import read_header
 
+DETECTORS = "storyframes.detectors"
 _BATCH = 8  # frames that are decoded at once
 
 
@@ -72,7 +72,8 @@ def choose_pictures(path: Path, rate: float) -> Pictures:
     return Pictures(path, frames, time[frames], header.width, header.height, frame_s)
 
 
-class FaceDetector(ABC):
+@runtime_checkable
+class FaceDetector(Protocol):
     """Finds the faces in pictures.
 
     Example:
@@ -82,7 +83,7 @@ class FaceDetector(ABC):
         ...             yield np.array([[0, 0, 20, 20, 1.0]])
     """
 
-    def check(self, settings: Any) -> None:  # noqa: B027 - what needs nothing has nothing to check
+    def check(self, settings: Any) -> None:
         """Make sure that its tool and its model are on this machine.
 
         Raises:
@@ -150,17 +151,12 @@ class OpenFaceFaces(FaceDetector):
         return OpenFace(settings.model_copy(update={"backend": backend, "binary": binary}), CommonSettings())
 
 
-BUILT_IN: Mapping[str, type[FaceDetector]] = {"dope": DopeFaces, "openface": OpenFaceFaces}
-
-
 def _load(name: str) -> FaceDetector:
-    if name in BUILT_IN:
-        return BUILT_IN[name]()
     point = plug_in(DETECTORS, name)
     assert point is not None
     cls = load(point)
     if not (isinstance(cls, type) and issubclass(cls, FaceDetector)):
-        raise PlugInError(f"{cls!r} is not a class derived from tasks.people.detectors.FaceDetector")
+        raise PlugInError(f"{cls!r} is no class with the methods check and faces (docs/extending.md)")
     return cls()
 
 
@@ -170,7 +166,7 @@ def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tu
     Raises:
         DetectorError: it cannot be used; or there is no name, and none or several can be used.
     """
-    names = list(dict.fromkeys([*BUILT_IN, *(point.name for point in plug_ins(DETECTORS))]))
+    names = list(dict.fromkeys(point.name for point in plug_ins(DETECTORS)))
     if name is not None and name not in names:
         raise DetectorError(f"there is no detector {name!r}; there are {', '.join(names)}")
     usable: dict[str, FaceDetector] = {}

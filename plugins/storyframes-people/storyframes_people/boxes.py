@@ -14,9 +14,9 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 
-from tasks.people.attribution import Person
-from tasks.people.pieces import Piece
-from tasks.study.boxes import Boxes, are_shared
+from storyframes_people.attribution import Person
+from storyframes_people.pieces import Piece
+from tasks.study import Boxes, are_shared
 
 SMOOTHING_S = 0.25
 MARGIN = 0.4

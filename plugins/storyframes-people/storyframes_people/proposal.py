@@ -12,18 +12,15 @@ from typing import Any
 import numpy as np
 
 from storyframes.spec import MAIN
-from storyframes.store.storage.files import write_atomically
+from storyframes.store import write_atomically
+from storyframes_people.attribution import Area, Unattributed, by_seats, by_themselves, with_names_of_seats
+from storyframes_people.boxes import MARGIN, csv_of, region, with_shared_as_doubtful
+from storyframes_people.detections import detect_faces
+from storyframes_people.detectors import FaceDetector, choose_pictures
+from storyframes_people.joining import SameFace, embed_pieces, joined
+from storyframes_people.pieces import find_pieces
 from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
-from tasks.people.attribution import Area, Unattributed, by_seats, by_themselves, with_names_of_seats
-from tasks.people.boxes import MARGIN, csv_of, region, with_shared_as_doubtful
-from tasks.people.detections import detect_faces
-from tasks.people.detectors import FaceDetector, choose_pictures
-from tasks.people.joining import SameFace, embed_pieces, joined
-from tasks.people.pieces import find_pieces
-from tasks.study.boxes import Boxes
-from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
-from tasks.study.load import Study
-from tasks.study.problems import shortened
+from tasks.study import Boxes, Study, TableChangeError, open_table, problems_with, put_in_place, shortened
 
 FOLDER = "regions"
 

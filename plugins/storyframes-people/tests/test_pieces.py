@@ -11,10 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, planted, planted_embeddings, scenes
 
-from tasks.people.attribution import SeatError, Unattributed, by_seats, by_themselves, parse_seats, with_names_of_seats
-from tasks.people.detections import LOOK, LOOK_SIZE, Detections
-from tasks.people.joining import joined
-from tasks.people.pieces import Piece, find_pieces
+from storyframes_people.attribution import (
+    SeatError,
+    Unattributed,
+    by_seats,
+    by_themselves,
+    parse_seats,
+    with_names_of_seats,
+)
+from storyframes_people.detections import LOOK, LOOK_SIZE, Detections
+from storyframes_people.joining import joined
+from storyframes_people.pieces import Piece, find_pieces
 
 RATE, SIZE = 10.0, 60.0
 LOOKS = np.random.default_rng(0).uniform(0.7, 1.3, (3, LOOK_SIZE)).astype(np.float32)

@@ -15,10 +15,10 @@ from support.tools.plug_ins import write
 from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
+from storyframes_people.detections import LOOK_SIZE
+from storyframes_people.joining import Embeddings, joined
+from storyframes_people.pieces import Piece
 from tasks.media.upright import write_lossless
-from tasks.people.detections import LOOK_SIZE
-from tasks.people.joining import Embeddings, joined
-from tasks.people.pieces import Piece
 
 LIMIT = 0.3
 Seen = tuple[float, float, float]  # from and to which second, and at which angle (degrees) the embedding is
@@ -102,7 +102,7 @@ def test_a_doubtful_face_is_sure_where_it_is_clearly_the_person_s() -> None:
 
 DETECTOR = """
 import numpy as np
-from tasks.people.detectors import FaceDetector
+from storyframes_people.detectors import FaceDetector
 
 class Planted(FaceDetector):
     def faces(self, pictures, settings):

@@ -4,4 +4,5 @@
 looks like. ``pieces`` associates them over time, and ends a piece where it could become another person's.
 ``attribution`` says whose each piece is, by seats; ``joining`` which pieces are one person's, by a model of faces.
 ``boxes`` makes a file of boxes of it, ``proposal`` is all of it for one recording, and writes it into the study.
+``command`` is ``storyframes people``.
 """

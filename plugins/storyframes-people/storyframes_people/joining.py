@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from storyframes_people.attribution import Person, are_at_once, by_themselves
+from storyframes_people.detections import LOOK, look_distance
+from storyframes_people.detectors import Pictures
+from storyframes_people.pieces import Piece
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image.extractor import ImageEmbedding
 from tasks.extractors.image.faces import Faces
 from tasks.extractors.image.settings import Crop, ImageSettings
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.people.attribution import Person, are_at_once, by_themselves
-from tasks.people.detections import LOOK, look_distance
-from tasks.people.detectors import Pictures
-from tasks.people.pieces import Piece
 
 MARGIN = 0.1
 _LOOKED_AT = 8  # sure faces of each piece
@@ -79,17 +79,8 @@ def embed_pieces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedd
         ExtractionError: the model cannot be run, or gives numbers that are not finite.
         RecordingError: the recording does not decode.
     """
-    from tasks.extractors.image.engines import open_engine
-
-    prepared = model.encoder.prepared(model.settings.precision)
-    engine = open_engine(prepared, model.settings)
     faces = list(_faces(pictures, pieces, model.settings.margin))
-    images = [prepared.preprocessing.images(face[None])[0] for _, _, face in faces]
-    starts = range(0, len(images), engine.batch_size)
-    rows = np.concatenate([engine.start(np.stack(images[n : n + engine.batch_size]))() for n in starts])
-    rows = _of_length_1(rows.reshape(len(rows), -1).astype(np.float64))
-    if not np.isfinite(rows).all():
-        raise ExtractionError(f"{model.settings.section}: the model gives numbers that are not finite for a face")
+    rows = _of_length_1(model.embed(face for _, _, face in faces))
     return in_pieces(pieces, [(number, row) for number, row, _ in faces], rows)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import cv2
 import numpy as np
 
+from storyframes_people.detectors import FaceDetector, Pictures
 from tasks.extractors.base import ExtractionError
-from tasks.people.detectors import FaceDetector, Pictures
 
 LOOK = 0.06  # difference of two looks (:func:`look_distance`) from which on they are two persons'
 _LOOK_CELLS = 4  # a look has so many cells on each side
