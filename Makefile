@@ -21,9 +21,9 @@ quick: $(VENV)/.dev ## run the tests of what you changed since the last commit, 
 
 DEMO := storyframes-demo
 SITE := docs/_build/html
-docs: $(VENV)/.dev ## build the documentation's site, docs/_build/html; its tutorials run on the demo study
+docs: $(VENV)/.dev $(VENV)/.plugins ## build the documentation's site, docs/_build/html; its tutorials run on the demo study
 	[ -d $(DEMO)/features ] || $(BIN)/storyframes demo $(DEMO)
-	STORYFRAMES_DEMO=$(DEMO) $(BIN)/python -m sphinx -W --keep-going -q -b html docs $(SITE)
+	STORYFRAMES_DEMO=$(DEMO) PYTHONPATH=$(abspath $(BIN)/../plugins) $(BIN)/python -m sphinx -W --keep-going -q -b html docs $(SITE)
 	@echo open $(SITE)/index.html
 
 lint: $(VENV)/.dev ## ruff and mypy
@@ -75,7 +75,7 @@ $(VENV)/.pipeline: $(VENV)/.torch pyproject.toml constraints.txt
 
 # Of torch, not of .pipeline: who develops has both at once, chosen and compiled once.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
-	$(INSTALL) -e '.[pipeline,loader,s3,labels,explore,slurm,kubernetes,embed,export,docs,dev]'
+	$(INSTALL) -e '.[pipeline,loader,s3,explore,slurm,kubernetes,embed,export,docs,dev]'
 	$(COMPILE)
 	@touch $(VENV)/.pipeline $@
 

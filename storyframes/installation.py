@@ -14,7 +14,8 @@ def install_line(extra: str = "", name: str = "storyframes") -> str:
     """The command that installs an extra from where the distribution itself came from.
 
     That is the checkout or the wheel, where pip noted one (``direct_url.json``, PEP 610) that still exists, and
-    otherwise the name in a package index. Code that runs from a checkout and is not installed names the checkout.
+    otherwise the name in a package index. What is not installed is named by the checkout that this code runs from: the
+    checkout itself, or a plug-in's folder in it.
 
     Args:
         extra: or several, with commas between them; "" for the distribution alone.
@@ -24,9 +25,10 @@ def install_line(extra: str = "", name: str = "storyframes") -> str:
     try:
         origin = json.loads(distribution(name).read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
-        checkout = Path(__file__).parents[1]
-        is_checkout = name == "storyframes" and (checkout / "pyproject.toml").is_file()
-        origin = {"url": checkout.as_uri(), "dir_info": {"editable": True}} if is_checkout else {}
+        is_own = name == "storyframes"
+        checkout = Path(__file__).parents[1] if is_own else Path(__file__).parents[1] / "plugins" / name
+        is_checkout = (checkout / "pyproject.toml").is_file()
+        origin = {"url": checkout.as_uri(), "dir_info": {"editable": is_own}} if is_checkout else {}
     except ValueError:  # a file that is not JSON: nothing is known of its origin
         origin = {}
     return f"pip install {_source(origin, name, wanted)}"

@@ -49,7 +49,9 @@ ALONE = set(
     """.split()
 )
 # Folders whose tests share one process, but for those that LONGEST names.
-SMALL_PLUG_INS = ("plugins/storyframes-empathy/tests", "plugins/storyframes-example/tests")
+SMALL_PLUG_INS = (
+    "plugins/storyframes-empathy/tests", "plugins/storyframes-example/tests", "plugins/storyframes-labels/tests",
+)  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (
     "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.study import matching
-from flows.cli.terminal import StoreArgument, console, fail, listed, usage_errors
+from flows.cli.terminal import StoreArgument, console, fail, listed, matching_files, usage_errors
 from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted
 
@@ -78,7 +77,7 @@ def adopt(
             mask=mask or "",
             track=track,
         )
-        paths = matching(files)
+        paths = matching_files(files)
         if any(map(holds_many, paths)):
             if len(paths) > 1 or session or session_from:
                 fail("a .pkl or .csd has many sessions: give it alone, and say by --ids which they are", 2)
@@ -104,16 +103,15 @@ def adopt(
 def _sources(paths: list[Path], session: str | None, pattern: str | None, known: list[str]) -> dict[str, Source]:
     """The file of each session."""
     from tasks.adopted_sequences import FileDigest, Source
-    from tasks.study.importers.annotation_file import ImportFaultError
-    from tasks.study.importers.owners import session_from
+    from tasks.study.recording_names import FilesError, session_in_name
 
     if session and (pattern or len(paths) > 1):
         fail("--session is of one file: say --session-from for several", 2)
     files: dict[str, Path] = {}
     for path in paths:
         try:
-            session_id = session or (session_from(pattern, str(path), known) if pattern else path.stem)
-        except ImportFaultError as error:
+            session_id = session or (session_in_name(pattern, str(path), known) if pattern else path.stem)
+        except FilesError as error:
             fail(str(error), 2)
         if session_id in files:
             fail(f"{files[session_id]} and {path} are both of session {session_id}: give one of them", 2)

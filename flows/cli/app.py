@@ -30,9 +30,19 @@ from flows.cli import (
     terminal,
     upkeep,
 )
+from storyframes.installation import install_line
 from storyframes.plug_ins import COMMANDS, PlugInError, describe_error, load, origin, plug_in, plug_ins
 
 PANEL = "Plug-ins"
+# Groups of commands that come with a distribution of their own, which may not be installed.
+COMPANIONS = {
+    "align": "storyframes-transcribe",
+    "dyads": "storyframes-dyads",
+    "empathy": "storyframes-empathy",
+    "import": "storyframes-labels",
+    "people": "storyframes-people",
+    "transcribe": "storyframes-transcribe",
+}
 
 
 class PlugInGroup(TyperGroup):
@@ -62,6 +72,13 @@ class RootGroup(TyperGroup):
             return None
         summary = points[0].dist.metadata.json.get("summary") if points[0].dist else None
         return PlugInGroup(name=cmd_name, help=str(summary or origin(points[0])), rich_help_panel=PANEL)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As typer's; a companion's group that is not installed ends the command with the line that installs it."""
+        if args[0] in COMPANIONS and self.get_command(ctx, args[0]) is None:
+            companion = COMPANIONS[args[0]]
+            terminal.fail(f"storyframes {args[0]} comes with {companion}: {install_line(name=companion)}", 2)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The panels as plain sections, where a program reads the help."""
@@ -126,7 +143,6 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         study.init,
         extract.demo,
         study.check,
-        ("import", study.import_app),
         start.plan,
         study.synthesize,
     ),

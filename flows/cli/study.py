@@ -1,10 +1,8 @@
-"""The commands about a study's tables: ``init``, ``check``, ``import labels``, ``sync``, ``synthesize``."""
+"""The commands about a study's tables: ``init``, ``check``, ``sync``, ``synthesize``."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
-from glob import glob
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import (
-    LOOK,
     ConfigOption,
     JsonOption,
     StudyArgument,
@@ -20,7 +17,6 @@ from flows.cli.terminal import (
     error_console,
     fail,
     fail_with_problems,
-    is_terminal,
     show_json,
     usage_errors,
 )
@@ -149,150 +145,6 @@ def init(
     if made.has_settings:
         shown.print(f"{settings}: a configuration that fits them; read it before extraction")
     shown.print(f"next: storyframes check {where} --config {settings}")
-
-
-import_app = typer.Typer(help="Bring what other programs wrote into a study's tables.", no_args_is_help=True, **LOOK)
-
-
-@import_app.callback()
-def _root() -> None:
-    """Keeps ``labels`` a command of its own name while it is the only one."""
-
-
-@import_app.command("labels")
-def import_labels(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...",
-            help="ELAN's .eaf, Praat's .TextGrid, NOVA's .annotation, a sheet (.xlsx, .csv), also BORIS's and "
-            "Datavyu's; or a pattern, as '*.eaf'.",
-        ),
-    ],
-    to: Annotated[Path, typer.Option("--to", help="The study whose tables labels and schemes are added to.")],
-    map_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="TIER=SCHEME",
-            help="Also TIER=SCHEME:TYPE or TIER=SCHEME:TYPE:MIN..MAX, where the scheme is new; of a sheet's other "
-            "columns COLUMN=@file (whose name says the session), @session, @rater, @person, @confidence, @start, @end, "
-            "@duration, @time, @tier, @value. Repeatable.",
-        ),
-    ] = None,
-    skip: Annotated[list[str] | None, typer.Option(help="A tier to leave out; '*': all that are not mapped.")] = None,
-    session: Annotated[str | None, typer.Option(help="The session that all labels are of.")] = None,
-    session_from: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="Where the name says it: '{session}_annotated.eaf'.")
-    ] = None,
-    rater: Annotated[str | None, typer.Option(help="Who labelled: a rater_id.")] = None,
-    person: Annotated[str | None, typer.Option(help="Whom the labels are about: a person_id.")] = None,
-    track: Annotated[
-        str | None, typer.Option(help="The recording that was labelled, if not the session's own.")
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Where a sheet's labels begin, if the column is not called start_s."),
-    ] = None,
-    end: Annotated[str | None, typer.Option(metavar="COLUMN", help="Where they end.")] = None,
-    duration: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="How long they are, in place of --end.")
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The moments of a sheet's labels or curves.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Rows per second of a sheet of curves without times.")
-    ] = None,
-    sheet: Annotated[str | None, typer.Option(help="Of a workbook with several.")] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Of a sheet's times: s or ms, where the columns' names do not say it.")
-    ] = None,
-    no_times: Annotated[
-        bool, typer.Option("--no-times", help="The labels are of whole sessions, although columns look like times.")
-    ] = False,
-    offset: Annotated[float | None, typer.Option(help="Seconds to add to every time.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the rows that would be written, and write nothing.")
-    ] = False,
-) -> None:
-    """Add labels to a study from files of annotations; nothing is written unless all of it can be."""
-    from tasks.study.csv_text import csv_bytes
-    from tasks.study.importers.annotation_file import NO_TIMES, ImportFaultError
-    from tasks.study.importers.import_labels import Import, import_labels, unmapped_tiers
-    from tasks.study.importers.mapping import Role, proposals
-    from tasks.study.importers.read_annotations import read_all
-
-    if session and session_from:
-        fail("give either --session or --session-from", 2)
-    with usage_errors():
-        try:
-            paths, pairs, skipped = matching(files), map_ or [], skip or []
-            said = {Role.START: start, Role.END: end, Role.DURATION: duration, Role.TIME: time}
-            read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
-            unmapped = dict.fromkeys(name for file in read for name in unmapped_tiers(file, targets, skipped))
-            if unmapped and sys.stdin.isatty() and is_terminal():
-                asked = {name: _ask(name, text) for name, text in proposals(read, unmapped).items()}
-                pairs = [*pairs, *(f"{name}={answer}" for name, answer in asked.items() if answer != _SKIP)]
-                skipped = [*skipped, *(name for name, answer in asked.items() if answer == _SKIP)]
-                read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
-            how = Import(
-                targets=targets,
-                skip=skipped,
-                session_id=session,
-                session_from=session_from,
-                rater_id=rater,
-                person_id=person,
-                track=track,
-                offset_s=offset,
-                no_times=no_times,
-            )
-            imported = import_labels(read, how, to, is_dry=dry_run)
-        except ImportFaultError as error:
-            fail(str(error), 2)
-    remarks = [f"{file.name}: {remark}" for file in read for remark in file.remarks]
-    for remark in [*remarks, *imported.remarks]:
-        error_console().print(f"[yellow]look at[/] {escape(remark)}")
-    shown = console()
-    if dry_run:
-        for table, rows in imported.rows.items():
-            columns = list(dict.fromkeys(name for row in rows for name in row))
-            if rows:
-                content = csv_bytes(columns, ([row.get(name, "") for name in columns] for row in rows))
-                shown.out(f"{table}:\n{content.decode()}", highlight=False)
-    for scheme in imported.schemes:
-        labels = f", with {counted(len(scheme.labels), 'label')}" if scheme.labels else ""
-        limits = "" if scheme.minimum is None else f" from {scheme.minimum:g} to {scheme.maximum:g}"
-        shown.print(f"new scheme {escape(scheme.name)}: {scheme.type}{limits}{labels}")
-    total = counted(sum(imported.labels.values()), "label")
-    schemes = ", ".join(f"{name} {count}" for name, count in imported.labels.items())
-    sessions = counted(len(imported.sessions), "session")
-    units = ", ".join(dict.fromkeys(file.unit for file in read))
-    times = "without times" if units == NO_TIMES else f"times read as {units}"
-    shown.print(f"{total} ({escape(schemes)}) of {sessions}; {times}")
-    if dry_run:
-        shown.print("nothing is written; without --dry-run it would be")
-
-
-_SKIP = "skip"
-
-
-def _ask(name: str, proposal: str) -> str:
-    """What a person at the terminal says that a tier or a column is."""
-    return str(typer.prompt(f"{name}: SCHEME[:TYPE[:MIN..MAX]], @role or {_SKIP}", default=proposal)).strip()
-
-
-def matching(paths: list[Path]) -> list[Path]:
-    """The files, those of a quoted pattern (``'*.eaf'``) by name."""
-    matching: list[Path] = []
-    for path in paths:
-        matches = [path] if path.exists() else [Path(name) for name in sorted(glob(str(path), recursive=True))]
-        if not matches and not any(sign in str(path) for sign in "*?["):
-            matches = [path]  # reading it says that it is not there
-        if not matches:
-            fail(f"{path}: finds no file", 2)
-        matching += matches
-    return list(dict.fromkeys(matching))
 
 
 def sync(

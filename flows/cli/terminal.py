@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -102,6 +103,19 @@ def listed(option: str, given: Iterable[str] | None) -> tuple[str, ...]:
             f"{option} {','.join(given or ())!r}: a name is missing; write one, or several with commas between them", 2
         )
     return tuple(dict.fromkeys(parts))
+
+
+def matching_files(paths: list[Path]) -> list[Path]:
+    """The files, those of a quoted pattern (``'*.eaf'``) by name."""
+    matching: list[Path] = []
+    for path in paths:
+        matches = [path] if path.exists() else [Path(name) for name in sorted(glob(str(path), recursive=True))]
+        if not matches and not any(sign in str(path) for sign in "*?["):
+            matches = [path]  # reading it says that it is not there
+        if not matches:
+            fail(f"{path}: finds no file", 2)
+        matching += matches
+    return list(dict.fromkeys(matching))
 
 
 def need(module: str, extra: str, distribution: str = "storyframes") -> None:

@@ -1,4 +1,4 @@
-"""light: a command, a section of the configuration and a page of the report about brightness; a format of exports."""
+"""light: a command, a section and a page of the report about brightness; a format of exports, a reader of labels."""
 
 import json
 from pathlib import Path
@@ -59,3 +59,9 @@ def write_lines(table: Table, path: Path) -> None:
         for block in table.blocks():
             rows = pd.DataFrame(named_columns(table, block)).astype(object)
             file.writelines(f"{json.dumps(row)}\n" for row in rows.where(rows.notna(), None).to_dict("records"))
+
+
+def read_lamps(path: Path) -> list[dict[str, object]]:
+    """The labels of a `.lamps` file: on each line when a lamp went on and off, in seconds, and which lamp."""
+    rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    return [{"tier": "lamp", "value": name, "start_s": on, "end_s": off} for on, off, name in rows]

@@ -6,7 +6,7 @@ wrong becomes one of the ``problems``. ``labels`` has schemes and labels.
 
 ``transcript`` (with ``captions``), ``curves`` and ``boxes`` read files that the tables name. ``sessions_from_files``
 writes the first tables, by what ``recording_names`` reads in names, with ``first_settings``. ``changed_tables`` changes
-tables, and ``importers`` reads the annotations of other programs into them.
+tables.
 ``study_identity`` is what a feature store records of its study.
 """
 
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from tasks.study.boxes import Boxes, BoxesError, are_shared, read_boxes
     from tasks.study.changed_tables import (
         TableChangeError,
+        check_tables,
         name_transcripts,
         open_table,
         problems_with,
         put_in_place,
     )
-    from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
-    from tasks.study.load import Study, StudyFileError, load_study
+    from tasks.study.curves import CurveError, read_curve
+    from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, did_you_mean, listed
+    from tasks.study.load import Study, StudyFileError, declared_schemes, load_study
     from tasks.study.problems import StudyError, shortened, shown_value
-    from tasks.study.rows import spoken_name
+    from tasks.study.rows import as_words, spoken_name
     from tasks.study.strict_tables import (
         Fault,
         decimal_commas,
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
     from tasks.study.transcript import TranscriptError, Utterance, read_transcript
 
 __all__ = [
+    "EMPATHY",
     "Boxes",
     "BoxesError",
+    "CurveError",
     "Fault",
     "Label",
     "Scheme",
@@ -52,16 +56,21 @@ __all__ = [
     "TranscriptError",
     "Utterance",
     "are_shared",
+    "as_words",
     "check_study_record",
+    "check_tables",
     "decimal_commas",
+    "declared_schemes",
     "did_you_mean",
     "is_empty",
+    "listed",
     "load_study",
     "name_transcripts",
     "open_table",
     "problems_with",
     "put_in_place",
     "read_boxes",
+    "read_curve",
     "read_table",
     "read_transcript",
     "shortened",
@@ -74,12 +83,13 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "changed_tables": "TableChangeError name_transcripts open_table problems_with put_in_place",
+        "changed_tables": "TableChangeError check_tables name_transcripts open_table problems_with put_in_place",
         "boxes": "Boxes BoxesError are_shared read_boxes",
-        "labels": "Label Scheme SchemeType did_you_mean",
-        "load": "Study StudyFileError load_study",
+        "curves": "CurveError read_curve",
+        "labels": "EMPATHY Label Scheme SchemeType did_you_mean listed",
+        "load": "Study StudyFileError declared_schemes load_study",
         "problems": "StudyError shortened shown_value",
-        "rows": "spoken_name",
+        "rows": "as_words spoken_name",
         "strict_tables": "Fault decimal_commas is_empty read_table with_decimal_point without_empty_rows",
         "study_identity": "check_study_record",
         "transcript": "TranscriptError Utterance read_transcript",

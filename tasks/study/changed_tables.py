@@ -180,6 +180,22 @@ def problems_with(root: Path, content: Mapping[str, bytes]) -> list[Problem]:
     return wrong + [problem for problem in reading.session_problems if problem.table in tables]
 
 
+def check_tables(root: Path, content: Mapping[str, bytes], what: str, but: str = "") -> None:
+    """Check the study with these tables in place, before they are.
+
+    Args:
+        content: by file name.
+        what: is new in them, for the message.
+        but: a kind of problem that is allowed.
+
+    Raises:
+        TableChangeError: the study would not be valid.
+    """
+    if wrong := [problem for problem in problems_with(root, content) if not but or problem.kind != but]:
+        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
+        raise TableChangeError(f"with these {what} the study would not be valid; nothing is written:\n{shown}")
+
+
 def put_in_place(root: Path, content: Mapping[str, bytes]) -> None:
     """Write the tables, by their files' names, each in one step, in this order, with the permissions of the old files.
 
@@ -252,14 +268,8 @@ def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool
             row["clock"] = named[_key(row, "track")]
         content = {tracks.name: tracks.content()} | content
     # Clocks of other sessions may have no rows yet.
-    _refuse_problems(root, content, "clocks", but="unknown clock")
+    check_tables(root, content, "clocks", but="unknown clock")
     put_in_place(root, content)  # tracks first: a clock's name without rows is refused, so half of it is never read
-
-
-def _refuse_problems(root: Path, content: Mapping[str, bytes], what: str, but: str = "") -> None:
-    if wrong := [problem for problem in problems_with(root, content) if not but or problem.kind != but]:
-        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
-        raise TableChangeError(f"with these {what} the study would not be valid; nothing is written:\n{shown}")
 
 
 def _key(row: Mapping[str, Any], column: str) -> tuple[str, str]:
@@ -294,7 +304,7 @@ def name_transcripts(root: Path, paths: Mapping[tuple[str, str], str], *, is_dry
             table.columns += ["transcript"] if "transcript" not in table.columns else []
             content[table.name] = table.content()
             named += len(empty)
-    _refuse_problems(root, content, "transcripts")
+    check_tables(root, content, "transcripts")
     if not is_dry:
         put_in_place(root, content)
     return named

@@ -232,6 +232,14 @@ def read_study(root: Path) -> Reading:
     return Reading(study, in_order(tables.problems), tables.session_problems, tables.files, parts)
 
 
+def declared_schemes(root: Path) -> set[str]:
+    """The schemes of the table ``schemes``; what a study's other schemes are follows from their values alone."""
+    tables = TableRows(root)
+    tables.find_tables()
+    tables.read("schemes")
+    return {row.scheme for row in tables.of("schemes")}
+
+
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
     """The problems, sorted by table and row."""
     order = {table: position for position, table in enumerate(TABLES)}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePosixPath
 
+from storyframes.store.layout import ID_PATTERN
 from tasks.study.labels import listed
 
 _ID = r"[A-Za-z0-9._-]"
@@ -227,3 +228,29 @@ def _fields(compiled: Sequence[re.Pattern[str]], name: str) -> tuple[dict[str, s
     if not ways:
         return {}, f"does not fit {name!r}"
     return (ways[0], "") if ways[0] == ways[1] else ({}, f"fits {name!r} in more than one way: say more of the name")
+
+
+def session_in_name(pattern: str, name: str, sessions: Collection[str] = ()) -> str:
+    """The session's id in a file's name.
+
+    Args:
+        pattern: with ``{session}`` in the place of the session's id, and ``*`` for any text; it is compared with the
+            whole path where it has a ``/``, else with the path's last part.
+        name: the path.
+        sessions: of the study; where the name can be divided in several ways, the session is one of these.
+
+    Raises:
+        FilesError: the name does not match, or matches with several sessions.
+    """
+    if pattern.count("{session}") != 1:
+        raise FilesError(f"--session-from {pattern}: write {{session}} once, in the place of the session's id")
+    path = name.replace("\\", "/")
+    against = path if "/" in pattern else PurePosixPath(path).name
+    before, after = (re.escape(part).replace(r"\*", ".*") for part in pattern.split("{session}"))
+    match = re.fullmatch(f"{before}({ID_PATTERN.pattern}){after}", against)
+    if match is None:
+        raise FilesError(f"--session-from {pattern}: does not fit {against!r}")
+    fitting = [session for session in sessions if re.fullmatch(f"{before}{re.escape(session)}{after}", against)]
+    if len(fitting) > 1:
+        raise FilesError(f"--session-from {pattern}: {against!r} may be of {listed(fitting)}: say more of the name")
+    return fitting[0] if fitting else match.group(1)

@@ -88,6 +88,7 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
         (["models", "fetch", "resnet"], "there is no model 'resnet'"),
         (["synthesize", "demo"], "exists and is not empty"),
         (["nothing"], "No such command"),
+        (["import", "labels"], "storyframes import comes with storyframes-labels: pip install"),
     ],
 )
 def test_bad_usage_ends_with_2_and_a_message(

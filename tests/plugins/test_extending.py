@@ -43,7 +43,7 @@ def test_the_page_s_code_is_the_plug_in_s() -> None:
 def test_the_plug_in_uses_every_door_in_two_files_of_hundred_lines() -> None:
     assert sorted(path.name for path in EXAMPLE.glob("*.py")) == ["storyframes_example.py", "storyframes_light.py"]
     assert len((EXAMPLE / "storyframes_example.py").read_text().splitlines()) < 40
-    assert sum(len(path.read_text().splitlines()) for path in EXAMPLE.glob("*.py")) <= 103
+    assert sum(len(path.read_text().splitlines()) for path in EXAMPLE.glob("*.py")) <= 106
 
 
 def public_names() -> dict[str, set[str]]:
@@ -71,7 +71,7 @@ def imported_names(path: Path) -> Iterator[tuple[str, str]]:
                 yield (f"{module}.{name}", "") if is_module else (module, name)
 
 
-@pytest.mark.parametrize("name", ["dyads", "empathy", "example", "mediapipe", "people", "transcribe"])
+@pytest.mark.parametrize("name", ["dyads", "empathy", "example", "labels", "mediapipe", "people", "transcribe"])
 def test_plug_ins_import_only_what_the_page_lists(name: str) -> None:
     public = public_names()
     paths = [path for path in PLUG_INS.glob(f"storyframes-{name}/**/*.py") if "tests" not in path.parts]

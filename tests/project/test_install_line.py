@@ -58,3 +58,9 @@ def test_from_elsewhere_it_has_the_url_unless_a_secret_is_in_it(place: Path) -> 
 def test_storyframes_itself_names_where_it_was_installed_from() -> None:
     checkout = Path(storyframes.__file__).parents[1]
     assert shlex.split(install_line("s3")) == ["pip", "install", "-e", f"{checkout}[s3]"]
+
+
+def test_a_plug_in_that_is_not_installed_is_the_folder_in_the_checkout() -> None:
+    folder = Path(storyframes.__file__).parents[1] / "plugins/storyframes-labels"
+    assert shlex.split(install_line(name="storyframes-labels")) == ["pip", "install", str(folder)]
+    assert install_line(name="storyframes-of-somebody") == "pip install storyframes-of-somebody"

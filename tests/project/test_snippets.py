@@ -96,14 +96,14 @@ def test_one_file_in_one_line_as_documented(demo_study: Path, tmp_path: Path, mo
 def test_every_command_and_option_exists() -> None:
     from typer.main import get_command
 
-    from flows.cli.app import app
+    from flows.cli.app import COMPANIONS, app
 
     unknown, seen, app_command = [], 0, get_command(app)
     for page in PAGES:
         fenced = "\n".join(re.findall(r"```\w*\n(.*?)```", (ROOT / page).read_text().replace("\\\n", " "), re.DOTALL))
         for line in re.findall(r"^(?:[$#] )?storyframes (.+)$", fenced, re.MULTILINE):
             command, words = app_command, shlex.split(line, comments=True)
-            if words[0] in ("empathy", "transcribe", "align", "dyads", "people"):  # plug-ins', whose tests look at them
+            if words[0] in COMPANIONS:  # plug-ins', whose tests look at them
                 continue
             while words and words[0] in getattr(command, "commands", {}):
                 command = command.commands[words.pop(0)]

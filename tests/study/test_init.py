@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.settings import load_settings
 from tasks.study.load import load_study
-from tasks.study.recording_names import FilesError
+from tasks.study.recording_names import FilesError, session_in_name
 from tasks.study.sessions_from_files import Made, make_sessions
 
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
@@ -302,3 +302,32 @@ def test_a_pattern_that_finds_nothing_is_answered_with_one_that_does(tmp_path: P
     root = folder_of(tmp_path, "2024/phone/p01.mp4", "2024/phone/p02.MOV", "notes.txt", "one.wav")
     with pytest.raises(FilesError, match=r"media/\*: finds no file in .*; perhaps --recordings '2024/phone/\*'"):
         make_sessions(root, {"recording": "media/*"})
+
+
+# --- --session-from -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "session"),
+    [
+        ("{session}.eaf", "s1.eaf", "s1"),
+        ("{session}_coded_*.eaf", "p01-s01_coded_by_anna.eaf", "p01-s01"),
+        ("wav/{session}.wav", "wav/s1.wav", "s1"),
+        ("{session}.wav", "deep/down/s1.wav", "s1"),
+        ("*/{session}/film.wav", "deep\\down\\s1\\film.wav", "s1"),
+    ],
+)
+def test_the_session_in_a_name(pattern: str, name: str, session: str) -> None:
+    assert session_in_name(pattern, name) == session
+
+
+def test_the_session_in_a_name_is_one_of_the_study() -> None:
+    assert session_in_name("{session}_*.eaf", "p01_kim_v2.eaf", ["p01", "p02"]) == "p01"
+    with pytest.raises(FilesError, match="may be of p01, p01_2: say more of the name"):
+        session_in_name("{session}_*.eaf", "p01_2_kim.eaf", ["p01", "p01_2"])
+
+
+@pytest.mark.parametrize(("pattern", "name"), [("{session}.wav", "s1.eaf"), ("x", "s1"), ("{session}{session}", "s1")])
+def test_a_name_without_a_session(pattern: str, name: str) -> None:
+    with pytest.raises(FilesError, match="--session-from"):
+        session_in_name(pattern, name)

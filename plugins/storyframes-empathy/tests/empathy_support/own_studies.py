@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from storyframes_labels.command import app as labels
 from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
@@ -40,7 +41,8 @@ class Trained:
 def storyframes(*arguments: object) -> Result:
     """A command in this process, which has to end well; ``extract`` without servers and other processes."""
     words = [str(word) for word in arguments]
-    result = CliRunner().invoke(*((empathy, words[1:]) if words[0] == "empathy" else (app, words)))
+    group = {"empathy": empathy, "import": labels}.get(words[0])
+    result = CliRunner().invoke(*((group, words[1:]) if group else (app, words)))
     if result.exit_code:
         raise AssertionError(f"storyframes {' '.join(words)}\n{result.output}") from result.exception
     return result

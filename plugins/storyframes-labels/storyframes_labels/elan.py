@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tasks.study.importers.annotation_file import (
+from storyframes_labels.annotation_file import (
     Annotation,
     AnnotationFile,
     ImportFaultError,

@@ -15,8 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from tasks.study.csv_text import NotTextError, decode
-from tasks.study.importers.annotation_file import (
+from storyframes_labels.annotation_file import (
     Annotation,
     AnnotationFile,
     ImportFaultError,
@@ -26,7 +25,8 @@ from tasks.study.importers.annotation_file import (
     read_xml,
     without_empty,
 )
-from tasks.study.labels import SchemeType
+from tasks.study import SchemeType
+from tasks.study.csv_text import NotTextError, decode
 
 _BINARY = {
     "DISCRETE": np.dtype([("from", "<f8"), ("to", "<f8"), ("id", "<i4"), ("confidence", "<f4")]),

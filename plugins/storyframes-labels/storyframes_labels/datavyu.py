@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tasks.study.csv_text import NotTextError, decode
-from tasks.study.importers.annotation_file import (
+from storyframes_labels.annotation_file import (
     Annotation,
     AnnotationFile,
     ImportFaultError,
@@ -15,6 +14,7 @@ from tasks.study.importers.annotation_file import (
     overlaps,
     without_empty,
 )
+from tasks.study.csv_text import NotTextError, decode
 
 _FIRST = re.compile(rb"(?:\xef\xbb\xbf)?#\d+\s*[\r\n]")
 _COLUMN = re.compile(r"(.+?) \([A-Z]+,(?:true|false),.*?\)-(.*)")

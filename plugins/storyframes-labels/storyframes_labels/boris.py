@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tasks.study.csv_text import NotTextError, decode
-from tasks.study.importers.annotation_file import (
+from storyframes_labels.annotation_file import (
     Annotation,
     AnnotationFile,
     ImportFaultError,
@@ -18,8 +17,10 @@ from tasks.study.importers.annotation_file import (
     places,
     without_empty,
 )
+from tasks.study import with_decimal_point
+from tasks.study.csv_text import NotTextError, decode
 from tasks.study.recording_names import as_id
-from tasks.study.strict_tables import Row, Table, with_decimal_point
+from tasks.study.strict_tables import Row, Table
 
 BEHAVIOR = "Behavior"
 _NOBODY = "No focal subject"

@@ -8,12 +8,10 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from storyframes.installation import install_line
-from tasks.study.importers.annotation_file import ImportFaultError
-from tasks.study.importers.mapping import range_in_name
-from tasks.study.labels import listed
-from tasks.study.rows import as_words
-from tasks.study.strict_tables import Row, Table, read_table
+from storyframes_labels.annotation_file import ImportFaultError
+from storyframes_labels.mapping import range_in_name
+from tasks.study import as_words, listed, read_table
+from tasks.study.strict_tables import Row, Table
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -89,11 +87,9 @@ def read_sheet(path: Path, sheet: str | None = None) -> Table:
 
 
 def _worksheet(path: Path, sheet: str | None, *, with_values: bool) -> Worksheet:
-    try:
-        import defusedxml
-        import openpyxl
-    except ImportError as error:
-        raise ImportFaultError(f"{path.name}: reading it needs {error.name}: {install_line('labels')}") from None
+    import defusedxml  # openpyxl alone would expand entities of XML
+    import openpyxl
+
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())

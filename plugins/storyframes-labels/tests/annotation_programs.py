@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pympi  # type: ignore[import-untyped]
-
-from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
-from tasks.study.importers.import_labels import Import, import_labels
-from tasks.study.importers.label_table import SheetOptions
-from tasks.study.importers.mapping import parse_map
-from tasks.study.importers.read_annotations import read_annotations
+from storyframes_labels.annotation_file import AnnotationFile, ImportFaultError
+from storyframes_labels.import_labels import Import, import_labels
+from storyframes_labels.label_table import SheetOptions
+from storyframes_labels.mapping import parse_map
+from storyframes_labels.read_annotations import read_annotations
 
 
 def found(file: AnnotationFile) -> list[tuple[str, str, float | None, float | None]]:

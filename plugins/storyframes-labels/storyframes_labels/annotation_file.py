@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tasks.study.labels import SchemeType, listed
+from tasks.study import SchemeType, listed
 
 
 class ImportFaultError(Exception):

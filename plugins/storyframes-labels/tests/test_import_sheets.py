@@ -15,22 +15,21 @@ from pathlib import Path
 import openpyxl
 import pytest
 from openpyxl.chart import LineChart, Reference
+from storyframes_labels.annotation_file import ImportFaultError
+from storyframes_labels.import_labels import Import, Imported, import_labels
+from storyframes_labels.mapping import range_in_name
+from storyframes_labels.read_annotations import read_all
 from support.media.newcomer import RECORDINGS, SESSIONS, write_elan, write_ratings_sheet
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from storyframes.installation import install_line
 from storyframes.store.layout import ID_PATTERN
 from storyframes.store.storage.files import write_atomically
 from tasks.study.curves import read_curve
-from tasks.study.importers.annotation_file import ImportFaultError
-from tasks.study.importers.import_labels import Import, Imported, import_labels
-from tasks.study.importers.mapping import range_in_name
-from tasks.study.importers.read_annotations import read_all
 from tasks.study.labels import Scheme, SchemeType
 from tasks.study.load import Study, load_study
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NO_TIMES: dict[object, str | None] = {}
 NAMES = [made.name for made in RECORDINGS]
 
@@ -168,14 +167,6 @@ def test_a_formula_that_gives_an_empty_text_is_an_empty_cell(tmp_path: Path, stu
     change_cells(sheet, lambda cells: cells.replace(b'"B3"', b'"B3" t="str"'))
     bring(study, sheet, "File=@file", "Mood=mood:interval")
     assert labels(study) == [("s2", "mood", 3.0, None, None)]
-
-
-def test_without_openpyxl_the_message_has_the_line_that_installs_it(
-    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sheet = write_ratings_sheet(tmp_path / "r.xlsx", {"b.mp4": (20, 75)})
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    assert f"reading it needs openpyxl: {install_line('labels')}" in refused(study, sheet, *SHEET)
 
 
 def test_percent_cells_are_said_to_be_fractions(tmp_path: Path, study: Path) -> None:

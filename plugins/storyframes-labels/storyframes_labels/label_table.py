@@ -16,7 +16,7 @@ from operator import le
 from pathlib import Path
 from typing import Any
 
-from tasks.study.importers.annotation_file import (
+from storyframes_labels.annotation_file import (
     NO_TIMES,
     Annotation,
     AnnotationFile,
@@ -26,14 +26,9 @@ from tasks.study.importers.annotation_file import (
     overlaps,
     without_empty,
 )
-from tasks.study.importers.mapping import Role
-from tasks.study.strict_tables import (
-    Table,
-    decimal_commas,
-    is_empty,
-    with_decimal_point,
-    without_empty_rows,
-)
+from storyframes_labels.mapping import Role
+from tasks.study import decimal_commas, is_empty, with_decimal_point, without_empty_rows
+from tasks.study.strict_tables import Table
 
 UNITS = {"s": 1.0, "ms": 1e-3}
 _OTHERS = ("session_id", "rater_id", "person_id", "confidence")

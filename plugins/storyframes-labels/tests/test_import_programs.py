@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import openpyxl
 import pytest
+from storyframes_labels.annotation_file import AnnotationFile, ImportFaultError
+from storyframes_labels.import_labels import Import, Imported, import_labels
+from storyframes_labels.read_annotations import read_all
+from support.tools.plug_ins import write
 
 from tasks.study.curves import read_curve, values_at
-from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
-from tasks.study.importers.import_labels import Import, Imported, import_labels
-from tasks.study.importers.read_annotations import read_all
 from tasks.study.labels import SchemeType
 from tasks.study.load import load_study
 
@@ -250,3 +251,61 @@ def test_what_is_no_whole_annotation_of_nova(tmp_path: Path) -> None:
     assert "mother.x.kim.annotation~: is missing" in refused(path)
     path.write_text('<!DOCTYPE a [<!ENTITY b "c">]><annotation/>')
     assert "is not XML, so no .annotation" in refused(path)
+
+
+# --- a format that another plug-in reads ------------------------------------------------------------------------------
+
+READER = """
+from tasks.study.recording_names import FilesError
+
+def read_odd(path):
+    match path.read_text():
+        case "empty":
+            return []
+        case "refused":
+            raise FilesError("is half a file: write it again")
+        case row:
+            return [{"tier": "lamp", "value": "red", **eval(row)}]
+"""
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's distribution with readers of .lamps, the example plug-in's, and of .odd; one of .broken fails."""
+    points = {"lamps": "storyframes_light:read_lamps", "odd": "reader_of_odd:read_odd", "broken": "reader_of_odd:no"}
+    folder = write(tmp_path / "installed", "a-reader", points, "storyframes.importers", reader_of_odd=READER)
+    monkeypatch.syspath_prepend(folder)
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_format_of_another_plug_in_is_imported_like_any(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "b.lamps").write_text("0.5 2 red\n3 4.25 green\n")
+    imported = bring(study, [tmp_path / "b.lamps"], "lamp=lamp:nominal", session_id="s2")
+    assert imported.labels == {"lamp": 2}
+    found = [(label.session_id, label.value, label.start_s, label.end_s) for label in load_study(study).labels]
+    assert found == [("s2", "red", 0.5, 2.0), ("s2", "green", 3.0, 4.25)]
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("refused", "x.odd: is half a file: write it again"),
+        ("{'start_s': 1}", "annotation 1 needs both start_s and end_s, in seconds, or none of them"),
+        ("{'start_s': 1, 'end_s': float('nan')}", "annotation 1 needs both start_s and end_s"),
+        ("{'start_s': 'our secret', 'end_s': 2}", r"x.odd: its reader cannot read it \(ValueError\)$"),
+        ("{'colour': 1}", "annotation 1 has colour, which no annotation has"),
+    ],
+)
+def test_what_a_reader_of_another_plug_in_may_not_do(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "x.odd").write_text(content)
+    with pytest.raises(ImportFaultError, match=message):
+        read_all([tmp_path / "x.odd"], [], {})
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_reader_that_cannot_be_loaded_and_a_format_that_nobody_reads(tmp_path: Path) -> None:
+    messages = {"broken": "the plug-in that reads .broken: cannot be loaded", "mov": "plug-ins read others"}
+    for suffix, message in messages.items():
+        with pytest.raises(ImportFaultError, match=message):
+            read_all([tmp_path / f"x.{suffix}"], [], {})

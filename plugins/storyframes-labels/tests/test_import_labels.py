@@ -10,11 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.tools.annotations import a_tier, by_hand, eaf, run
+from annotation_programs import a_tier, by_hand, eaf, run
+from storyframes_labels.annotation_file import ImportFaultError
+from storyframes_labels.mapping import Target, parse_map
 
-from tasks.study.importers.annotation_file import ImportFaultError
-from tasks.study.importers.mapping import Target, parse_map
-from tasks.study.importers.owners import session_from
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import StudyError, load_study
 
@@ -43,32 +42,6 @@ def test_what_is_no_mapping(pair: str) -> None:
 
 def test_a_tiers_name_may_hold_anything() -> None:
     assert parse_map(["a=b:c=mood:text"]) == ({"a=b:c": Target("mood", SchemeType.TEXT)}, {})
-
-
-@pytest.mark.parametrize(
-    ("pattern", "name", "session"),
-    [
-        ("{session}.eaf", "s1.eaf", "s1"),
-        ("{session}_coded_*.eaf", "p01-s01_coded_by_anna.eaf", "p01-s01"),
-        ("wav/{session}.wav", "wav/s1.wav", "s1"),
-        ("{session}.wav", "deep/down/s1.wav", "s1"),
-        ("*/{session}/film.wav", "deep\\down\\s1\\film.wav", "s1"),
-    ],
-)
-def test_the_session_in_a_name(pattern: str, name: str, session: str) -> None:
-    assert session_from(pattern, name) == session
-
-
-def test_the_session_in_a_name_is_one_of_the_study() -> None:
-    assert session_from("{session}_*.eaf", "p01_kim_v2.eaf", ["p01", "p02"]) == "p01"
-    with pytest.raises(ImportFaultError, match="may be of p01, p01_2: say more of the name"):
-        session_from("{session}_*.eaf", "p01_2_kim.eaf", ["p01", "p01_2"])
-
-
-@pytest.mark.parametrize(("pattern", "name"), [("{session}.wav", "s1.eaf"), ("x", "s1"), ("{session}{session}", "s1")])
-def test_a_name_without_a_session(pattern: str, name: str) -> None:
-    with pytest.raises(ImportFaultError, match="--session-from"):
-        session_from(pattern, name)
 
 
 # --- what is written -------------------------------------------------------------------------------------------------
@@ -239,7 +212,7 @@ def test_new_schemes_of_a_parquet_study(tmp_path: Path, study: Path) -> None:
 def test_the_command(tmp_path: Path, study: Path) -> None:
     path = eaf(tmp_path / "s1_coded.eaf", mood=[(0, 1000, "sad"), (500, 1200, "glad")], talk=[(0, 1000, "our secret")])
     command = [sys.executable, "-m", "flows.cli", "import", "labels", str(path), "--to", str(study)]
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
 
     def call(*more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*command, *more], capture_output=True, text=True, cwd=root)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 
 from storyframes.spec import MAIN
 from storyframes.store.layout import ID_PATTERN
-from tasks.study.importers.annotation_file import Annotation, AnnotationFile, ImportFaultError
-from tasks.study.labels import listed
-from tasks.study.load import Study
-from tasks.study.recording_names import as_id
+from storyframes_labels.annotation_file import Annotation, AnnotationFile, ImportFaultError
+from tasks.study import Study, listed
+from tasks.study.recording_names import FilesError, as_id, session_in_name
 
 _KINDS = ("video", "audio", "transcript", "openface")
 
@@ -32,34 +30,6 @@ class Said:
     rater_id: str | None = None
     person_id: str | None = None
     track: str | None = None
-
-
-def session_from(pattern: str, name: str, sessions: Collection[str] = ()) -> str:
-    """The session's id in a file's name.
-
-    Args:
-        pattern: with ``{session}`` in the place of the session's id, and ``*`` for any text; it is compared with the
-            whole path where it has a ``/``, else with the path's last part.
-        name: the path.
-        sessions: of the study; where the name can be divided in several ways, the session is one of these.
-
-    Raises:
-        ImportFaultError: the name does not match, or matches with several sessions.
-    """
-    if pattern.count("{session}") != 1:
-        raise ImportFaultError(f"--session-from {pattern}: write {{session}} once, in the place of the session's id")
-    path = name.replace("\\", "/")
-    against = path if "/" in pattern else PurePosixPath(path).name
-    before, after = (re.escape(part).replace(r"\*", ".*") for part in pattern.split("{session}"))
-    match = re.fullmatch(f"{before}({ID_PATTERN.pattern}){after}", against)
-    if match is None:
-        raise ImportFaultError(f"--session-from {pattern}: does not fit {against!r}")
-    fitting = [session for session in sessions if re.fullmatch(f"{before}{re.escape(session)}{after}", against)]
-    if len(fitting) > 1:
-        raise ImportFaultError(
-            f"--session-from {pattern}: {against!r} may be of {listed(fitting)}: say more of the name"
-        )
-    return fitting[0] if fitting else match.group(1)
 
 
 def _shared_folders(one: PurePosixPath, other: PurePosixPath) -> int:
@@ -96,7 +66,10 @@ class Owners:
         if said.session_from and not annotation.session_id:
             name = annotation.file or file.name
             if name not in self._by_pattern:
-                self._by_pattern[name] = session_from(said.session_from, name, self._study.sessions)
+                try:
+                    self._by_pattern[name] = session_in_name(said.session_from, name, self._study.sessions)
+                except FilesError as error:
+                    raise ImportFaultError(str(error)) from None
             session_id = self._by_pattern[name]
         if not session_id:
             session_id, track = self._by_name(file, annotation)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from storyframes.store.layout import ID_PATTERN
-from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
-from tasks.study.labels import SchemeType
+from storyframes_labels.annotation_file import AnnotationFile, ImportFaultError
+from tasks.study import SchemeType
 from tasks.study.recording_names import as_id
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"

@@ -8,11 +8,11 @@ from pathlib import Path
 import audformat
 import pandas as pd
 import pytest
-from support.tools.annotations import eaf, found, refused, run
+from annotation_programs import eaf, found, refused, run
+from storyframes_labels.annotation_file import ImportFaultError
+from storyframes_labels.label_table import SheetOptions, TimeColumns
+from storyframes_labels.read_annotations import read_annotations
 
-from tasks.study.importers.annotation_file import ImportFaultError
-from tasks.study.importers.label_table import SheetOptions, TimeColumns
-from tasks.study.importers.read_annotations import read_annotations
 from tasks.study.labels import Label
 from tasks.study.load import load_study
 

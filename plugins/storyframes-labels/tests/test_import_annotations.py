@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pympi
 import pytest
+from annotation_programs import a_tier, by_hand, eaf, found, refused, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from praatio import textgrid
-from support.tools.annotations import a_tier, by_hand, eaf, found, refused, run
+from storyframes_labels.annotation_file import ImportFaultError
+from storyframes_labels.read_annotations import read_annotations
 
-from tasks.study.importers.annotation_file import ImportFaultError
-from tasks.study.importers.read_annotations import read_annotations
 from tasks.study.labels import Label
 from tasks.study.load import load_study
 

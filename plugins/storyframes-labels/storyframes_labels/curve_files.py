@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.storage.files import write_atomically
+from storyframes.store import write_atomically
+from storyframes_labels.annotation_file import ImportFaultError
+from tasks.study import CurveError, Scheme, read_curve
 from tasks.study.csv_text import csv_bytes
-from tasks.study.curves import CurveError, read_curve
-from tasks.study.importers.annotation_file import ImportFaultError
-from tasks.study.labels import Scheme
 
 FOLDER = "curves"
 _OWNER = ("session_id", "scheme", "rater_id", "track")

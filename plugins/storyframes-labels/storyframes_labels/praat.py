@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.study.csv_text import NotTextError, decode
-from tasks.study.importers.annotation_file import (
+from storyframes_labels.annotation_file import (
     Annotation,
     AnnotationFile,
     ImportFaultError,
@@ -22,6 +21,7 @@ from tasks.study.importers.annotation_file import (
     overlaps,
     without_empty,
 )
+from tasks.study.csv_text import NotTextError, decode
 
 _TOKEN = re.compile(r'"((?:[^"]++|"")*+)"|(<\w+>)|(?<!\S)([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?%?)(?!\S)|![^\n]*|\S+')
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
-from tasks.study.importers.annotation_file import (
+from storyframes_labels.annotation_file import (
     NO_TIMES,
     Annotation,
     AnnotationFile,
@@ -19,16 +18,25 @@ from tasks.study.importers.annotation_file import (
     Tier,
     places,
 )
-from tasks.study.importers.curve_files import CurveFile, check_curves, curve_files, write_curves
-from tasks.study.importers.label_table import no_header
-from tasks.study.importers.mapping import Target, as_options, proposals, range_in_name
-from tasks.study.importers.owners import Owners, Said
-from tasks.study.labels import EMPATHY, Scheme, SchemeType, listed
-from tasks.study.load import Study, load_study
-from tasks.study.problems import shortened
-from tasks.study.rows import as_words
-from tasks.study.strict_tables import with_decimal_point
-from tasks.study.table_rows import TableRows
+from storyframes_labels.curve_files import CurveFile, check_curves, curve_files, write_curves
+from storyframes_labels.label_table import no_header
+from storyframes_labels.mapping import Target, as_options, proposals, range_in_name
+from storyframes_labels.owners import Owners, Said
+from tasks.study import (
+    EMPATHY,
+    Scheme,
+    SchemeType,
+    Study,
+    TableChangeError,
+    as_words,
+    check_tables,
+    declared_schemes,
+    listed,
+    load_study,
+    open_table,
+    put_in_place,
+    with_decimal_point,
+)
 
 ALL_OTHERS = "*"
 _LABEL_COLUMNS = ("session_id", "scheme", "value", "start_s", "end_s")
@@ -199,14 +207,12 @@ def _write(
     check_curves(root, curves, schemes)
     try:
         tables = [open_table(root, table) for table in added]
+        for changed in tables:
+            changed.add(added[changed.table])
+        content = {changed.name: changed.content() for changed in tables}
+        check_tables(root, content, "labels")
     except TableChangeError as error:
         raise ImportFaultError(str(error)) from None
-    for changed in tables:
-        changed.add(added[changed.table])
-    content = {changed.name: changed.content() for changed in tables}
-    if wrong := problems_with(root, content):
-        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
-        raise ImportFaultError(f"with these labels the study would not be valid; nothing is written:\n{shown}")
     if is_dry:
         return
     try:
@@ -260,7 +266,7 @@ def _unnamed_raters(file: AnnotationFile, how: Import, chosen: Sequence[Annotati
 
 def _new_schemes(files: Sequence[AnnotationFile], how: Import, root: Path, study: Study) -> dict[str, Scheme]:
     """The schemes that the study does not declare yet, by name."""
-    declared = _declared(root, study)
+    declared = declared_schemes(root) | ({EMPATHY.name} if study.ratings else set())
     new: dict[str, Scheme] = {}
     for name in how.schemes:
         targets = {tier: target for tier, target in how.targets.items() if target.scheme == name}
@@ -311,14 +317,6 @@ def _scheme(name: str, targets: Mapping[str, Target], tiers: Sequence[Tier], fil
         labels = ()
     is_numeric = Scheme(name, kind, labels=labels).is_numeric
     return Scheme(name, kind, low if is_numeric else None, high if is_numeric else None, labels)
-
-
-def _declared(root: Path, study: Study) -> set[str]:
-    """The schemes of the table; the type of a study's other schemes follows from their values alone."""
-    tables = TableRows(root)
-    tables.find_tables()
-    tables.read("schemes")
-    return {row.scheme for row in tables.of("schemes")} | ({EMPATHY.name} if study.ratings else set())
 
 
 def _check_values(name: str, scheme: Scheme, chosen: Sequence[Annotation]) -> None:

@@ -1,8 +1,0 @@
-"""Labels from the files of annotation programs and from sheets, one file for each format.
-
-``read_annotations`` has the table of formats. ``import_labels`` writes what they read into the study's tables labels,
-curves and schemes: ``mapping`` is what the user says of tiers and columns, ``owners`` whose the labels are,
-``curve_files`` the curves. All formats are read into an ``annotation_file``: ``elan`` (.eaf), ``praat`` (.TextGrid),
-``nova`` (.annotation), ``boris`` and ``datavyu`` (their exports), and ``label_table`` a ``sheet`` (a workbook, or CSV,
-also audformat's).
-"""
