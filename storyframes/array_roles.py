@@ -23,6 +23,8 @@ CLOCKS: Mapping[Axis, tuple[str, ...]] = {
     Axis.MOMENT: ("time",),
 }
 """The arrays with the times of rows, for rows that are not frames."""
+END = "end"
+"""The array with the ends of rows that last: words, utterances, and moments that have one."""
 FRAME_ROW: Mapping[Axis, str] = {Axis.WORD: "frame_word", Axis.UTTERANCE: "frame_utterance"}
 """For rows that are words or utterances: the array with the row of each frame, -1 for none."""
 PER_FRAME = "per_frame"

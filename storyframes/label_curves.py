@@ -74,22 +74,27 @@ class CurveRule:
             raise ValueError(f"{where}: between = {between!r}, longest_gap_s = {gap!r} is no rule: extract it again")
         return cls(Between(between), gap)
 
-    def neighbours(self, time: np.ndarray, points: np.ndarray, steps: tuple[float, float]) -> Neighbours:
+    def neighbours(
+        self, time: np.ndarray, points: np.ndarray, steps: tuple[float, float], end: np.ndarray | None = None
+    ) -> Neighbours:
         """The rows that give points their values.
 
         Args:
             time: (n,) ticks of the curve's moments, in order, at least one.
             points: ticks, of any shape.
             steps: ticks from one point to the next, and usually from one moment to the next.
+            end: (n,) ticks at which rows end that last from ``time``: then a point has the row during which it is.
         """
         gap = math.inf if self.longest_gap_s is None else ticks(self.longest_gap_s)
-        if self.between is Between.NEAREST:
+        if self.between is Between.NEAREST and end is None:
             allowed = tolerance(*steps) if self.longest_gap_s is None else int(gap / 2)
             rows, is_near = nearest_rows(time, points, allowed)
             return Neighbours(rows, rows, np.zeros(points.shape), is_near)
         after = np.searchsorted(time, points, side="right")
         left = np.maximum(after - 1, 0)
         since = points - time[left]
+        if end is not None:
+            return Neighbours(left, left, np.zeros(points.shape), (after > 0) & (points < end[left]))
         if self.between is Between.HOLD:
             return Neighbours(left, left, np.zeros(points.shape), (after > 0) & (since <= gap))
         right = np.where(since == 0, left, np.minimum(after, len(time) - 1))

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 import storyframes
+from storyframes.array_roles import END
 from storyframes.features import CLOCK, FEATURES
-from storyframes.spec import SpecError, may_be_called, of_track
+from storyframes.spec import FeatureSpec, SpecError, may_be_called, of_track
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.maintenance import is_intact
@@ -26,7 +27,7 @@ from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat, canonical_json
 from storyframes.store.session_times import SessionTimes
 from storyframes.store.storage.files import sha256_file
-from storyframes.times import SOUND_FITS_S, last_frame_end_s, spoken_rows, ticks
+from storyframes.times import ROUNDING, SOUND_FITS_S, last_frame_end_s, spoken_rows, ticks
 from tasks.adopted_files import MAY_LACK, MAY_LACK_S, MEASURED, TIME_UNITS, AdoptError, Adoption, Rows
 from tasks.adopted_sequences import Source, holds_many
 
@@ -58,7 +59,7 @@ class Adopted:
     content: str
     change: Change
     rows: int
-    columns: tuple[str, ...]
+    spec: FeatureSpec
     measured: float
     first_s: float | None
     last_s: float | None
@@ -129,7 +130,7 @@ def _look_at(store: FeatureStore, session_id: str, source: Source, how: Adoption
     sha256 = source.digest.sha256
     rows = _read(store, session_id, source, how)
     content = _content(rows) if source.pieces else sha256
-    how.spec(rows.columns)
+    spec = how.spec(rows)
     _check_times(store, session_id, rows, how, is_of_pieces=bool(source.pieces))
     status = read_status(store.storage, session_id, of_track(how.name, how.track))
     current = status.record if status else None
@@ -144,7 +145,7 @@ def _look_at(store: FeatureStore, session_id: str, source: Source, how: Adoption
             change = Change.UNCHANGED
     first, last = (float(rows.time[0]), float(rows.time[-1])) if rows.time is not None else (None, None)
     share = float(rows.mask.mean()) if len(rows.mask) else 0.0
-    return Adopted(session_id, source, content, change, len(rows.values), rows.columns, share, first, last)
+    return Adopted(session_id, source, content, change, len(rows.values), spec, share, first, last)
 
 
 def _read(store: FeatureStore, session_id: str, source: Source, how: Adoption) -> Rows:
@@ -155,7 +156,7 @@ def _read(store: FeatureStore, session_id: str, source: Source, how: Adoption) -
     clock = of_track(CLOCK, how.track)
     if not store.has(session_id, clock):
         raise AdoptError(f"nothing in the store says when the frames of {session_id} are: extract them first")
-    _check_times(store, session_id, rows, replace(how, per_frame=False))
+    _check_times(store, session_id, rows, how, is_of_pieces=True)
     frames = np.asarray(store.view(session_id, clock, array="time"))
     at_frames = spoken_rows(ticks(rows.time), ticks(rows.end), ticks(frames))
     has_row = at_frames >= 0
@@ -164,7 +165,7 @@ def _read(store: FeatureStore, session_id: str, source: Source, how: Adoption) -
 
 
 def _content(rows: Rows) -> str:
-    parts = (part for part in (rows.values, rows.time, rows.mask) if part is not None)
+    parts = (part for part in (rows.values, rows.time, rows.mask, rows.end) if part is not None)
     return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()
 
 
@@ -172,9 +173,9 @@ def _differences(store: FeatureStore, looked_at: Sequence[Adopted], how: Adoptio
     """Sessions whose columns would not be those of the first file: no clips could be read of both."""
     if not looked_at:
         return
-    spec, feature = how.spec(looked_at[0].columns), of_track(how.name, how.track)
+    spec, feature = looked_at[0].spec, of_track(how.name, how.track)
     for adopted in looked_at[1:]:
-        if adopted.columns != looked_at[0].columns:
+        if adopted.spec.columns != spec.columns:
             yield f"{_named(adopted)}: has other columns than {_named(looked_at[0])}: say --columns"
     of_files: dict[str, str] = {}  # by digest, the session
     these = {adopted.session_id for adopted in looked_at}
@@ -200,11 +201,12 @@ def _publish(store: FeatureStore, adopted: Adopted, how: Adoption) -> None:
     rows = _read(store, adopted.session_id, source, how)
     if (_content(rows) if source.pieces else sha256_file(source.file)) != adopted.content:
         raise AdoptError(f"{source.file.name}: changed while it was being read: adopt it again")
-    with FeatureWriter(store.storage, adopted.session_id, how.spec(rows.columns), track=how.track) as out:
+    with FeatureWriter(store.storage, adopted.session_id, adopted.spec, track=how.track) as out:
         out.caveat(Caveat.MADE_ELSEWHERE)
         out.write("values", rows.values)
-        if rows.time is not None:
-            out.write("time", rows.time)
+        for name, times in (("time", rows.time), (END, rows.end)):
+            if times is not None:
+                out.write(name, times)
         out.write(MEASURED, rows.mask)
         made_of = {"sha256": source.digest.sha256, "bytes": source.file.stat().st_size, "version": VERSION}
         out.publish(
@@ -247,11 +249,20 @@ def _check_times(
     if wrong := np.flatnonzero(np.diff(rows.time) <= 0).tolist():
         before, after = rows.time[wrong[0]], rows.time[wrong[0] + 1]
         raise AdoptError(f"row {wrong[0] + 2}: is at {after:g} s, after a row at {before:g} s: times have to increase")
+    if rows.end is not None and not how.per_frame:
+        overlaps = np.flatnonzero(ticks(rows.end[:-1]) > ticks(rows.time[1:]) + ROUNDING).tolist()
+        if overlaps:
+            raise AdoptError(
+                f"row {overlaps[0] + 1}: ends at {rows.end[overlaps[0]]:g} s, and the next row is at "
+                f"{rows.time[overlaps[0] + 1]:g} s: of intervals that overlap, say --per-frame, by which a frame has "
+                "the row that began last"
+            )
     end = _end_s(store, session_id, how)
-    if rows.time[0] < 0 or rows.time[-1] > end + SOUND_FITS_S:
-        number = int(np.flatnonzero((rows.time < 0) | (rows.time > end + SOUND_FITS_S))[0])
+    latest = rows.time if rows.end is None else rows.end
+    if wrong := np.flatnonzero((rows.time < 0) | (latest > end + SOUND_FITS_S)).tolist():
+        at = rows.time[wrong[0]] if rows.time[wrong[0]] < 0 else latest[wrong[0]]
         raise AdoptError(
-            f"row {number + 1}: is at {rows.time[number]:g} s, outside of the recording of {session_id}, which ends at "
+            f"row {wrong[0] + 1}: is at {at:g} s, outside of the recording of {session_id}, which ends at "
             f"{end:.2f} s: times are in seconds since its first frame{_likely_unit(rows.time, end, how)}"
         )
     if not how.unit and (guess := _likely_unit(rows.time, end, how)):

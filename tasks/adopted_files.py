@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from storyframes.array_roles import END
 from storyframes.spec import MAIN, ArraySpec, Axis, FeatureSpec
 from storyframes.store.layout import StoreError
 
@@ -26,7 +27,7 @@ TIME_UNITS = {"s": (1, 1), "ms": (1, 1_000), "us": (1, 1_000_000), "min": (60, 1
 """By unit of times, seconds as a fraction."""
 _LARGEST_WHOLE = 2**24  # float32 has every whole number up to this one
 _OTHER_PICKLES = (".pt", ".pth", ".joblib")
-MAY_LACK, MAY_LACK_S = 0.1, 1.0
+MAY_LACK, MAY_LACK_S = 0.01, 1.0
 """The share of a recording, and the seconds, that may be without rows at its end where they come at a rate."""
 
 
@@ -61,18 +62,20 @@ class Adoption:
     mask: str = ""
     track: str = MAIN
 
-    def spec(self, columns: Sequence[str]) -> FeatureSpec:
-        """The feature's specification.
+    def spec(self, rows: Rows) -> FeatureSpec:
+        """The specification of the feature that has these rows.
 
         Raises:
             SpecError: the feature or a column cannot be called so.
         """
         axis = Axis.FRAME if self.per_frame else Axis.MOMENT
-        time = ArraySpec(axis, "float64", "when the row is, on the recording's clock, by its file", units="s")
-        values = ArraySpec(axis, "float32", "as in the file; NaN where it has none", (len(columns),), ("column",),
-                           columns=tuple(columns))  # fmt: skip
-        mask = ArraySpec(axis, "uint8", "1 where the row is a measurement", fill=0)
-        arrays = {"values": values, **({} if self.per_frame else {"time": time}), MEASURED: mask}
+        about = "as in the file; NaN where it has none"
+        arrays = {"values": ArraySpec(axis, "float32", about, (len(rows.columns),), ("column",), columns=rows.columns)}
+        for name, what, times in (("time", "is", rows.time), (END, "ends", rows.end)):
+            if times is not None:
+                told = f"when the row {what}, on the recording's clock, by its file"
+                arrays[name] = ArraySpec(axis, "float64", told, units="s")
+        arrays[MEASURED] = ArraySpec(axis, "uint8", "1 where the row is a measurement", fill=0)
         return FeatureSpec(self.name, self.about, arrays, mask=MEASURED)
 
 
@@ -180,7 +183,7 @@ def _columns(file: Path, *, has_times: bool) -> dict[str, Any]:
             )
         else:
             raise AdoptError(f"is no .parquet, .csv, .tsv, .npy, .pkl or .csd but {kind or 'without an ending'}")
-    except (pa.ArrowException, ValueError, EOFError, OSError) as error:
+    except (pa.ArrowException, ValueError, EOFError, OSError, MemoryError) as error:
         if isinstance(error, OSError) and error.errno:  # of the system; Arrow's own have no number
             raise
         why = ": ".join(str(error).splitlines()[0].split(": ")[:2])  # then Arrow quotes the row

@@ -7,6 +7,7 @@ table, or is the session's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,13 +19,13 @@ import numpy as np
 
 from storyframes.installation import install_line
 from storyframes.store.storage.files import sha256_file
-from tasks.adopted_files import MAY_LACK, TIME_UNITS, AdoptError, Adoption, Rows, read_file, rows_of
+from tasks.adopted_files import TIME_UNITS, AdoptError, Adoption, Rows, read_file, rows_of
 from tasks.safe_pickle import PickledArray, UnsafePickleError, as_array, read_pickle
 from tasks.study.strict_tables import is_empty, number_in, read_table
 
 _PICKLES, _SEQUENCES = (".pkl", ".pickle"), (".csd",)
-_UNEVEN = 1.5  # how much longer than the usual one an interval of a sampled feature may be
 _SPARE_ROWS = 2  # that a sample may have or lack: its beginning and end are rounded
+_MOST_DEFLATED = 1032  # bytes that one byte in HDF5's compression (zlib) becomes at most
 _NAMED = 5  # ids and faults that an error lists
 
 
@@ -79,8 +80,10 @@ def holds_many(file: Path) -> bool:
     return file.suffix.lower() in _PICKLES + _SEQUENCES
 
 
-def sources_of_many(file: Path, ids: Path | None, how: Adoption, sessions: Collection[str]) -> dict[str, Source]:
-    """By session, its rows in a file of many.
+def sources_of_many(
+    file: Path, ids: Path | None, how: Adoption, sessions: Collection[str]
+) -> tuple[dict[str, Source], list[str]]:
+    """By session, its rows in a file of many; and the ids of the table that are of a session and not in the file.
 
     Args:
         ids: a table with the columns ``id`` and ``session_id``, and ``start_s``, where the id's second 0 is in the
@@ -98,10 +101,13 @@ def sources_of_many(file: Path, ids: Path | None, how: Adoption, sessions: Colle
         raise AdoptError(f"{file.name}: {error}") from None
     known = None if ids is None else _pieces(ids)
     of_sessions: dict[str, list[Piece]] = {}
+    used: set[str] = set()
     unknown = []
     for entry in entries:
         video = entry.partition("[")[0]  # as the SDK calls the words of a video that it aligned
-        session_id, piece = (video, Piece(entry)) if known is None else known.get(entry, known.get(video, (None, None)))
+        name = video if known is None or entry not in known else entry
+        session_id, piece = (video, Piece(entry)) if known is None else known.get(name, (None, None))
+        used.add(name)
         if piece is None or not video or (session_id and session_id not in sessions):
             unknown.append(entry)
         elif session_id:
@@ -115,7 +121,8 @@ def sources_of_many(file: Path, ids: Path | None, how: Adoption, sessions: Colle
     if not of_sessions:
         raise AdoptError(f"{file.name}: has no entry of a session")
     digest = FileDigest(file)
-    return {session: Source(file, digest, entries, tuple(pieces)) for session, pieces in of_sessions.items()}
+    unused = [name for name, (session_id, _) in (known or {}).items() if session_id and name not in used]
+    return {session: Source(file, digest, entries, tuple(pieces)) for session, pieces in of_sessions.items()}, unused
 
 
 def _pieces(ids: Path) -> dict[str, tuple[str, Piece]]:
@@ -157,9 +164,11 @@ class _Sequence(Mapping[str, Mapping[str, Any]]):
 
         try:
             with h5py.File(self.file) as opened:
-                group = opened[self.root]["data"][entry]
-                return {name: group[name][:] for name in ("features", "intervals")}
-        except (OSError, KeyError, ValueError, TypeError, MemoryError) as error:
+                group = _own(_own(_own(opened, self.root), "data"), entry)
+                return {name: _read_numbers(_own(group, name), self.file) for name in ("features", "intervals")}
+        except AdoptError as error:
+            raise AdoptError(f"{entry}: {error}") from None
+        except (OSError, KeyError, ValueError, AttributeError, TypeError, MemoryError) as error:
             raise AdoptError(f"{entry}: cannot be read ({type(error).__name__})") from None
 
     def __iter__(self) -> Iterator[str]:
@@ -177,16 +186,40 @@ def _sequences(file: Path) -> Mapping[str, Mapping[str, Any]]:
 
     try:
         with h5py.File(file) as opened:
-            ((root, content),) = opened.items()
-            for group in content["data"].values():
-                if not {"features", "intervals"} <= {*group}:
+            (root,) = opened
+            data = _own(_own(opened, root), "data")
+            for entry in data:
+                if not {"features", "intervals"} <= {*_own(data, entry)}:
                     raise KeyError("features")
-            return _Sequence(file, root, tuple(content["data"]))
+            return _Sequence(file, root, tuple(data))
+    except AdoptError as error:
+        raise AdoptError(f"{file.name}: {error}") from None
     except (OSError, KeyError, ValueError, AttributeError, TypeError) as error:
         raise AdoptError(
             f"{file.name}: is no computational sequence, one group with data/ID/features and data/ID/intervals "
             f"({type(error).__name__})"
         ) from None
+
+
+def _own(group: Any, name: str) -> Any:
+    """A member of a group of HDF5; a link is not followed: it may lead to any file of this machine."""
+    import h5py
+
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise AdoptError(f"{name!r} is a link to another place or file, which is not followed")
+    return group[name]
+
+
+def _read_numbers(dataset: Any, file: Path) -> np.ndarray:
+    """A dataset of numbers that lie in the file itself, and take no more memory than its bytes can hold."""
+    if dataset.is_virtual or dataset.external:
+        raise AdoptError(f"{dataset.name} has its values in other files, which are not read")
+    if dataset.dtype.kind not in "biuf":
+        raise AdoptError(f"{dataset.name} is {dataset.dtype}, not numbers")
+    held = min(dataset.id.get_storage_size(), file.stat().st_size)
+    if max(dataset.size, math.prod(dataset.chunks or (0,))) * dataset.dtype.itemsize > _MOST_DEFLATED * held:
+        raise AdoptError(f"{dataset.name} is said to be {dataset.shape}, more than its {held} bytes can hold")
+    return np.asarray(dataset[()])
 
 
 def _pickled(content: Any, how: Adoption) -> Mapping[str, Mapping[str, Any]]:
@@ -265,22 +298,16 @@ def _read_piece(entry: Mapping[str, Any], piece: Piece, how: Adoption) -> Rows |
                 f"{piece.id}: row {wrong[0] + 1}: its interval is from {start[wrong[0]]:g} to {end[wrong[0]]:g} s: it "
                 "must not end before it begins"
             )
-        longest, usual = float((end - start).max()), float(np.median(end - start))
-        if not how.per_frame and longest > _UNEVEN * usual:
-            raise AdoptError(
-                f"{piece.id}: its intervals are of {usual:g} and up to {longest:g} s (words?), so the row nearest to a "
-                "moment may be another's: say --per-frame, by which each frame has the row during which it is shown"
-            )
         return rows_of(_by_number(features), how, start, end=end)
     if how.rate is None or piece.end_s is None:
         raise AdoptError(
             f"{piece.id}: has no times: say --rate HZ, and in --ids TABLE when it begins and ends, start_s and end_s"
         )
     lasts, said = count / how.rate, piece.end_s - piece.start_s
-    if abs(lasts - said) > max(_SPARE_ROWS / how.rate, MAY_LACK * said):
+    if abs(count - said * how.rate) > _SPARE_ROWS:
         raise AdoptError(
-            f"{piece.id}: {count} rows at {how.rate:g} a second last {lasts:.2f} s, and --ids says {said:.2f} s: is "
-            f"--rate {count / said:.4g} meant?"
+            f"{piece.id}: {count} rows at {how.rate:g} a second last {lasts:.2f} s, and --ids says {said:.2f} s: its "
+            f"last row would be off by {abs(lasts - said):.2f} s. Is --rate {count / said:.4g} meant, or was it cut?"
         )
     is_measured = np.asarray(entry["mask"])
     values = np.where(is_measured[:, None], features, np.nan)

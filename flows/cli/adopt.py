@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import StoreArgument, console, fail, listed, matching_files, usage_errors
+from flows.cli.terminal import (
+    StoreArgument,
+    console,
+    error_console,
+    fail,
+    listed,
+    matching_files,
+    usage_errors,
+)
 from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted
 
@@ -63,6 +71,7 @@ def adopt(
     from tasks.adopted_files import ABOUT, Adoption
     from tasks.adopted_sequences import holds_many, sources_of_many
 
+    unused: list[str] = []
     with usage_errors(), progress_bar("adopting") as progress:
         features = FeatureStore(store)
         how = Adoption(
@@ -81,18 +90,24 @@ def adopt(
         if any(map(holds_many, paths)):
             if len(paths) > 1 or session or session_from:
                 fail("a .pkl or .csd has many sessions: give it alone, and say by --ids which they are", 2)
-            sources = sources_of_many(paths[0], ids, how, features.sessions)
+            sources, unused = sources_of_many(paths[0], ids, how, features.sessions)
         else:
             if ids:
                 fail("--ids is of a .pkl or .csd, which has many sessions", 2)
             sources = _sources(paths, session, session_from, features.sessions)
         adopted = adopt(features, sources, how, force=force, dry_run=dry_run, progress=progress)
+    if unused:
+        few = f"{', '.join(unused[:5])}{', …' if len(unused) > 5 else ''}"
+        error_console().print(
+            f"[yellow]not in the file[/] {counted(len(unused), 'id')} of --ids: {escape(few)}: their sessions lack "
+            "these rows. Check how the ids are written in the file, or take them out of the table"
+        )
     shown = console()
     for version in adopted:
         when = "" if version.first_s is None else f", {version.first_s:g} to {version.last_s:g} s"
         shown.print(
             f"{escape(version.session_id)}: {version.change}: {version.rows} rows of "
-            f"{counted(len(version.columns), 'column')}{when}, {version.measured:.1%} measured"
+            f"{counted(len(version.spec.columns), 'column')}{when}, {version.measured:.1%} measured"
         )
     if dry_run:
         shown.print("nothing is published; without --dry-run it would be")

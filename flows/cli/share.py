@@ -109,6 +109,10 @@ def export(
     names = listed("--features", features)
     computed = tuple(listed("--functionals", functionals)) or MEAN
     with usage_errors(), progress_bar("exporting") as progress:
+        if config is not None and raw_text is None:
+            raise ExportError(
+                f"--config {config}: says how the transcripts of --raw-text are read: give --raw-text STUDY too"
+            )
         if by not in ("clip", "session") or (by == "session" and format_ in CLIP_WRITERS and format_ != "datasets"):
             raise ExportError(f"--by {by}: mmsa and webdataset have clips, datasets has clips or sessions")
         if format_ in CLIP_WRITERS and by == "clip":

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from storyframes.array_roles import END
 from storyframes.clips.inputs import Clip, ClipInput, ClipSource
 from storyframes.clips.window_spec import nominal_rate
 from storyframes.features import CLOCK
@@ -166,7 +167,7 @@ class _Lookup:
     ) -> None:
         self._store, self._timed_by, self._device, self._points = store, timed_by, device, points
         self._rules, self._shares = rules, dict[str, dict[int, np.ndarray]]()
-        self._times: dict[str, tuple[np.ndarray, float]] = {}
+        self._times: dict[str, tuple[np.ndarray, float, np.ndarray | None]] = {}
         self._first: dict[str, dict[int, tuple[int, int]]] = {}
         self._numbers: dict[bytes, int] = {}
         self._patterns: list[Pattern] = []
@@ -177,12 +178,12 @@ class _Lookup:
 
     def add(self, session: str, windows: pd.DataFrame, points: np.ndarray, step: float) -> None:
         """Look up the points of some windows: (n, k) ticks of the session that are ``step`` apart."""
-        time, own_step = self._time_of(session)
+        time, own_step, end = self._time_of(session)
         if len(time):
             is_own = self._device.is_the_sessions(session)
             on_device = points if is_own else self._device.device_ticks(session, points / PER_SECOND)
             rule = self._rules.get(session, NEAREST)
-            rows, _, share, has_row = rule.neighbours(time, on_device, (step, own_step))
+            rows, _, share, has_row = rule.neighbours(time, on_device, (step, own_step), end)
             if rule.between is Between.LINEAR:
                 frames = windows["start_frame"].tolist()
                 share = np.where(has_row, share, 0).astype(np.float32)
@@ -212,12 +213,15 @@ class _Lookup:
             self._patterns.append(pattern)
         return self._numbers[key]
 
-    def _time_of(self, session: str) -> tuple[np.ndarray, float]:
-        """When the rows of a session are, and how far they usually are apart: ticks."""
+    def _time_of(self, session: str) -> tuple[np.ndarray, float, np.ndarray | None]:
+        """When the rows of a session are, how far they usually are apart, and where they last, when they end: ticks."""
         if session not in self._times:
             time = ticks(self._store.view(session, self._timed_by, array="time"))
             step = usual_step(time, f"{session}/{self._timed_by}")
-            self._times = {session: (time, step)}  # one session after the other
+            arrays = self._store.spec(session, self._timed_by).arrays
+            has_ends = END in arrays and arrays[END].axis is arrays["time"].axis
+            end = ticks(self._store.view(session, self._timed_by, array=END)) if has_ends else None
+            self._times = {session: (time, step, end)}  # one session after the other
         return self._times[session]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable
+from storyframes.array_roles import CLOCKS, END, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable
 from storyframes.features import FEATURES, STORIES, STORY_FEATURES, column_unit
 from storyframes.label_curves import curve_spec
 from storyframes.release.provenance import READ
@@ -153,7 +153,7 @@ def _about(feature: str, columns: tuple[str, ...]) -> str:
 def _beside(stored: FeatureSpec, arrays: Mapping[str, ReleasedArray]) -> list[str]:
     """The arrays that must accompany the chosen ones: times, speakers and masks of their rows."""
     axes = {array.spec.axis for array in arrays.values()}
-    clocks = {name for axis in axes for name in (*CLOCKS.get(axis, ()), *(("end",) if axis in FRAME_ROW else ()))}
+    clocks = {name for axis in axes for name in (*CLOCKS.get(axis, ()), END)}
     ways = {FRAME_ROW[axis] for axis in axes if axis in FRAME_ROW}
     names = [name for name in (*clocks, stored.mask, SPEAKER) if name in stored.arrays]
     names = [name for name in names if stored.arrays[name].axis in axes] + [way for way in ways if way in stored.arrays]

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from storyframes.array_roles import CLOCKS, FRAME_ROW
+from storyframes.array_roles import CLOCKS, END, FRAME_ROW
 from storyframes.features import CLOCK, STORIES
 from storyframes.label_curves import NEAREST, Between, CurveRule
 from storyframes.pooling import rows_during
@@ -80,7 +80,7 @@ class SessionTimes:
         return clock if clock.is_known(self._session_id) else None
 
     def of_rows(self, feature: str, axis: Axis) -> dict[str, np.ndarray]:
-        """(n,) ``time`` of a feature's rows, and ``end`` of words and utterances, on the clock of its own device.
+        """(n,) ``time`` of a feature's rows, and ``end`` of those that last, on the clock of its own device.
 
         Empty where the rows have no times.
 
@@ -91,7 +91,7 @@ class SessionTimes:
         if axis is Axis.FRAME:
             return self._of_frames(feature)
         times = {}
-        for name, array in (("time", "time"), ("time", "start"), ("end", "end")):
+        for name, array in (("time", "time"), ("time", "start"), (END, END)):
             if axis in CLOCKS and array in arrays and arrays[array].axis is axis:
                 times[name] = np.asarray(self._store.view(self._session_id, feature, array=array), np.float64)
         return times
@@ -188,7 +188,8 @@ class SessionTimes:
         return self._next_rows.get((feature, axis, rate))
 
     def _nearest(self, feature: str, axis: Axis, points: np.ndarray, rate: float) -> np.ndarray:
-        time = ticks(self.of_rows(feature, axis)["time"])
+        times = {name: ticks(of_rows) for name, of_rows in self.of_rows(feature, axis).items()}
+        time = times["time"]
         if not len(time):
             return np.full(len(points), -1)
         try:
@@ -198,7 +199,7 @@ class SessionTimes:
             rule = CurveRule.of(self._store.attributes(self._session_id, feature), where) if is_curve else NEAREST
         except ValueError as error:
             raise StoreError(str(error)) from None
-        neighbours = rule.neighbours(time, points, (PER_SECOND / rate, step))
+        neighbours = rule.neighbours(time, points, (PER_SECOND / rate, step), times.get(END))
         if rule.between is Between.LINEAR:
             self._next_rows[feature, axis, rate] = (
                 np.where(neighbours.is_near, neighbours.right, -1),

@@ -18,6 +18,7 @@ import numpy as np
 
 from storyframes.array_roles import (
     CLOCKS,
+    END,
     FRAME_ROW,
     LEVEL,
     LOUDNESS,
@@ -36,7 +37,7 @@ from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import StoreError
 from storyframes.store.session_times import SessionTimes
 
-POINT, TIME, END, MASK, STORY_ID = "point", "time", "end", "mask", "story_id"
+POINT, TIME, MASK, STORY_ID = "point", "time", "mask", "story_id"
 DEVICE = "device_"
 """Prefix of ``time`` and ``end`` on the clock of the track's own device."""
 BLOCK_BYTES = 16 * 2**20
@@ -156,7 +157,8 @@ class Table:
             for name in self._moments:
                 own = f"as the device of the track {of_track!r} counts"
                 whose = own if name.startswith(DEVICE) else "in the session's seconds"
-                what = "ends" if name.endswith(END) else "begins" if self.axis in FRAME_ROW else "is"
+                lasts = self.axis in FRAME_ROW or END in self.times.of_rows(self.feature, self.axis)
+                what = "ends" if name.endswith(END) else "begins" if lasts else "is"
                 keys.append(Key(name, f"when the row {what}, {whose}", "s"))
             keys.append(Key(MASK, "whether the row is a measurement"))
         if self._speakers is not None:
@@ -343,7 +345,7 @@ def _table(
     rate: float | None,
     times: SessionTimes,
 ) -> Table:
-    clocks = {*CLOCKS.get(axis, ()), *(("end",) if axis in FRAME_ROW else ())}
+    clocks = {*CLOCKS[axis], END} if axis in CLOCKS else set()
     if times.is_clock(feature):
         clocks = {TIME}
     arrays = {name: array for name, array in spec.arrays.items() if array.axis is axis and name not in clocks}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from support.synthetic_features import StudySpec, SyntheticStudy, write_features
+from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
 from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.store.maintenance import verify
 from storyframes.store.storage.local_folder import LocalStorage
+from tasks.adopted_sequences import _read_numbers
 from tasks.safe_pickle import UnsafePickleError, as_array, read_pickle
 
 
@@ -68,7 +70,11 @@ def test_segments_of_mmsa_s_pickle_are_put_back_in_their_places(
     study: SyntheticStudy, tmp_path: Path, protocol: int
 ) -> None:
     way = write_mmsa(tmp_path, protocol=protocol)
-    assert "s00: new: 33 rows of 3 columns, 0 to 3.45 s, 93.9% measured" in adopt(*way)
+    with (tmp_path / "ids.csv").open("a") as table:
+        table.write("vidB$_$1,s01,2.5,3\nvidD$_$0,,0,1\n")
+    said = adopt(*way)
+    assert "s00: new: 33 rows of 3 columns, 0 to 3.45 s, 93.9% measured" in said
+    assert "not in the file 1 id of --ids: vidB$_$1: their sessions lack these rows" in " ".join(said.split())
     store = FeatureStore(study.root)
     values, time, measured = (store.read("s00", "facet", array=name) for name in ("values", "time", "measured"))
     np.testing.assert_allclose(time, [*np.arange(18) / 10, *(2.05 + np.arange(15) / 10)])
@@ -125,9 +131,14 @@ def test_what_does_not_say_which_session_and_when_is_refused(study: SyntheticStu
     assert "times have to increase" in with_table(together)
     table.to_csv(tmp_path / "ids.csv", index=False)
     faster = [argument if argument != 10 else 30 for argument in way]
-    assert "15 rows at 30 a second last 0.50 s, and --ids says 1.50 s: is --rate 10 meant?" in adopt(
-        *faster, option, ids, code=2
+    said = (
+        "15 rows at 30 a second last 0.50 s, and --ids says 1.50 s: its last row would be off by 1.00 s. Is --rate 10 "
     )
+    assert said in adopt(*faster, option, ids, code=2)
+    table.assign(end_s=table["end_s"] + 0.2).to_csv(tmp_path / "ids.csv", index=False)  # two rows: rounded
+    adopt(*way, option, ids, "--dry-run")
+    assert "would be off by 0.30 s" in with_table(table.assign(end_s=table["end_s"] + 0.3))
+    table.to_csv(tmp_path / "ids.csv", index=False)
     assert "--array 'audio': train has the arrays vision, text" in adopt(
         *[argument if argument != "vision" else "audio" for argument in way], option, ids, code=2
     )
@@ -171,20 +182,42 @@ def test_a_computational_sequence_has_its_rows_at_the_beginnings_of_their_interv
         )
 
 
-def test_rows_of_words_are_taken_for_the_frames_during_them(study: SyntheticStudy, tmp_path: Path) -> None:
+def test_a_frame_has_the_row_during_whose_interval_it_is(study: SyntheticStudy, tmp_path: Path) -> None:
     words = np.array([[0.1, 0.9], [0.9, 1.0], [1.5, 3.0]])
     values = sample(5, 3)
     entries = {session: (values + number, words) for number, session in enumerate(("s00", "s01"))}
     file = write_sequence(tmp_path / "words.csd", entries)
-    said = adopt(study.root, file, "--name", "vectors", code=2)
-    assert "s00: its intervals are of 0.8 and up to 1.5 s (words?)" in said
+    adopt(study.root, file, "--name", "spans")
     adopt(study.root, file, "--name", "vectors", "--per-frame")
     store = FeatureStore(study.root)
-    for frame, time in enumerate(study.arrays["s01", "frames", "time"]):
-        during = [row for row, (start, end) in enumerate(words) if start <= time < end]
-        got = store.read("s01", "vectors")[frame]
-        np.testing.assert_array_equal(got, values[during[0]] + 1 if during else np.full(3, np.nan, np.float32))
-        assert store.read("s01", "vectors", array="measured")[frame] == bool(during)
+    np.testing.assert_array_equal(store.read("s01", "spans"), values + 1)
+    for place, name in enumerate(("time", "end")):
+        np.testing.assert_array_equal(store.read("s01", "spans", array=name), words[:, place])
+    time = study.arrays["s01", "frames", "time"]
+    wanted = np.full((len(time), 3), np.nan, np.float32)
+    for (start, end), row in zip(words, values + 1, strict=True):
+        wanted[(start <= time) & (time < end)] = row
+    is_measured = ~np.isnan(wanted[:, 0])
+    np.testing.assert_array_equal(store.read("s01", "vectors"), wanted)
+    np.testing.assert_array_equal(store.read("s01", "vectors", array="measured"), is_measured)
+    for rate in (None, FPS):
+        dataset = ClipDataset(study.root, [ClipInput("spans", rate=rate)])
+        for number in np.flatnonzero(dataset.clips["session_id"] == "s01"):
+            clip, row = dataset[int(number)], dataset.clips.iloc[number]
+            frames = slice(row["start_frame"], row["stop_frame"])
+            np.testing.assert_array_equal(clip["spans"], wanted[frames])
+            np.testing.assert_array_equal(clip["spans_mask"], is_measured[frames])
+    table = store.to_pandas("s01", "spans")
+    np.testing.assert_array_equal(np.stack([table.index, table["end"]], axis=1), words)
+    on_grid = store.to_pandas("s01", "spans", rate=FPS)
+    np.testing.assert_array_equal(on_grid.filter(regex="^[012]$").to_numpy(), wanted)
+    words[0, 1] = 0.95
+    write_sequence(file, {"s00": (values, words)})
+    said = adopt(study.root, file, "--name", "spans", "--force", code=2)
+    assert "row 1: ends at 0.95 s, and the next row is at 0.9 s: of intervals that overlap, say --per-frame" in said
+    words[0, 1], words[2, 1] = 0.9, 4.6
+    write_sequence(file, {"s00": (values, words)})
+    assert "row 3: is at 4.6 s, outside of the recording" in adopt(study.root, file, "--name", "x", code=2)
 
 
 def test_sequences_that_are_of_no_recording_here_are_refused(study: SyntheticStudy, tmp_path: Path) -> None:
@@ -208,6 +241,58 @@ def test_sequences_that_are_of_no_recording_here_are_refused(study: SyntheticStu
     (tmp_path / "x.csd").write_bytes(b"no HDF5")
     assert "x.csd: is no computational sequence, one group with data/ID/features" in adopt(*way, code=2)
     assert "give it alone, and say by --ids" in adopt(*way, "--session", "s00", code=2)
+
+
+def test_a_sequence_reads_no_other_file_and_takes_no_more_than_it_holds(study: SyntheticStudy, tmp_path: Path) -> None:
+    secret = write_sequence(tmp_path / "secret.h5", {"s00": (sample(1, 40), steps(40))})
+    file, way = tmp_path / "x.csd", [study.root, tmp_path / "x.csd", "--name", "facet"]
+    raw = tmp_path / "secret.bin"
+    raw.write_bytes(sample(1, 40).tobytes())
+    layout = h5py.VirtualLayout((40, 3), "f4")
+    layout[:] = h5py.VirtualSource(secret, "OpenFace_2/data/s00/features", (40, 3))
+    there = "/OpenFace_2/data/s00"
+
+    def refused(change: Callable[[Any], Any]) -> str:
+        write_sequence(file, {"s00": (sample(1, 40), steps(40))})
+        with h5py.File(file, "a") as opened:
+            change(opened)
+        said = " ".join(adopt(*way, code=2).split())
+        assert not FeatureStore(study.root).has("s00", "facet")
+        return said
+
+    def instead(name: str, link: Any) -> Callable[[Any], Any]:
+        def change(opened: Any) -> None:
+            del opened[name]
+            opened[name] = link
+
+        return change
+
+    def declared(**of: Any) -> Callable[[Any], Any]:
+        def change(opened: Any) -> None:
+            del opened[f"{there}/features"]
+            opened.create_dataset(f"{there}/features", **of)
+
+        return change
+
+    for name in ("/OpenFace_2", "/OpenFace_2/data", there, f"{there}/features"):
+        said = refused(instead(name, h5py.ExternalLink(str(secret), name)))
+        assert "is a link to another place or file, which is not followed" in said, name
+    assert "is a link to another place" in refused(instead(f"{there}/features", h5py.SoftLink(f"{there}/intervals")))
+    assert "has its values in other files" in refused(declared(shape=(40, 3), dtype="f4", external=str(raw)))
+
+    def virtual(opened: Any) -> None:
+        del opened[f"{there}/features"]
+        opened.create_virtual_dataset(f"{there}/features", layout)
+
+    assert "has its values in other files" in refused(virtual)
+    said = refused(declared(shape=(2**40, 3), dtype="f4", chunks=(40, 3), compression="gzip"))
+    assert "is said to be (1099511627776, 3), more than its 0 bytes can hold" in said
+    for kind in (h5py.string_dtype(), h5py.vlen_dtype("f4"), np.dtype([("a", "f4")])):
+        assert "not numbers" in refused(declared(shape=(40, 3), dtype=kind))
+    constant = np.full((50_000, 3), 0.5, np.float32)  # as far as gzip goes
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("x", data=constant, compression="gzip", compression_opts=9, chunks=constant.shape)
+        np.testing.assert_array_equal(_read_numbers(opened["x"], file), constant)
 
 
 class Hostile:

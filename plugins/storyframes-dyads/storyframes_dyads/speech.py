@@ -101,7 +101,8 @@ def _of_feature(
     store: FeatureStore, session_id: str, feature: str, frame: pd.DataFrame, options: SpeechOptions
 ) -> tuple[np.ndarray, np.ndarray]:
     """A person's talkspurts, and the stretches of which they are known."""
-    if "end" in frame:
+    arrays = store.spec(session_id, feature).arrays.values()
+    if "end" in frame and any(array.axis in (Axis.WORD, Axis.UTTERANCE) for array in arrays):
         return _spans(frame, options.join_s), _apart_from(np.empty((0, 2)))
     names = columns_of(frame)
     if options.column is None and len(names) != 1:
@@ -118,7 +119,6 @@ def _of_feature(
     is_known = frame["mask"].to_numpy(bool) & np.isfinite(probability)
     speaks = is_known & (probability >= options.threshold)
     step = float(np.median(np.diff(time)))
-    arrays = store.spec(session_id, feature).arrays.values()
     # The time of a step of the sound is its middle, that of a frame its beginning.
     begin = time - step / 2 if any(array.axis is Axis.AUDIO_FRAME for array in arrays) else time
     spurts = talkspurts(begin[speaks], begin[speaks] + step, options.join_s)
