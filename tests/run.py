@@ -50,7 +50,8 @@ ALONE = set(
 )
 # Folders whose tests share one process, but for those that LONGEST names.
 SMALL_PLUG_INS = (
-    "plugins/storyframes-empathy/tests", "plugins/storyframes-example/tests", "plugins/storyframes-labels/tests",
+    "plugins/storyframes-adopt/tests", "plugins/storyframes-empathy/tests", "plugins/storyframes-example/tests",
+    "plugins/storyframes-labels/tests",
 )  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (

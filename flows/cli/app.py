@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 
 import storyframes
 from flows.cli import (
-    adopt,
     clips,
     extract,
     jobs,
@@ -36,6 +35,7 @@ from storyframes.plug_ins import COMMANDS, PlugInError, describe_error, load, or
 PANEL = "Plug-ins"
 # Groups of commands that come with a distribution of their own, which may not be installed.
 COMPANIONS = {
+    "adopt": "storyframes-adopt",
     "align": "storyframes-transcribe",
     "dyads": "storyframes-dyads",
     "empathy": "storyframes-empathy",
@@ -150,7 +150,6 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         extract.extract,
         extract.extract_file,
         jobs.jobs,
-        adopt.adopt,
         study.sync,
         clips.index,
         status.status,

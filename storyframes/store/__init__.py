@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from storyframes.store.layout import CLIPS, RunMark, StoreError, create_store, leave_mark, open_storage
     from storyframes.store.publish import FeatureWriter
     from storyframes.store.storage import StorageError
-    from storyframes.store.storage.files import if_free, lock_new_file, locked, write_atomically
+    from storyframes.store.storage.files import if_free, lock_new_file, locked, sha256_file, write_atomically
     from storyframes.store.storage.scratch import scratch_beside
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "new_version",
     "open_storage",
     "scratch_beside",
+    "sha256_file",
     "write_atomically",
 ]
 
@@ -52,7 +53,7 @@ __getattr__, __dir__ = exports(
         "layout": "CLIPS RunMark StoreError create_store leave_mark new_version open_storage",
         "publish": "FeatureWriter",
         "storage": "StorageError",
-        "storage.files": "if_free lock_new_file locked write_atomically",
+        "storage.files": "if_free lock_new_file locked sha256_file write_atomically",
         "storage.scratch": "scratch_beside",
     },
 )

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 from support.synthetic_features import StudySpec, write_features
 from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 
@@ -84,7 +83,6 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
     root, out = str(write_features(tmp_path / "features", StudySpec(sessions=2)).root), str(tmp_path)
     texts = "".join(f'{name} = "CC0-1.0"\n' for name in ("title", "description", "license", "version"))
     Path(f"{out}/release.toml").write_text(f'{texts}authors = ["A"]\n[features]\nframes = "all"\n')
-    np.save(f"{out}/s00.npy", np.zeros((40, 2)))
     modules = light_modules()
     assert not {"torch", "prefect", "dask", "cv2", "av", "scipy", "h5py", "jinja2"} & modules
     light = [
@@ -96,7 +94,6 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         ["export", root, "--out", f"{out}/c", "--format", "npy"], ["doctor", root], ["doctor", root, "--json"],
         ["release", root, "--out", f"{out}/given", "--config", f"{out}/release.toml"],
         ["release", "verify", f"{out}/given"],
-        ["adopt", root, f"{out}/s00.npy", "--name", "vectors", "--rate", "10"],
     ]  # fmt: skip
     pipeline = [
         ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"], ["sync", "demo/study"],

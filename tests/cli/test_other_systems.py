@@ -61,14 +61,12 @@ def test_on_windows_a_store_is_read_and_exported_and_never_written(tmp_path: Pat
     orphan.mkdir()
     (orphan / "zarr.json").touch()
     os.utime(orphan / "zarr.json", (0, 0))
-    np.save(tmp_path / "s00.npy", np.zeros((40, 2)))
     before = _contents(root)
     exported = str(tmp_path / "exported")
     reading = [["status", str(root)], ["show", str(root), "s00"], ["clips", str(root)], ["verify", str(root)],
                ["export", str(root), "--out", exported],
                ["export", str(root), "--out", exported, "--features", "openface", "--replace"]]  # fmt: skip
     writing = [["gc", str(root)], ["archive", str(root), "--out", f"{tmp_path}/archive"], ["doctor"],
-               ["adopt", str(root), f"{tmp_path}/s00.npy", "--name", "vectors", "--rate", "10"],
                ["extract", "demo/study", str(root)], ["index", "demo/study", str(root)]]  # fmt: skip
     code = [sys.executable, "-c", READ_AND_TRY_TO_WRITE, json.dumps([str(root), [*reading, *writing]])]
     modules = {*light_modules(), "flows", "tasks"}

@@ -71,7 +71,9 @@ def imported_names(path: Path) -> Iterator[tuple[str, str]]:
                 yield (f"{module}.{name}", "") if is_module else (module, name)
 
 
-@pytest.mark.parametrize("name", ["dyads", "empathy", "example", "labels", "mediapipe", "people", "transcribe"])
+@pytest.mark.parametrize(
+    "name", ["adopt", "dyads", "empathy", "example", "labels", "mediapipe", "people", "transcribe"]
+)
 def test_plug_ins_import_only_what_the_page_lists(name: str) -> None:
     public = public_names()
     paths = [path for path in PLUG_INS.glob(f"storyframes-{name}/**/*.py") if "tests" not in path.parts]

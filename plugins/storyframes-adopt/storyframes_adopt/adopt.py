@@ -17,19 +17,16 @@ import numpy as np
 
 import storyframes
 from storyframes.array_roles import END
-from storyframes.features import CLOCK, FEATURES
-from storyframes.spec import FeatureSpec, SpecError, may_be_called, of_track
-from storyframes.store import catalogue
-from storyframes.store.feature_store import FeatureStore
+from storyframes.features import CLOCK, FEATURES, FeatureSpec
+from storyframes.spec import SpecError, may_be_called, of_track
+from storyframes.store import FeatureStore, FeatureWriter, compact, sha256_file
 from storyframes.store.maintenance import is_intact
-from storyframes.store.publish import FeatureWriter
 from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat, canonical_json
 from storyframes.store.session_times import SessionTimes
-from storyframes.store.storage.files import sha256_file
 from storyframes.times import ROUNDING, SOUND_FITS_S, last_frame_end_s, spoken_rows, ticks
-from tasks.adopted_files import MAY_LACK, MAY_LACK_S, MEASURED, TIME_UNITS, AdoptError, Adoption, Rows
-from tasks.adopted_sequences import Source, holds_many
+from storyframes_adopt.adopted_files import MAY_LACK, MAY_LACK_S, MEASURED, TIME_UNITS, AdoptError, Adoption, Rows
+from storyframes_adopt.adopted_sequences import Source, holds_many
 
 VERSION = 1
 """Of this code; raised when it would give other values of the same file."""
@@ -104,7 +101,7 @@ def adopt(
     for adopted in looked_at:
         if adopted.change is not Change.UNCHANGED:
             _publish(store, adopted, how)
-    catalogue.compact(store.storage, [(adopted.session_id, of_track(how.name, how.track)) for adopted in looked_at])
+    compact(store.storage, [(adopted.session_id, of_track(how.name, how.track)) for adopted in looked_at])
     return looked_at
 
 

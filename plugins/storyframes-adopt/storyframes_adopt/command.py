@@ -1,14 +1,15 @@
-"""The command ``adopt``: features that other programs made, taken into a feature store."""
+"""The command ``storyframes adopt``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from flows.cli.terminal import (
+    LOOK,
     StoreArgument,
     console,
     error_console,
@@ -18,13 +19,18 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.progress_bar import progress_bar
+from storyframes import FeatureStore
+from storyframes_adopt.adopt import adopt
+from storyframes_adopt.adopted_files import ABOUT, Adoption
+from storyframes_adopt.adopted_sequences import FileDigest, Source, holds_many, sources_of_many
 from tasks.inspect.formatting import counted
+from tasks.study.recording_names import FilesError, session_in_name
 
-if TYPE_CHECKING:
-    from tasks.adopted_sequences import Source
+app = typer.Typer(**LOOK)
 
 
-def adopt(
+@app.command("adopt")
+def adopt_files(
     store: StoreArgument,
     files: Annotated[
         list[Path],
@@ -66,11 +72,6 @@ def adopt(
 
     Nothing is published unless every file can be. Values carry the caveat 'made elsewhere'.
     """
-    from storyframes.store.feature_store import FeatureStore
-    from tasks.adopt import adopt
-    from tasks.adopted_files import ABOUT, Adoption
-    from tasks.adopted_sequences import holds_many, sources_of_many
-
     unused: list[str] = []
     with usage_errors(), progress_bar("adopting") as progress:
         features = FeatureStore(store)
@@ -117,9 +118,6 @@ def adopt(
 
 def _sources(paths: list[Path], session: str | None, pattern: str | None, known: list[str]) -> dict[str, Source]:
     """The file of each session."""
-    from tasks.adopted_sequences import FileDigest, Source
-    from tasks.study.recording_names import FilesError, session_in_name
-
     if session and (pattern or len(paths) > 1):
         fail("--session is of one file: say --session-from for several", 2)
     files: dict[str, Path] = {}

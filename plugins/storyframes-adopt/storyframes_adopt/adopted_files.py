@@ -1,6 +1,6 @@
 """What a file of features that another program made says: its columns, and when its rows are.
 
-These are files of one session, tables of Parquet, CSV or NumPy; :mod:`tasks.adopted_sequences` reads those of many.
+These are files of one session, tables of Parquet, CSV or NumPy; ``adopted_sequences`` reads those of many.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from storyframes.array_roles import END
-from storyframes.spec import MAIN, ArraySpec, Axis, FeatureSpec
-from storyframes.store.layout import StoreError
+from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.spec import MAIN
+from storyframes.store import StoreError
 
 ABOUT = "adopted from files that another program made"
 MEASURED = "measured"

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from storyframes.installation import install_line
-from storyframes.store.storage.files import sha256_file
-from tasks.adopted_files import TIME_UNITS, AdoptError, Adoption, Rows, read_file, rows_of
-from tasks.safe_pickle import PickledArray, UnsafePickleError, as_array, read_pickle
-from tasks.study.strict_tables import is_empty, number_in, read_table
+from storyframes.store import sha256_file
+from storyframes_adopt.adopted_files import TIME_UNITS, AdoptError, Adoption, Rows, read_file, rows_of
+from storyframes_adopt.safe_pickle import PickledArray, UnsafePickleError, as_array, read_pickle
+from tasks.study import is_empty, read_table
+from tasks.study.strict_tables import number_in
 
 _PICKLES, _SEQUENCES = (".pkl", ".pickle"), (".csd",)
 _SPARE_ROWS = 2  # that a sample may have or lack: its beginning and end are rounded
@@ -181,7 +182,7 @@ class _Sequence(Mapping[str, Mapping[str, Any]]):
 def _sequences(file: Path) -> Mapping[str, Mapping[str, Any]]:
     """A computational sequence by id."""
     if find_spec("h5py") is None:
-        raise AdoptError(f"{file.name}: reading it needs h5py: {install_line('export')}")
+        raise AdoptError(f"{file.name}: reading it needs h5py: {install_line('csd', 'storyframes-adopt')}")
     import h5py  # of the extra storyframes[export]
 
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from storyframes_adopt.command import app as command
 from support.models.tiny_image_models import transformers_model
 from support.studies import extract_session, make_study
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
+from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
+from support.systems.windows import AS_ON_WINDOWS
 from support.tools.outside_programs import write_colours
 from typer.testing import CliRunner
 
@@ -22,6 +27,7 @@ from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.store.maintenance import verify
 from storyframes.store.storage.local_folder import LocalStorage
 
+PLUG_IN = Path(__file__).parents[1]
 SESSIONS = ("s00", "s01")
 Made = tuple[SyntheticStudy, dict[str, pd.DataFrame]]
 
@@ -44,7 +50,7 @@ def made(tmp_path: Path) -> Made:
 
 
 def adopt(*arguments: object, code: int = 0) -> str:
-    ended = CliRunner().invoke(app, ["adopt", *map(str, arguments)])
+    ended = CliRunner().invoke(command, [*map(str, arguments)])
     assert ended.exit_code == code, ended.output
     return ended.output
 
@@ -302,3 +308,16 @@ def test_a_release_says_that_it_was_made_elsewhere_and_names_no_file(made: Made,
         assert sum(np.array_equal(values, table, equal_nan=True) for table in tables) == 1
     for path in out.rglob("*"):
         assert not path.is_file() or not any(word in path.read_bytes() for word in (b"Anna", b"_gaze", bytes(tmp_path)))
+
+
+def test_it_runs_with_what_it_declares_alone_and_on_windows_publishes_nothing(made: Made, tmp_path: Path) -> None:
+    modules = ",".join(sorted(light_modules(of=PLUG_IN) | {"flows", "tasks", "storyframes_adopt"}))
+    options = list(map(str, way(tmp_path)))
+    for system, code, expected in (
+        (AS_ON_WINDOWS, 2, "has none of the locks that keep two writers apart"),
+        ("", 0, "s01: new: "),
+    ):
+        script = f"{ONLY_WHAT_IS_DECLARED}{system}\nfrom storyframes_adopt.command import app\ndel sys.argv[1:3]\napp()"
+        command = [sys.executable, "-c", script, "", modules, *options]
+        result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert (result.returncode, expected in result.stdout + result.stderr) == (code, True), result.stderr

@@ -11,15 +11,15 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+from storyframes_adopt.adopted_sequences import _read_numbers
+from storyframes_adopt.command import app
+from storyframes_adopt.safe_pickle import UnsafePickleError, as_array, read_pickle
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
 from typer.testing import CliRunner
 
-from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.store.maintenance import verify
 from storyframes.store.storage.local_folder import LocalStorage
-from tasks.adopted_sequences import _read_numbers
-from tasks.safe_pickle import UnsafePickleError, as_array, read_pickle
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def study(tmp_path: Path) -> SyntheticStudy:
 
 
 def adopt(*arguments: object, code: int = 0) -> str:
-    ended = CliRunner().invoke(app, ["adopt", *map(str, arguments)])
+    ended = CliRunner().invoke(app, [*map(str, arguments)])
     assert ended.exit_code == code, ended.output
     return ended.output
 
