@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from support.browser import Visit, chromium
 from support.page_data import page_data
 from support.stores import local
@@ -127,30 +129,65 @@ def test_zoom_by_keyboard_by_buttons_and_by_mouse(browser, site: Path) -> None:
         whole = visit.range()
         page.locator("#timeline").focus()
         page.keyboard.press("+")
-        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
+        visit.until("document.getElementById('timeline').layout.xaxis.range[0] > 1")
         start, stop = visit.range()
         assert stop - start == pytest.approx((whole[1] - whole[0]) / 2)
         page.keyboard.press("ArrowRight")
-        page.wait_for_function(f"document.getElementById('timeline').layout.xaxis.range[0] > {start + 0.1}")
+        visit.until(f"document.getElementById('timeline').layout.xaxis.range[0] > {start + 0.1}")
         page.keyboard.press("0")
-        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] < 0.1")
+        visit.until("document.getElementById('timeline').layout.xaxis.range[0] < 0.1")
         assert visit.range() == pytest.approx(whole)
         page.get_by_role("button", name="Zoom in").first.click()
-        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
+        visit.until("document.getElementById('timeline').layout.xaxis.range[0] > 1")
         page.get_by_role("button", name="Show all").first.click()
-        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] < 0.1")
+        visit.until("document.getElementById('timeline').layout.xaxis.range[0] < 0.1")
         box = page.locator("#timeline .nsewdrag").nth(3).bounding_box()
         page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] / 2)
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] / 2, steps=5)
         page.mouse.up()
-        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
+        visit.until("document.getElementById('timeline').layout.xaxis.range[0] > 1")
         start, stop = visit.range()
         assert start == pytest.approx(whole[1] / 4, abs=0.5)
         assert stop == pytest.approx(whole[1] / 2, abs=0.5)
+        # While a mouse with shift takes it along it is drawn on a canvas, as plotly draws it when it rests there.
+        page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] / 2)
+        page.keyboard.down("Shift")
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] / 2, steps=3)
+        visit.until("document.querySelector('#timeline .moving')?.width > 300")
+        moved = picture_of(visit)
+        page.mouse.up()
+        page.keyboard.up("Shift")
+        visit.until("document.querySelector('#timeline .moving') === null")
+        width = stop - start
+        assert visit.range() == pytest.approx([start + 0.3 * width, stop + 0.3 * width], abs=0.1)
+        at_rest = picture_of(visit)
+        page.keyboard.press("ArrowRight")
+        visit.until("document.querySelector('#timeline .moving') === null")
+        elsewhere = picture_of(visit)
+        assert np.abs(moved - at_rest).mean() < 0.2 * np.abs(elsewhere - at_rest).mean()
+        page.keyboard.down("Control")
+        page.mouse.wheel(0, -200)
+        page.keyboard.up("Control")
+        visit.until("document.querySelector('#timeline .moving') === null")
+        start, stop = visit.range()
+        assert stop - start < 0.6 * width
+        page.mouse.wheel(40, 0)  # sideways
+        visit.until(f"document.getElementById('timeline').layout.xaxis.range[0] > {start}")
         # One time axis: every row is zoomed with it.
         assert page.evaluate("document.getElementById('timeline').data.every(t => (t.xaxis || 'x') === 'x')")
         assert visit.wrong == []
+
+
+def picture_of(visit: Visit) -> np.ndarray:
+    """The rows of the timeline that are on the screen, without their titles and scales."""
+    left, width = visit.page.evaluate(
+        "(() => { const one = document.getElementById('timeline'), { _offset, _length } = one._fullLayout.xaxis;"
+        "return [one.getBoundingClientRect().left + _offset, _length]; })()"
+    )
+    picture = visit.page.screenshot(clip={"x": left + 1, "y": 100, "width": width - 2, "height": 790})
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"), np.float64)
 
 
 def test_what_is_drawn_are_the_numbers_that_the_page_carries(browser, site: Path) -> None:
@@ -192,12 +229,12 @@ def test_a_clip_is_chosen_by_list_and_by_click(browser, site: Path) -> None:
         assert "empathy" in about.text_content()
         assert page.evaluate("document.getElementById('timeline').layout.shapes.length") == 1
         page.get_by_role("button", name="Zoom to it").click()
-        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[1] < 20")
+        visit.until("document.getElementById('timeline').layout.xaxis.range[1] < 20")
         page.get_by_role("button", name="Show all").first.click()
-        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[1] > 20")
+        visit.until("document.getElementById('timeline').layout.xaxis.range[1] > 20")
         box = page.locator("#timeline .trace.bars .point").nth(-1).bounding_box()
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        page.wait_for_function("document.getElementById('clip').value === '5'")
+        visit.until("document.getElementById('clip').value === '5'")
         assert "reflection" in about.text_content()
 
 
@@ -253,7 +290,7 @@ def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path
         assert visit.wrong == []
     with Visit(browser, tmp_path / "site/sessions/p01-s01.html") as visit:
         visit.page.get_by_role("button", name="Show 6.00 to 12.00 seconds").click()
-        visit.page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
+        visit.until("document.getElementById('timeline').layout.xaxis.range[0] > 1")
         assert visit.range() == pytest.approx([4.5, 13.5])
         assert visit.wrong == []
 
@@ -297,11 +334,11 @@ def test_a_session_of_several_tracks(browser, tmp_path: Path) -> None:
         page.evaluate("Plotly.relayout('timeline-3', {'xaxis.range': [0, 0.5]})")
         assert visit.range("timeline-3") == [0, 0.5]
         page.get_by_role("button", name="Show 1.72 to 2.72 seconds of child_b").click()
-        page.wait_for_function("document.getElementById('timeline-3').layout.xaxis.range[1] > 2")
+        visit.until("document.getElementById('timeline-3').layout.xaxis.range[1] > 2")
         assert visit.range("timeline-3") == pytest.approx(child)  # a second before and after it, as far as there is
         assert visit.range() == whole
         page.get_by_role("link", name="child_b").first.click()
-        page.wait_for_function("location.hash === '#track-3'")
+        visit.until("location.hash === '#track-3'")
         assert visit.wrong == []
     for name in ("index.html", "sessions/s0001.html"):
         with Visit(browser, tmp_path / "site" / name, width=390, touch=True) as visit:

@@ -100,10 +100,11 @@ def test_the_page_of_many_sessions_grows_by_little_for_each(store_root: Path, tm
     assert sizes[2000] - sizes[269] < 150 * (2000 - 269)
 
 
-def test_the_table_sorts_filters_and_shows_what_is_in_sight() -> None:
+def test_the_scripts_plain_functions() -> None:
+    """The table's order, filter and rows in sight; a moving timeline's parts, points and ticks."""
     node = shutil.which("node") or pytest.skip("Node.js is not installed (Debian's package nodejs)")
-    script = Path(__file__).with_name("study_table.test.js")
-    ended = subprocess.run([node, "--test", script], capture_output=True, text=True)
+    scripts = sorted(Path(__file__).parent.glob("*.test.js"))
+    ended = subprocess.run([node, "--test", *scripts], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout
     assert re.search(r"# pass [1-9]", ended.stdout)
 

@@ -155,20 +155,11 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any, study: Path, session: str, recording: str) -> Visit:
     """The page of a session in which the reader has chosen a recording, at its first frame."""
     visit = Visit(browser, study / f"site/sessions/{session}.html")
-    until(visit.page, "window.storyframesPlayer !== undefined")
+    visit.until("window.storyframesPlayer !== undefined")
     visit.page.evaluate(SHOWN)
     visit.page.set_input_files("#player-file", str(study / recording))
-    until(visit.page, "window.seen.length > 0 && window.storyframesPlayer.frame === 0")
+    visit.until("window.seen.length > 0 && window.storyframesPlayer.frame === 0")
     return visit
-
-
-def until(page: Any, condition: str) -> None:
-    """Wait for a condition; the pages let nothing evaluate texts, so it is asked for from outside."""
-    for _ in range(1800):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never true: {condition}")
 
 
 def cursor_s(visit: Visit, chart: str) -> float:
@@ -190,20 +181,20 @@ def test_seeking_stepping_and_playing_show_the_frame_that_the_page_says(
         page = visit.page
         for frame in (round(2.5 * rate), 1, round(3.9 * rate)):
             page.evaluate(f"storyframesPlayer.seek({float((frame + 0.4) / rate)})")
-            until(page, f"storyframesPlayer.frame === {frame}")
+            visit.until(f"storyframesPlayer.frame === {frame}")
             assert page.evaluate("shownNumber()") == frame
             assert cursor_s(visit, "timeline") == pytest.approx(float(frame / rate), abs=0.02)
         page.locator("h1").click()
         page.keyboard.press("ArrowLeft")
-        until(page, f"storyframesPlayer.frame === {frame - 1}")
+        visit.until(f"storyframesPlayer.frame === {frame - 1}")
         assert page.evaluate("shownNumber()") == frame - 1
         page.keyboard.press("Shift+ArrowLeft")
-        until(page, f"Math.abs(storyframesPlayer.frame - {float(frame - 1 - rate)}) <= 1")
+        visit.until(f"Math.abs(storyframesPlayer.frame - {float(frame - 1 - rate)}) <= 1")
         page.evaluate("storyframesPlayer.seek(0)")
-        until(page, "storyframesPlayer.frame === 0")
+        visit.until("storyframesPlayer.frame === 0")
         page.evaluate("window.seen = []")
         page.keyboard.press("Space")
-        until(page, "storyframesPlayer.second > 1")
+        visit.until("storyframesPlayer.second > 1")
         page.keyboard.press("Space")
         seen = page.evaluate("window.seen")
         assert len(seen) > 3
@@ -218,9 +209,9 @@ def test_a_loop_stays_in_what_the_timeline_shows(browser: Any, study: Path) -> N
         page.evaluate("Plotly.relayout('timeline', { 'xaxis.range': [1, 1.6] })")
         page.check("#player-loop")
         page.evaluate("storyframesPlayer.seek(1.3)")
-        until(page, "storyframesPlayer.frame === 32")
+        visit.until("storyframesPlayer.frame === 32")
         page.evaluate("window.seen = []; storyframesPlayer.toggle()")
-        until(page, "window.seen.some(([shown], at) => at && shown < window.seen[at - 1][0] - 5)")
+        visit.until("window.seen.some(([shown], at) => at && shown < window.seen[at - 1][0] - 5)")
         shown = [number for number, _ in page.evaluate("window.seen")]
         assert min(shown) >= 24
         assert max(shown) <= 41
@@ -230,13 +221,21 @@ def test_one_cursor_on_every_clock(browser: Any, study: Path) -> None:
     with opened(browser, study, "s29", "media/s29.webm") as visit:
         page = visit.page
         page.evaluate("storyframesPlayer.seek(3)")
-        until(page, "storyframesPlayer.second > 2.9")
+        visit.until("storyframesPlayer.second > 2.9")
         second = page.evaluate("storyframesPlayer.second")
         assert cursor_s(visit, "timeline") == pytest.approx(second, abs=0.02)
         of_side = (second - OFFSET_S) * (1 + DRIFT_PPM * 1e-6)
         assert cursor_s(visit, "timeline-2") == pytest.approx(of_side, abs=0.02)
         exactly = page.evaluate("Number(document.querySelector('#timeline-2 .cursor').dataset.second)")
         assert exactly == pytest.approx(of_side, abs=1e-6)
+        # It stays there while the timeline moves.
+        page.evaluate("storyframesTimeline.move(document.getElementById('timeline'), 2, 4)")
+        visit.until("document.querySelector('#timeline .moving')?.width > 300")
+        x, width = page.evaluate(
+            "['#timeline .cursor', '#timeline .moving'].map(one => document.querySelector(one).getBoundingClientRect())"
+            ".map((one, at, [, plot]) => at ? one.width : one.left + one.width / 2 - plot.left)"
+        )
+        assert 2 + 2 * x / width == pytest.approx(second, abs=0.02)
         # A click into the other camera's timeline goes to that moment of this recording.
         x = page.evaluate(
             "(() => { const { xaxis } = document.getElementById('timeline-2')._fullLayout;"
@@ -244,14 +243,14 @@ def test_one_cursor_on_every_clock(browser: Any, study: Path) -> None:
         )
         page.locator("#timeline-2").click(position={"x": x, "y": 60})
         wanted = OFFSET_S + 2 / (1 + DRIFT_PPM * 1e-6)
-        until(page, f"Math.abs(storyframesPlayer.second - {wanted}) < 1 / 29")
+        visit.until(f"Math.abs(storyframesPlayer.second - {wanted}) < 1 / 29")
         assert page.evaluate("shownNumber()") == page.evaluate("storyframesPlayer.frame")
 
 
 def test_a_timeline_without_a_recording_has_the_cursor_of_the_others(browser: Any, study: Path) -> None:
     with opened(browser, study, "told", "media/s25.webm") as visit:
         visit.page.evaluate("storyframesPlayer.seek(2.02)")
-        until(visit.page, "storyframesPlayer.frame === 50")
+        visit.until("storyframesPlayer.frame === 50")
         assert cursor_s(visit, "timeline-2") == pytest.approx(2, abs=0.02)
         assert cursor_s(visit, "timeline") == pytest.approx(2 / (1 + DRIFT_PPM * 1e-6) + OFFSET_S, abs=0.02)
 
@@ -259,22 +258,22 @@ def test_a_timeline_without_a_recording_has_the_cursor_of_the_others(browser: An
 def test_a_sound_file_beside_the_video_is_heard_with_it(browser: Any, study: Path) -> None:
     with Visit(browser, study / "relative/sessions/quiet.html") as visit:
         page = visit.page
-        until(page, "window.storyframesPlayer && storyframesPlayer.frame === 0")
+        visit.until("window.storyframesPlayer && storyframesPlayer.frame === 0")
         assert page.evaluate("storyframesPlayer.sound.currentSrc").endswith("media/quiet.wav")
         assert page.evaluate("[storyframesPlayer.video.muted, storyframesPlayer.sound.muted]") == [True, False]
         page.evaluate("storyframesPlayer.seek(2.02)")
-        until(page, "storyframesPlayer.frame === 50 && Math.abs(storyframesPlayer.sound.currentTime - 2) < 0.02")
+        visit.until("storyframesPlayer.frame === 50 && Math.abs(storyframesPlayer.sound.currentTime - 2) < 0.02")
         page.locator("h1").click()
         page.keyboard.press("Space")
-        until(page, "!storyframesPlayer.sound.paused && storyframesPlayer.sound.currentTime > 2.3")
+        visit.until("!storyframesPlayer.sound.paused && storyframesPlayer.sound.currentTime > 2.3")
         apart = "Math.abs(storyframesPlayer.sound.currentTime - storyframesPlayer.second)"
-        until(page, f"{apart} < 0.2")
+        visit.until(f"{apart} < 0.2")
         page.keyboard.press("Space")
-        until(page, "storyframesPlayer.sound.paused")
+        visit.until("storyframesPlayer.sound.paused")
         page.get_by_label("The sound file in place").uncheck()
         assert page.evaluate("[storyframesPlayer.video.muted, storyframesPlayer.sound.muted]") == [False, True]
         page.set_input_files("#player-file", [str(study / "media/quiet.wav"), str(study / "media/quiet.webm")])
-        until(page, "storyframesPlayer.pictures && storyframesPlayer.sound.src.startsWith('blob:')")
+        visit.until("storyframesPlayer.pictures && storyframesPlayer.sound.src.startsWith('blob:')")
         assert visit.wrong == []
 
 
@@ -282,11 +281,11 @@ def test_landmarks_and_regions_are_drawn_over_the_frame_that_is_shown(browser: A
     with opened(browser, study, "s25", "media/s25.webm") as visit:
         page = visit.page
         page.click("#player-draw")
-        until(page, "storyframesPlayer.points !== undefined")
+        visit.until("storyframesPlayer.points !== undefined")
         assert page.locator("#player-points label:visible").all_text_contents() == [" landmarks", " left"]
         for frame, colour in ((60, [0, 220, 0]), (61, [128, 128, 128])):  # no measurement: grey
             page.evaluate(f"storyframesPlayer.seek({(frame + 0.4) / 25})")
-            until(page, f"storyframesPlayer.frame === {frame}")
+            visit.until(f"storyframesPlayer.frame === {frame}")
             x, y = 20 + 2 * frame, 20
             assert drawn_at(page, x, y) == colour
             assert drawn_at(page, x + 12, y) is None
@@ -312,16 +311,16 @@ def drawn_at(page: Any, x: int, y: int) -> list[int] | None:
 def test_what_no_browser_plays_is_said_and_its_copy_has_the_same_frames(browser: Any, study: Path) -> None:
     with Visit(browser, study / "linked/sessions/s29.html") as visit:
         page = visit.page
-        until(page, "window.storyframesPlayer && storyframesPlayer.loaded")  # the linked copy
+        visit.until("window.storyframesPlayer && storyframesPlayer.loaded")  # the linked copy
         page.set_input_files("#player-file", str(study / "media/side.avi"))
-        until(page, "document.getElementById('player-message').textContent.includes('no AVI')")
+        visit.until("document.getElementById('player-message').textContent.includes('no AVI')")
         page.select_option("#player-track", label="side")
-        until(page, "storyframesPlayer.loaded && storyframesPlayer.track.name === 'side'")
+        visit.until("storyframesPlayer.loaded && storyframesPlayer.track.name === 'side'")
         page.set_input_files("#player-file", str(study / "proxies/s29@side.mp4"))
-        until(page, "storyframesPlayer.loaded && storyframesPlayer.video.currentSrc.startsWith('blob:')")
+        visit.until("storyframesPlayer.loaded && storyframesPlayer.video.currentSrc.startsWith('blob:')")
         page.evaluate(SHOWN)
         page.evaluate("storyframesPlayer.seek(2.02)")
-        until(page, "storyframesPlayer.frame === 50")
+        visit.until("storyframesPlayer.frame === 50")
         assert page.evaluate("shownNumber()") == 50
         assert page.locator("#player-message").text_content() == ""
     for copy in (study / "proxies").iterdir():
@@ -348,11 +347,11 @@ def test_a_folder_of_copies_inside_the_report_is_refused(study: Path) -> None:
 def test_going_elsewhere_before_the_first_frame_is_shown_moves_no_clock(browser: Any, study: Path, go: str) -> None:
     with Visit(browser, study / "site/sessions/s25.html") as visit:
         page = visit.page
-        until(page, "window.storyframesPlayer !== undefined")
+        visit.until("window.storyframesPlayer !== undefined")
         page.evaluate(SHOWN)
         page.evaluate(f"storyframesPlayer.video.addEventListener('loadedmetadata', () => {{ {go}; }})")
         page.set_input_files("#player-file", str(study / "media/s25.webm"))
-        until(page, "storyframesPlayer.frame === 50")
+        visit.until("storyframesPlayer.frame === 50")
         assert page.evaluate("shownNumber()") == 50
 
 
@@ -361,16 +360,16 @@ def test_a_loop_to_the_recordings_end_begins_again(browser: Any, study: Path) ->
         page = visit.page
         page.check("#player-loop")
         page.evaluate("storyframesPlayer.seek(3.8)")
-        until(page, "storyframesPlayer.frame === 95")
+        visit.until("storyframesPlayer.frame === 95")
         page.evaluate("storyframesPlayer.toggle()")
-        until(page, "storyframesPlayer.frame < 50 && !storyframesPlayer.video.paused")
+        visit.until("storyframesPlayer.frame < 50 && !storyframesPlayer.video.paused")
 
 
 def test_a_picture_that_the_browser_cannot_show_is_said(browser: Any, study: Path, tmp_path: Path) -> None:
     write_counter(tmp_path / "s25.mkv", Fraction(25), "mpeg4")
     with opened(browser, study, "s25", "media/s25.webm") as visit:
         visit.page.set_input_files("#player-file", str(tmp_path / "s25.mkv"))
-        until(visit.page, "document.getElementById('player-message').textContent.includes('plays only its sound')")
+        visit.until("document.getElementById('player-message').textContent.includes('plays only its sound')")
 
 
 def test_a_copy_is_of_the_files_that_the_study_names_now(tmp_path: Path) -> None:

@@ -64,5 +64,13 @@ class Visit:
         found = Axe().run(self.page, options=options).response["violations"]
         return [f"{rule['id']}: {node['target']} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
+    def until(self, condition: str) -> None:
+        """Wait for a condition; the pages let nothing evaluate texts, so it is asked for from outside."""
+        for _ in range(1800):
+            if self.page.evaluate(condition):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never true: {condition}")
+
     def range(self, chart: str = "timeline") -> Any:
         return self.page.evaluate(f"document.getElementById('{chart}').layout.xaxis.range.map(Number)")

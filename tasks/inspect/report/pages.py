@@ -70,7 +70,7 @@ def _count(number: int, noun: str) -> str:
 
 
 MARKER = ".storyframes-report"
-_OWN_ASSETS = ("report.css", "report.js", "player.js", "study.js")
+_OWN_ASSETS = ("report.css", "report.js", "timeline.js", "player.js", "study.js")
 
 
 class ReportError(Exception):

@@ -64,14 +64,17 @@
     let second = 0;
     function place() {
       const { xaxis, _size: size } = holder._fullLayout;
-      const x = xaxis.l2p(second);
+      const [start, stop] = storyframesTimeline.range(holder);
+      const x = ((second - start) / (stop - start)) * xaxis._length;
       line.hidden = x < 0 || x > xaxis._length;
       line.style.left = xaxis._offset + x + "px";
       line.style.top = size.t + "px";
       line.style.height = size.h + "px";
       line.dataset.second = second;
     }
-    holder.on("plotly_afterplot", () => { if (line.dataset.second) place(); });
+    const follow = () => { if (line.dataset.second) place(); };
+    holder.on("plotly_afterplot", follow);
+    holder.addEventListener("storyframes-moved", follow);
     return (at) => { second = at; place(); };
   }
 
@@ -242,7 +245,7 @@
     // In a loop, what the timeline shows is played again from its beginning.
     turnBack(ended = false) {
       if (!this.loop.checked || (this.video.paused && !ended) || !this.track.holder) return;
-      const [start, stop] = this.track.holder.layout.xaxis.range.map(Number);
+      const [start, stop] = storyframesTimeline.range(this.track.holder);
       if (ended || this.second >= Math.min(stop, this.track.end_s) - 0.005 || this.second < start - 0.5) this.seek(Math.max(start, 0));
       if (ended) this.video.play();
     }

@@ -111,48 +111,6 @@
     window.addEventListener("afterprint", () => prepare(false));
   }
 
-  // --- zoom along time ---
-
-  function everything(holder) {
-    return (holder.layout.meta && holder.layout.meta.range) || holder._whole;
-  }
-
-  function zoomTo(holder, start, stop) {
-    const [first, last] = everything(holder);
-    const width = Math.min(Math.max(stop - start, 0.2), last - first);
-    const from = Math.min(Math.max(start, first), last - width);
-    return Plotly.relayout(holder, { "xaxis.range": [from, from + width], "xaxis.autorange": false });
-  }
-
-  function act(holder, action) {
-    const [start, stop] = holder.layout.xaxis.range.map(Number);
-    const [width, centre] = [stop - start, (start + stop) / 2];
-    switch (action) {
-      case "in": return zoomTo(holder, centre - width / 4, centre + width / 4);
-      case "out": return zoomTo(holder, centre - width, centre + width);
-      case "left": return zoomTo(holder, start - width / 4, stop - width / 4);
-      case "right": return zoomTo(holder, start + width / 4, stop + width / 4);
-      case "all": return zoomTo(holder, ...everything(holder));
-    }
-  }
-
-  const KEYS = { "+": "in", "=": "in", "-": "out", "_": "out", "ArrowLeft": "left", "ArrowRight": "right", "0": "all", "Home": "all" };
-
-  function listen(holder) {
-    holder._whole = holder.layout.xaxis.range.slice().map(Number);
-    const controls = holder.parentElement.querySelector(".controls");
-    controls.hidden = false;
-    controls.addEventListener("click", (event) => {
-      const button = event.target.closest("button");
-      if (button) act(holder, button.dataset.action);
-    });
-    holder.addEventListener("keydown", (event) => {
-      if (!KEYS[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
-      event.preventDefault();
-      act(holder, KEYS[event.key]);
-    });
-  }
-
   // --- clips of the session page ---
 
   function describe(list, clip) {
@@ -185,7 +143,7 @@
     select.addEventListener("change", () => show(select.value));
     document.getElementById("clip-zoom").addEventListener("click", () => {
       const clip = all[select.value];
-      if (clip) zoomTo(timeline, clip.start - 1, clip.stop + 1);
+      if (clip) storyframesTimeline.jump(timeline, clip.start - 1, clip.stop + 1);
     });
     timeline.on("plotly_click", (event) => {
       const point = event.points.find((one) => one.data.meta === "clips");
@@ -199,7 +157,7 @@
       if (timeline) button.addEventListener("click", () => {
         const [start, stop] = [Number(button.dataset.start), Number(button.dataset.stop)];
         const around = Math.max(1, (stop - start) / 4);
-        zoomTo(timeline, start - around, stop + around);
+        storyframesTimeline.jump(timeline, start - around, stop + around);
         timeline.scrollIntoView({ block: "nearest" });
       });
     }
@@ -211,7 +169,7 @@
     const holder = chart && document.getElementById(chart);
     if (!holder) return;
     const around = Math.max(1, (stop - start) / 4);
-    zoomTo(holder, Number(start) - around, Number(stop) + around);
+    storyframesTimeline.jump(holder, Number(start) - around, Number(stop) + around);
     holder.scrollIntoView({ block: "nearest" });
   }
 
@@ -234,7 +192,7 @@
     const holders = Array.from(document.querySelectorAll(".plot"));
     for (const holder of holders) {
       await draw(holder);
-      if ("controls" in holder.dataset) listen(holder);
+      if ("controls" in holder.dataset) storyframesTimeline.listen(holder);
     }
     const timeline = document.getElementById("timeline"); // of the session's own files, of which clips are cut
     if (timeline) await clips(timeline);

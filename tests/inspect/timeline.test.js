@@ -1,0 +1,52 @@
+// The parts, points and ticks of a timeline that moves: node --test tests/inspect/timeline.test.js
+"use strict";
+const assert = require("node:assert/strict");
+const test = require("node:test");
+const { within, placeOf, visible, ticks } = require("../../tasks/inspect/report/assets/timeline.js");
+
+test("what is shown stays within the whole, is never shorter than 0.2 s, and keeps its width at both ends", () => {
+  assert.deepEqual(within([0, 100], -5, 20), [0, 25]);
+  assert.deepEqual(within([0, 100], 90, 110), [80, 100]);
+  assert.deepEqual(within([0, 100], -50, 400), [0, 100]);
+  assert.deepEqual(within([2, 100], 50, 50), [50, 50.2]);
+});
+
+test("a place is the first at or after a second", () => {
+  const times = Float64Array.of(0, 1, 1, 2);
+  assert.deepEqual([-1, 0, 0.5, 1, 2, 3].map((second) => placeOf(times, second)), [0, 0, 1, 1, 3, 4]);
+});
+
+test("few points are all drawn, with one on each side of what is shown", () => {
+  const x = Float64Array.from({ length: 100 }, (_, at) => at);
+  assert.deepEqual(visible(x, x, 10.5, 12.5, 10), [10, 11, 12, 13]);
+  assert.deepEqual(visible(x, x, -5, 1.5, 10), [0, 1, 2]);
+  assert.deepEqual(visible(x, x, 97.5, 300, 10), [97, 98, 99]);
+});
+
+test("of many points the lowest and the highest of each column are drawn in their order, and no peak is lost", () => {
+  const x = Float64Array.from({ length: 3000 }, (_, at) => at);
+  const y = x.map((at) => Math.sin(at / 40));
+  [y[1234], y[1235]] = [50, -50];
+  const places = visible(x, y, 0, 3000, 100);
+  assert.ok(places.length <= 200);
+  assert.ok(places.every((place, at) => at === 0 || place > places[at - 1]));
+  assert.ok(places.includes(1234) && places.includes(1235));
+});
+
+test("a column without a value is a gap, and one with a single value is one point", () => {
+  const x = Float64Array.from({ length: 400 }, (_, at) => at);
+  const y = x.map((at) => (at < 200 ? at : NaN));
+  y[399] = 1;
+  const places = visible(x, y, 0, 400, 4);
+  assert.deepEqual(places.map((at) => y[at]), [0, 99, 100, 199, NaN, 1]);
+});
+
+test("ticks are round seconds within the range", () => {
+  assert.deepEqual(ticks(720, 1440, 1000), [800, 900, 1000, 1100, 1200, 1300, 1400]);
+  assert.deepEqual(ticks(0.05, 0.25, 320), [0.05, 0.1, 0.15, 0.2, 0.25]);
+  for (const [start, stop] of [[0, 7200], [3, 3.2], [-0.3, 12]]) {
+    const all = ticks(start, stop, 800);
+    assert.ok(all.length >= 4 && all.length <= 11);
+    assert.ok(all[0] >= start && all.at(-1) <= stop);
+  }
+});
