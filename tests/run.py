@@ -45,13 +45,13 @@ ALONE = set(
     existing_scheduler extractors_command far_rows faults flows gc_protocol interruption leftovers
     locale missing_files object_store openface_binary opensmile outside outside_containers plugin_example
     plugin_privacy plugin_workers plugins_broken publish resnet50 scale scratch server slurm soak status_now
-    stored_pictures strangers sync sync_study topics unreadable worker_mounts
+    stored_pictures strangers topics unreadable worker_mounts
     """.split()
 )
 # Folders whose tests share one process, but for those that LONGEST names.
 SMALL_PLUG_INS = (
     "plugins/storyframes-adopt/tests", "plugins/storyframes-empathy/tests", "plugins/storyframes-example/tests",
-    "plugins/storyframes-labels/tests",
+    "plugins/storyframes-labels/tests", "plugins/storyframes-sync/tests",
 )  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (

@@ -41,6 +41,7 @@ COMPANIONS = {
     "empathy": "storyframes-empathy",
     "import": "storyframes-labels",
     "people": "storyframes-people",
+    "sync": "storyframes-sync",
     "transcribe": "storyframes-transcribe",
 }
 
@@ -150,7 +151,6 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         extract.extract,
         extract.extract_file,
         jobs.jobs,
-        study.sync,
         clips.index,
         status.status,
         status.runs,

@@ -1,4 +1,4 @@
-"""The commands about a study's tables: ``init``, ``check``, ``sync``, ``synthesize``."""
+"""The commands about a study's tables: ``init``, ``check``, ``synthesize``."""
 
 from __future__ import annotations
 
@@ -145,55 +145,3 @@ def init(
     if made.has_settings:
         shown.print(f"{settings}: a configuration that fits them; read it before extraction")
     shown.print(f"next: storyframes check {where} --config {settings}")
-
-
-def sync(
-    study: StudyArgument,
-    session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,
-    write: Annotated[bool, typer.Option("--write", help="Add the clocks to the study's tables.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Measure clocks again that the tables have; --write then replaces them.")
-    ] = False,
-    json: JsonOption = False,
-) -> None:
-    """Measure by their sound when a session's other cameras and microphones began, and how their clocks drift."""
-    from flows.cli.tables.study import clocks_table
-    from tasks.study.changed_tables import TableChangeError, write_clocks
-    from tasks.synchronise import Outcome, clocks_to_write, propose_clocks, read_unsynchronised
-
-    with usage_errors():
-        loaded = read_unsynchronised(study)
-        if unknown := [name for name in session or [] if name not in loaded.sessions]:
-            fail(f"the study has no session {', '.join(unknown)}", 2)
-        chosen = [name for name in session or loaded.sessions if len(loaded.tracks.get(name, {})) > 1]
-        if not chosen:
-            fail("no other cameras or microphones: name them in the table 'tracks' (docs/study.md)", 2)
-        with error_console().status("listening") as spinner:
-            proposals = list(
-                propose_clocks(
-                    loaded,
-                    chosen,
-                    replace=replace,
-                    progress=lambda name: spinner.update(f"listening to {escape(name)}"),
-                )
-            )
-        clocks = clocks_to_write(proposals)
-        if not json:
-            console().print(clocks_table(proposals))
-        if clocks and write:
-            try:
-                write_clocks(study, clocks, replace=replace)
-            except TableChangeError as error:
-                fail(str(error), 2)
-    if json:
-        show_json({"clocks": [asdict(proposal) for proposal in proposals], "written": len(clocks) if write else 0})
-    elif clocks and write:
-        console().print(f"written: {counted(len(clocks), 'clock')} into {escape(str(study / 'clocks.csv'))}")
-        console().print("'storyframes index STUDY STORE' lets clips use them; nothing is extracted again")
-    elif clocks:
-        console().print(f"not written: {counted(len(clocks), 'clock')}; --write adds them to the study's tables")
-    if refused := [proposal for proposal in proposals if proposal.outcome is Outcome.REFUSED]:
-        for proposal in refused:
-            where = escape(f"{proposal.session_id}, {proposal.track}")
-            error_console().print(f"[bold red]refused[/] {where}: {escape(proposal.reason)}")
-        raise typer.Exit(1)

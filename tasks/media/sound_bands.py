@@ -19,8 +19,6 @@ HOP_S = _HOP / RATE
 _WINDOW = 128  # samples: 16 ms
 _EDGES_HZ = (250, 500, 1000, 2000, 3700)  # above hum, below what telephones and old cameras leave out
 _BLOCK = 1 << 16  # samples that are transformed at once
-_STEADY = 0.03  # of the logarithm of power, 0.13 dB: a steady tone
-_EMPTY = 1e-10  # power of a band (a full-scale sine has about 1): less is a resampler's rounding
 
 
 @dataclass(frozen=True)
@@ -77,35 +75,3 @@ def _powers(samples: np.ndarray) -> np.ndarray:
     power = spectrum.real**2 + spectrum.imag**2
     edges = [round(edge * _WINDOW / RATE) for edge in _EDGES_HZ]
     return np.add.reduceat(power, edges, axis=1)[:, :bands].astype(np.float32)
-
-
-def changes(power: np.ndarray, hop_s: float) -> np.ndarray:
-    """The changes of loudness at each moment, in each band: (n, bands) float32, 0 in a band that is steady.
-
-    Slow changes and the overall loudness of each band are removed.
-    """
-    changed = np.zeros(power.shape, np.float32)
-    width = max(1, round(0.25 / hop_s))
-    for band in range(power.shape[1]):
-        of_band = power[:, band]
-        floor = max(_EMPTY, float(np.percentile(of_band, 20)), 1e-4 * float(of_band.mean()))
-        level = np.log(of_band + floor)
-        level -= _running_mean(level, width)
-        spread = float(level.std())
-        if spread > _STEADY:
-            changed[:, band] = np.clip(level / spread, -3, 3)
-    return changed
-
-
-def _running_mean(values: np.ndarray, reach: int) -> np.ndarray:
-    """The mean of each value and its ``reach`` neighbours on both sides, fewer at the ends."""
-    total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-    centres = np.arange(len(values))
-    first, stop = np.maximum(centres - reach, 0), np.minimum(centres + reach + 1, len(values))
-    return ((total[stop] - total[first]) / (stop - first)).astype(np.float32)
-
-
-def coarser(bands: SoundBands, times: int) -> np.ndarray:
-    """The mean powers of every ``times`` consecutive moments: (n // times, bands)."""
-    whole = len(bands.power) // times
-    return bands.power[: whole * times].reshape(whole, times, -1).mean(axis=1)

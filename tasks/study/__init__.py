@@ -23,12 +23,13 @@ if TYPE_CHECKING:
         open_table,
         problems_with,
         put_in_place,
+        row_key,
     )
     from tasks.study.curves import CurveError, read_curve
     from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, did_you_mean, listed
-    from tasks.study.load import Study, StudyFileError, declared_schemes, load_study
+    from tasks.study.load import Study, StudyFileError, declared_schemes, load_study, read_study
     from tasks.study.problems import StudyError, shortened, shown_value
-    from tasks.study.rows import as_words, spoken_name
+    from tasks.study.rows import Track, as_words, spoken_name
     from tasks.study.strict_tables import (
         Fault,
         decimal_commas,
@@ -53,6 +54,7 @@ __all__ = [
     "StudyError",
     "StudyFileError",
     "TableChangeError",
+    "Track",
     "TranscriptError",
     "Utterance",
     "are_shared",
@@ -71,8 +73,10 @@ __all__ = [
     "put_in_place",
     "read_boxes",
     "read_curve",
+    "read_study",
     "read_table",
     "read_transcript",
+    "row_key",
     "shortened",
     "shown_value",
     "spoken_name",
@@ -83,13 +87,14 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "changed_tables": "TableChangeError check_tables name_transcripts open_table problems_with put_in_place",
+        "changed_tables": "TableChangeError check_tables name_transcripts open_table problems_with put_in_place "
+        "row_key",
         "boxes": "Boxes BoxesError are_shared read_boxes",
         "curves": "CurveError read_curve",
         "labels": "EMPATHY Label Scheme SchemeType did_you_mean listed",
-        "load": "Study StudyFileError declared_schemes load_study",
+        "load": "Study StudyFileError declared_schemes load_study read_study",
         "problems": "StudyError shortened shown_value",
-        "rows": "as_words spoken_name",
+        "rows": "Track as_words spoken_name",
         "strict_tables": "Fault decimal_commas is_empty read_table with_decimal_point without_empty_rows",
         "study_identity": "check_study_record",
         "transcript": "TranscriptError Utterance read_transcript",

@@ -1,7 +1,6 @@
 """Changing a study's tables: a new file with everything else unchanged is checked, and put in place in one step.
 
-``write_clocks`` writes measured clocks into the tables clocks and tracks, ``name_transcripts`` the paths of transcripts
-into sessions and tracks.
+``name_transcripts`` writes the paths of transcripts into the tables sessions and tracks.
 """
 
 from __future__ import annotations
@@ -210,75 +209,6 @@ def put_in_place(root: Path, content: Mapping[str, bytes]) -> None:
             path.chmod(mode)
 
 
-# --- measured clocks ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MeasuredClock:
-    """A measured clock."""
-
-    # session_id, track: of the recording that was measured
-    session_id: str
-    track: str
-    clock: str
-    # clock_s, session_s: the same moments on this clock and on the session's, seconds
-    clock_s: tuple[float, ...]
-    session_s: tuple[float, ...]
-    error_s: float | None = None  # the standard error of session_s
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """As rows of the table of clocks."""
-        error = {} if self.error_s is None else {"error_s": f"{self.error_s:.6f}"}
-        return [
-            {
-                "session_id": self.session_id,
-                "clock": self.clock,
-                "clock_s": f"{clock_s:.10g}",
-                "session_s": f"{session_s:.10g}",
-                **error,
-            }
-            for clock_s, session_s in zip(self.clock_s, self.session_s, strict=True)
-        ]
-
-
-def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool = False) -> None:
-    """Add these clocks to the study's table of clocks, and the names of new ones to its table of tracks.
-
-    Raises:
-        TableChangeError: a table cannot be changed, has rows of one of them (unless ``replace``), or the study would
-            not be valid; then nothing is changed.
-        OSError: a table cannot be written.
-    """
-    clocks, tracks = open_table(root, "clocks"), open_table(root, "tracks")
-    names = {(new.session_id, new.clock) for new in measured}
-    existing = [row for row in clocks.rows if _key(row, "clock") in names]
-    if existing and not replace:
-        session_id, clock = _key(existing[0], "clock")
-        raise TableChangeError(f"{clocks.name}: has rows for {clock} of {session_id} already: nothing is written")
-    clocks.rows = [row for row in clocks.rows if _key(row, "clock") not in names]
-    clocks.add([row for new in measured for row in new.rows])
-    content = {clocks.name: clocks.content()}
-    named = {(new.session_id, new.track): new.clock for new in measured}
-    unnamed = [row for row in tracks.rows if _key(row, "track") in named and not (row.get("clock") or "").strip()]
-    if unnamed:
-        if "clock" not in tracks.columns:
-            tracks.columns.append("clock")
-        for row in unnamed:
-            row["clock"] = named[_key(row, "track")]
-        content = {tracks.name: tracks.content()} | content
-    # Clocks of other sessions may have no rows yet.
-    check_tables(root, content, "clocks", but="unknown clock")
-    put_in_place(root, content)  # tracks first: a clock's name without rows is refused, so half of it is never read
-
-
-def _key(row: Mapping[str, Any], column: str) -> tuple[str, str]:
-    return (row.get("session_id") or "").strip(), (row.get(column) or "").strip()
-
-
-# --- transcripts ----------------------------------------------------------------------------------------------------
-
-
 def name_transcripts(root: Path, paths: Mapping[tuple[str, str], str], *, is_dry: bool = False) -> int:
     """Write the paths of transcripts into empty cells of the tables sessions and tracks; other cells stay as they are.
 
@@ -310,10 +240,15 @@ def name_transcripts(root: Path, paths: Mapping[tuple[str, str], str], *, is_dry
     return named
 
 
+def row_key(row: Mapping[str, Any], column: str) -> tuple[str, str]:
+    """The session of a row and what its other column names, without blanks around them."""
+    return (row.get("session_id") or "").strip(), (row.get(column) or "").strip()
+
+
 def _recording(row: Mapping[str, Any], table: str) -> tuple[str, str]:
     """The session and the track of a row; a session without an id is named after its file."""
     if table == "tracks":
-        return _key(row, "track")
+        return row_key(row, "track")
     files = {name: value for name, value in row.items() if not is_empty(value)}
     session_id = files.get("session_id") or (PurePosixPath(str(files[by])).stem if (by := named_by(files)) else "")
     return str(session_id).strip(), MAIN

@@ -96,7 +96,7 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         ["release", "verify", f"{out}/given"],
     ]  # fmt: skip
     pipeline = [
-        ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"], ["sync", "demo/study"],
+        ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"],
         ["index", "demo/study", root], ["extract-file", "a.avi", "--features", "frames"], ["extractors", "list"],
         ["models", "list"], ["runs"], ["demo", f"{out}/demo"], ["synthesize", f"{out}/s"], ["compare", root, root],
         ["overlay", "demo/study", root, "s00", "--out", "a.png"],

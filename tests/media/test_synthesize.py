@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storyframes.times import Clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
 from tasks.media.recording import read_frame_times
 from tasks.media.synthesize import SynthesisError, SyntheticStudy, write_study
 from tasks.media.synthetic_study import Shape
 from tasks.study.load import Study, load_study
-from tasks.synchronise import Outcome, propose_clocks
 
 
 def made(folder: Path, shape: Shape, sessions: int = 2, seconds: float = 2, seed: int = 0) -> Study:
@@ -69,19 +67,6 @@ def test_a_group_has_pairs_of_children_and_labels_on_half_of_the_sessions(tmp_pa
         pairs.setdefault(one.session_id, set()).add(one.participant_id)
     assert all(len(pair) == 2 for pair in pairs.values())
     assert {name for name, track in study.tracks["s0001"].items() if track.video} == {"main", "child_a", "child_b"}
-
-
-@pytest.mark.parametrize("shape", [Shape.DYAD, Shape.GROUP])
-def test_the_clocks_are_those_of_the_sound(tmp_path: Path, shape: Shape) -> None:
-    """What the table says is what ``sync`` measures, so each proves the other."""
-    study = made(tmp_path / "study", shape, sessions=1, seconds=70)
-    proposals = list(propose_clocks(study, ["s0001"], replace=True))
-    assert len(proposals) == len(study.clocks["s0001"])
-    for one in proposals:
-        assert one.outcome is Outcome.MEASURED, one.reason
-        written = study.clocks["s0001"][one.clock]
-        measured = Clock(one.clock, one.match.device_s, one.match.session_s)
-        np.testing.assert_allclose(measured.to_session(written.clock_s), written.session_s, rtol=0, atol=0.01)
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ STARTING = {ROOT / "tests/run.py", ROOT / "tests/quick.py"}  # they start tests,
 FILES = sorted({*ROOT.glob("tests/**/*.py"), *ROOT.glob("plugins/*/tests/**/*.py")} - STARTING)
 CUTTING = {"split", "rsplit", "partition", "rpartition", "index", "find"}
 OURS = {"flows", "tasks", "storyframes", "benchmarks"}
-OURS |= {f"storyframes_{name}" for name in ("adopt", "dyads", "empathy", "labels", "people")}
+OURS |= {f"storyframes_{name}" for name in ("adopt", "dyads", "empathy", "labels", "people", "sync")}
 CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time", "getrusage"}
 CLOCKS |= {f"{clock}_ns" for clock in CLOCKS}
 # Said in pieces, so that this file does not find itself at fault.

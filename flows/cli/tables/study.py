@@ -1,4 +1,4 @@
-"""What a study holds, what is wrong with it, clocks that were measured, and its clips."""
+"""What a study holds, what is wrong with it, and its clips."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from storyframes.clips.splits import SPLITS
 from storyframes.spec import MAIN
-from tasks.inspect.formatting import counted, human_time
+from tasks.inspect.formatting import counted
 from tasks.study.labels import Label
 from tasks.study.load import Problem, Study
 from tasks.study.problems import SHOWN_OF_A_KIND, grouped_problems, grouped_remarks, shortened
@@ -20,8 +20,6 @@ from tasks.study.rows import Curve
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from tasks.synchronise import Proposal  # needs what reads sound
 
 
 def problems_table(problems: Sequence[Problem], *, every: bool | None = None) -> Table:
@@ -100,25 +98,6 @@ def not_read(study: Study, *, every: bool = True) -> list[str]:
     unread = [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
     remarks = study.remarks if every else grouped_remarks(study.remarks)
     return unread + [f"[yellow]look at[/] {escape(remark)}" for remark in remarks]
-
-
-def clocks_table(proposals: Sequence[Proposal]) -> Table:
-    """One row a clock: the moments that it would be written as, and how sure they are."""
-    table = Table()
-    for heading in ("session", "track", "clock", "", "clock_s = session_s", "drift"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("shared", "pieces", "score", "residual"):
-        table.add_column(heading, justify="right")
-    for proposal in proposals:
-        cells = [escape(proposal.session_id), escape(proposal.track), escape(proposal.clock), proposal.outcome.value]
-        if match := proposal.match:
-            moments = zip(match.device_s, match.session_s, strict=True)
-            cells += [", ".join(f"{here:.10g} = {there:.10g}" for here, there in moments)]
-            cells += [f"{match.drift_ppm:+.1f} ppm" if match.drift_ppm else "none seen"]
-            cells += [human_time(match.shared_s), f"{match.agreeing} of {match.pieces}", f"{match.score:.2f}"]
-            cells += [f"{match.residual_ms:.1f} ms"]
-        table.add_row(*cells)
-    return table
 
 
 def clips_table(clips: pd.DataFrame) -> Table:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from storyframes_sync.match_sound import Match, SyncError, match_sound
 from support.media.recordings import write_wave
 from support.media.speech import RATE, recorded, speech
 
 from storyframes.times import Clock
 from tasks.media.sound_bands import SoundBands, read_bands
-from tasks.media.sync import Match, SyncError, match_sound
 
 ROOM = speech(200, 1)
 NOTHING_IN_COMMON = "nothing in common"
@@ -244,7 +244,7 @@ def test_another_speed_is_no_drift(listen, session: SoundBands) -> None:
 
 def test_offsets_are_those_of_audio_offset_finder(listen) -> None:
     """Its answers were recorded: it wants numpy 1. Its own steps are of 16 ms."""
-    cases = json.loads((Path(__file__).parents[1] / "data/audio_offset_finder.json").read_text())["cases"]
+    cases = json.loads(Path(__file__).with_name("audio_offset_finder.json").read_text())["cases"]
     assert len(cases) >= 6
     for case in cases:
         session = listen(recorded(ROOM, 0, 180, 100))

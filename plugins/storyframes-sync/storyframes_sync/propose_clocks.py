@@ -1,4 +1,4 @@
-"""The clocks of a study's tracks, measured by their sound and written into its tables."""
+"""The clocks of a study's tracks, measured by their sound."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from storyframes.spec import MAIN
+from storyframes_sync.match_sound import Match, SyncError, match_sound
+from storyframes_sync.write_clocks import MeasuredClock
 from tasks.media.container import RecordingError
 from tasks.media.sound_bands import SoundBands, read_bands
-from tasks.media.sync import Match, SyncError, match_sound
 from tasks.media.video_header import read_header
-from tasks.study.changed_tables import MeasuredClock
-from tasks.study.load import Study, StudyError, StudyFileError, read_study
-from tasks.study.rows import Track
+from tasks.study import Study, StudyError, StudyFileError, Track, read_study
 
 _IN_TIME_S = 0.01  # three metres of air between two microphones
 

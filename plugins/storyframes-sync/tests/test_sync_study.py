@@ -6,17 +6,22 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from support.commands import storyframes
+from storyframes_sync.command import app
+from storyframes_sync.propose_clocks import Outcome, propose_clocks, read_unsynchronised
+from storyframes_sync.write_clocks import MeasuredClock, write_clocks
 from support.media.recordings import FPS, write_recording, write_wave
 from support.media.speech import RATE, recorded, speech
+from typer.testing import CliRunner
 
-from tasks.study.changed_tables import MeasuredClock, TableChangeError, write_clocks
-from tasks.study.load import StudyError, load_study
-from tasks.synchronise import Outcome, propose_clocks, read_unsynchronised
+from storyframes.times import Clock
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.media.synthetic_study import Shape
+from tasks.study import StudyError, TableChangeError, load_study
 
 ROOM = speech(60, 1)
 SESSIONS = "session_id,participant_id,video,audio\ns1,p1,s1.mkv,\ns2,p2,s2.mkv,s2.wav\n"
@@ -50,6 +55,10 @@ def tracks(study: Path, *rows: str, columns: str = "session_id,track,video,audio
     (study / "tracks.csv").write_text("\n".join([columns, *rows, ""]))
 
 
+def sync(*arguments: object) -> Any:
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
 def tables(study: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in study.glob("*.csv")}
 
@@ -60,12 +69,12 @@ def test_cameras_and_microphones_get_their_clocks(study: Path) -> None:
     with pytest.raises(StudyError):  # clock_b has no rows
         load_study(study)
     before = tables(study)
-    done = storyframes("sync", study)
-    assert done.returncode == 0, done.stderr
+    done = sync(study)
+    assert done.exit_code == 0, done.stderr
     assert "not written: 2 clocks; --write" in done.stdout
     assert tables(study) == before
-    done = storyframes("sync", study, "--write")
-    assert done.returncode == 0, done.stderr
+    done = sync(study, "--write")
+    assert done.exit_code == 0, done.stderr
     assert "written: 2 clocks into" in done.stdout
     loaded = load_study(study)
     assert {name: track.clock for name, track in loaded.tracks["s1"].items()} == {
@@ -78,8 +87,8 @@ def test_cameras_and_microphones_get_their_clocks(study: Path) -> None:
     at = np.linspace(0, 50, 20)
     np.testing.assert_allclose(loaded.clock("s1", "lapel").to_session(at), -5 + at / (1 - 120e-6), rtol=0, atol=0.01)
     written = tables(study)
-    again = storyframes("sync", study, "--write")  # what is there stays
-    assert again.returncode == 0
+    again = sync(study, "--write")  # what is there stays
+    assert again.exit_code == 0
     assert re.search(r"cam_b.*kept", again.stdout)
     assert tables(study) == written
 
@@ -88,10 +97,10 @@ def test_rows_that_are_there_are_replaced_on_request_only(study: Path) -> None:
     tracks(study, "s1,cam_b,s1-b.mkv,,clock_b", "s2,x,,s2.wav,y")
     (study / "clocks.csv").write_text("session_id,clock,clock_s,session_s,note\ns2,y,0,1,by hand\ns1,clock_b,0,9,\n")
     before = tables(study)
-    assert storyframes("sync", study, "--write").returncode == 0
+    assert sync(study, "--write").exit_code == 0
     assert tables(study) == before
-    replaced = storyframes("sync", study, "--replace", "--write", "--session", "s1", "--json")
-    assert replaced.returncode == 0
+    replaced = sync(study, "--replace", "--write", "--session", "s1", "--json")
+    assert replaced.exit_code == 0
     content = json.loads(replaced.stdout)
     assert content["written"] == len(content["clocks"]) == 1
     assert content["clocks"][0]["session_id"] == "s1"
@@ -113,8 +122,8 @@ def test_what_is_wrong_with_one_track_costs_the_others_nothing(study: Path) -> N
         "s1,mute,s2.mkv,,c3",
         "s2,other,,s1-lapel.wav,c4",
     )
-    done = storyframes("sync", study, "--write")
-    assert done.returncode == 1
+    done = sync(study, "--write")
+    assert done.exit_code == 1
     assert "written: 1 clock into" in done.stdout
     assert (study / "clocks.csv").read_text().splitlines()[1:] == [
         line for line in (study / "clocks.csv").read_text().splitlines() if line.startswith("s1,clock_b,0,3.")
@@ -155,9 +164,23 @@ def test_devices_on_one_clock_are_told_by_the_first_that_has_sound(study: Path) 
 def test_bad_usage(study: Path, rows: tuple[str, ...], arguments: tuple[str, ...], message: str) -> None:
     if rows:
         tracks(study, *rows)
-    done = storyframes("sync", study, *arguments)
-    assert done.returncode == 2
+    done = sync(study, *arguments)
+    assert done.exit_code == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("shape", [Shape.DYAD, Shape.GROUP])
+def test_the_clocks_of_a_synthetic_study_are_those_of_its_sound(tmp_path: Path, shape: Shape) -> None:
+    """What the table says is what ``sync`` measures, so each proves the other."""
+    write_study(tmp_path / "study", SyntheticStudy(1, 70, width=64, height=48, shape=shape))
+    study = load_study(tmp_path / "study")
+    proposals = list(propose_clocks(study, ["s0001"], replace=True))
+    assert len(proposals) == len(study.clocks["s0001"])
+    for one in proposals:
+        assert one.outcome is Outcome.MEASURED, one.reason
+        written = study.clocks["s0001"][one.clock]
+        measured = Clock(one.clock, one.match.device_s, one.match.session_s)
+        np.testing.assert_allclose(measured.to_session(written.clock_s), written.session_s, rtol=0, atol=0.01)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

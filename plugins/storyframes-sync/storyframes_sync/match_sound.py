@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.media.sound_bands import HOP_S, SoundBands, changes, coarser
+from tasks.media.sound_bands import HOP_S, SoundBands
 
 SHORTEST_S = 30.0  # that both must have recorded
 MOST_PPM = 500.0  # no crystal is off by as much: such a file was recorded at another speed
@@ -32,6 +32,8 @@ _MOST_RESIDUAL_MS = 3.0
 _MOST_ERROR_MS = 3.0
 _VISIBLE_DRIFT_S = 0.003  # less drift over all that is shared gives no second row
 _COMPARED_PIECES = 16
+_STEADY = 0.03  # of the logarithm of power, 0.13 dB: a steady tone
+_EMPTY = 1e-10  # power of a band (a full-scale sine has about 1): less is a resampler's rounding
 
 
 class SyncError(Exception):
@@ -77,7 +79,7 @@ def match_sound(session: SoundBands, device: SoundBands) -> Match:
     _check_sound("track's", device)
     is_swapped = device.seconds > session.seconds
     short, long = (session, device) if is_swapped else (device, session)
-    few, many = (changes(coarser(bands, _COARSE), _COARSE_S) for bands in (short, long))
+    few, many = (_changes(_coarser(bands, _COARSE), _COARSE_S) for bands in (short, long))
     length = round(float(np.clip(short.seconds / 20, *_PIECE_S)) / _COARSE_S)
     search = _Search(few, many, length)
     line = search.line()
@@ -91,7 +93,7 @@ def _check_sound(owner: str, bands: SoundBands) -> None:
         raise SyncError(f"the {owner} sound is {bands.seconds:.0f} s long: too short, {SHORTEST_S:.0f} s are needed")
     if float(np.percentile(bands.power.sum(axis=1), 99.9)) < 1e-9:
         raise SyncError(f"the {owner} sound is silent")
-    if not changes(coarser(bands, _COARSE), _COARSE_S).any():
+    if not _changes(_coarser(bands, _COARSE), _COARSE_S).any():
         raise SyncError(f"nothing changes in the {owner} sound (a steady tone): there is nothing to compare")
 
 
@@ -271,7 +273,7 @@ class _Fine:
 
 def _refined(short: SoundBands, long: SoundBands, line: _Line, length: int) -> _Fine:
     """Pieces all along, each compared with the longer recording near the coarse line."""
-    few, many = changes(short.power, HOP_S), changes(long.power, HOP_S)
+    few, many = _changes(short.power, HOP_S), _changes(long.power, HOP_S)
     reach = round(_REACH_S / HOP_S)
     times, lags, scores = [], [], []
     usual = float(np.median(np.abs(few)))
@@ -377,3 +379,35 @@ def _as_match(session: SoundBands, device: SoundBands, fine: _Fine, is_swapped: 
         residual * 1000,
         error_ms,
     )
+
+
+def _changes(power: np.ndarray, hop_s: float) -> np.ndarray:
+    """The changes of loudness at each moment, in each band: (n, bands) float32, 0 in a band that is steady.
+
+    Slow changes and the overall loudness of each band are removed.
+    """
+    changed = np.zeros(power.shape, np.float32)
+    width = max(1, round(0.25 / hop_s))
+    for band in range(power.shape[1]):
+        of_band = power[:, band]
+        floor = max(_EMPTY, float(np.percentile(of_band, 20)), 1e-4 * float(of_band.mean()))
+        level = np.log(of_band + floor)
+        level -= _running_mean(level, width)
+        spread = float(level.std())
+        if spread > _STEADY:
+            changed[:, band] = np.clip(level / spread, -3, 3)
+    return changed
+
+
+def _running_mean(values: np.ndarray, reach: int) -> np.ndarray:
+    """The mean of each value and its ``reach`` neighbours on both sides, fewer at the ends."""
+    total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    centres = np.arange(len(values))
+    first, stop = np.maximum(centres - reach, 0), np.minimum(centres + reach + 1, len(values))
+    return ((total[stop] - total[first]) / (stop - first)).astype(np.float32)
+
+
+def _coarser(bands: SoundBands, times: int) -> np.ndarray:
+    """The mean powers of every ``times`` consecutive moments: (n // times, bands)."""
+    whole = len(bands.power) // times
+    return bands.power[: whole * times].reshape(whole, times, -1).mean(axis=1)
