@@ -166,7 +166,7 @@ class _Sequence(Mapping[str, Mapping[str, Any]]):
         try:
             with h5py.File(self.file) as opened:
                 group = _own(_own(_own(opened, self.root), "data"), entry)
-                return {name: _read_numbers(_own(group, name), self.file) for name in ("features", "intervals")}
+                return {name: read_numbers(_own(group, name), self.file) for name in ("features", "intervals")}
         except AdoptError as error:
             raise AdoptError(f"{entry}: {error}") from None
         except (OSError, KeyError, ValueError, AttributeError, TypeError, MemoryError) as error:
@@ -211,7 +211,7 @@ def _own(group: Any, name: str) -> Any:
     return group[name]
 
 
-def _read_numbers(dataset: Any, file: Path) -> np.ndarray:
+def read_numbers(dataset: Any, file: Path) -> np.ndarray:
     """A dataset of numbers that lie in the file itself, and take no more memory than its bytes can hold."""
     if dataset.is_virtual or dataset.external:
         raise AdoptError(f"{dataset.name} has its values in other files, which are not read")

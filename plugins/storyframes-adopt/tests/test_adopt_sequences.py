@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from storyframes_adopt.adopted_sequences import _read_numbers
+from storyframes_adopt.adopted_sequences import read_numbers
 from storyframes_adopt.command import app
 from storyframes_adopt.safe_pickle import UnsafePickleError, as_array, read_pickle
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
@@ -292,7 +292,7 @@ def test_a_sequence_reads_no_other_file_and_takes_no_more_than_it_holds(study: S
     constant = np.full((50_000, 3), 0.5, np.float32)  # as far as gzip goes
     with h5py.File(file, "w") as opened:
         opened.create_dataset("x", data=constant, compression="gzip", compression_opts=9, chunks=constant.shape)
-        np.testing.assert_array_equal(_read_numbers(opened["x"], file), constant)
+        np.testing.assert_array_equal(read_numbers(opened["x"], file), constant)
 
 
 class Hostile:
