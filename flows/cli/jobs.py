@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import ConfigOption, StoreArgument, StudyArgument, console, fail, listed, usage_errors
-from flows.clusters.job_arrays import Job, Scheduler, scripts
+from flows.clusters.job_arrays import Job, Scheduler, limits_time, scripts
 from tasks.inspect.formatting import counted
 
 MARGIN = 3.0  # times the expected CPU time: machines differ, and costs are of one of them
@@ -59,6 +59,8 @@ def jobs(
         fail(f"--out {folder}: a batch system takes no path with {bad!r} for its outputs", 2)
     if any("\n" in line for line in directive or ()):
         fail("--directive: one line each", 2)
+    if own := next((line for line in directive or () if limits_time(scheduler, line)), ""):
+        fail(f"--directive {own}: --walltime says how long a job may take", 2)
     only = listed("--features", features)
     with usage_errors():
         settings, loaded = load_settings(config).resolved(), load_study(study)

@@ -100,11 +100,15 @@ def wait_for_workers(
         raise ClusterError(f"there is no Dask scheduler at {connection.address} ({type(error).__name__})") from None
     with client:
         while True:
-            workers = [
-                worker.get("resources", {}) for worker in client.scheduler_info(n_workers=-1)["workers"].values()
-            ]
             try:
-                check_needs(needs, workers)
+                if connection.gave_up:
+                    raise ClusterError("; ".join(connection.gave_up))
+                workers = client.scheduler_info(n_workers=-1)["workers"].values()
+            except OSError as error:  # it ended in the meantime
+                gone = f"the Dask scheduler at {connection.address} is not reached any more ({type(error).__name__})"
+                raise ClusterError("; ".join(connection.gave_up) or gone) from None
+            try:
+                check_needs(needs, [worker.get("resources", {}) for worker in workers])
             except ClusterError as error:
                 now = time.monotonic()
                 if now > began + wait_s:

@@ -5,6 +5,7 @@ Nothing is submitted here, and no process of a job speaks to another: see docs/c
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,6 +63,20 @@ def scripts(
     """
     written = {f"{job.name}.sh": _script(scheduler, job, logs, directives if job.parts else ()) for job in jobs}
     return written | {"submit.sh": _submission(scheduler, [job.name for job in jobs])}
+
+
+# The options that a batch system takes for a limit on a job's time.
+_TIME_LIMIT = {
+    Scheduler.SLURM: r"(^|\s)(--time|-t(?!-))",
+    Scheduler.SGE: r"(^|\s)-l.*[hs]_rt",
+    Scheduler.PBS: r"(^|\s)-l.*walltime",
+    Scheduler.LSF: r"(^|\s)-W(?![ep])",  # not the estimates
+}
+
+
+def limits_time(scheduler: Scheduler, directive: str) -> bool:
+    """Whether a further option of a job says how long it may take, which its walltime says."""
+    return bool(re.search(_TIME_LIMIT[scheduler], directive))
 
 
 def _script(scheduler: Scheduler, job: Job, logs: str, directives: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ One YAML file describes one cluster; deploy/clusters has one of each kind.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
+from flows.clusters.job_arrays import Scheduler, limits_time
 from storyframes.config_file import ConfigFileError, check_values, read_text
 from tasks.strict_settings import StrictSettings, suggest_key
 
@@ -87,8 +89,9 @@ class Slurm(StrictSettings):
     kind: Literal["slurm"]
     queue: str | None = None  # partition
     account: str | None = None  # to be charged
-    # of a job, ``HH:MM:SS``; a job that reaches it is replaced, and its work is done again. No feature of a session may
-    # take longer: it is refused where it is expected to take twice as long, and fails where it had a job's time
+    # of a job, ``HH:MM:SS``, of zero none, as Slurm has it; a job that reaches it is replaced, and its work is done
+    # again. No feature of a session may take longer: it is refused where it is expected to take twice as long, and
+    # fails where it had a job's time
     walltime: str = Field(default="04:00:00", pattern=r"^(\d+-)?\d+:\d{2}:\d{2}$")
     cpu: WorkerShape  # workers for processors
     gpu: WorkerShape | None = None  # workers with one GPU each
@@ -103,12 +106,19 @@ class Slurm(StrictSettings):
     # how long a first worker may wait in the queue, and later all work that is due for any worker
     start_timeout_s: float = Field(default=3600, gt=0)
 
+    @model_validator(mode="after")
+    def _walltime_is_said_once(self) -> Self:
+        for directive in (*self.cpu.directives, *(self.gpu.directives if self.gpu else ()), self.gpu_directive):
+            if limits_time(Scheduler.SLURM, directive):
+                raise ValueError(f"the directive {directive} is a job's time, which 'walltime' says")
+        return self
+
     @property
-    def walltime_s(self) -> int:
-        """The walltime in seconds."""
+    def walltime_s(self) -> float:
+        """The walltime in seconds; infinite where there is none."""
         days, _, clock = self.walltime.rpartition("-")
         hours, minutes, seconds = map(int, clock.split(":"))
-        return 60 * (60 * (24 * int(days or 0) + hours) + minutes) + seconds
+        return 60 * (60 * (24 * int(days or 0) + hours) + minutes) + seconds or math.inf
 
 
 class Kubernetes(StrictSettings):

@@ -6,29 +6,36 @@ import contextlib
 import contextvars
 import copy
 import fcntl
+import math
 import os
 import shutil
 import subprocess
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import dask
+from dask_jobqueue import SLURMCluster
+from dask_jobqueue.slurm import SLURMJob
+from distributed.deploy.spec import ProcessInterface
+from distributed.security import Security
+
 from flows.clusters.connection import SAY_EVERY_S, ClusterError, Connection, Needs, check_needs, wait_for_workers
+from flows.clusters.dask_parts import STARTS, Scheduler
 from flows.clusters.settings import Slurm, WorkerShape
 
 if TYPE_CHECKING:
-    from dask_jobqueue import SLURMCluster
-    from distributed import Scheduler
-    from distributed.security import Security
     from tornado.ioloop import IOLoop
-
 
 _LOOK_EVERY_S = 10.0
 _LOST_AFTER = "30 s"
+_BRIEF_S = 60.0  # a worker that leaves sooner could not do anything
 _SAID = 3  # jobs in a sentence
 _ANSWERS_S = 30.0  # that squeue is waited for
 
@@ -48,17 +55,13 @@ def slurm_cluster(
         ClusterError: the jobs cannot meet the needs, none starts in time, or the certificates cannot be written.
     """
     check_needs(needs, [resources for _, resources in _workers(settings)])
-    import dask
-    from dask_jobqueue import SLURMCluster
-
-    from flows.clusters.dask_parts import Scheduler
-
     # A job that Slurm killed is given up and replaced sooner than a worker that its nanny restarts.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": _LOST_AFTER}),
         certificates_in_files(settings.shared_directory) as security,
         SLURMCluster(
             security=security,
+            job_cls=_Job,  # type: ignore[arg-type]  # a class, whatever its annotation says
             scheduler_cls=Scheduler,
             scheduler_options={"dashboard": False, "walltime_s": settings.walltime_s},
             **_job(settings, settings.cpu, {"CPU": settings.cpu.cpus}),
@@ -67,14 +70,13 @@ def slurm_cluster(
         _set_workers(cluster, settings)
         stop = threading.Event()
         connection = Connection(cluster.scheduler_address, security)
-        keeping = (_keep_at_strength, cluster, settings, stop, connection.gave_up.append, warn)
+        jobs = _Jobs(cluster, settings, connection.gave_up, warn)
         # Prefect's logger, to which warnings go, reads its settings from the context of the flow.
+        keeping = (jobs.keep_at_strength, stop)
         keeper = threading.Thread(target=contextvars.copy_context().run, args=keeping, daemon=True)
         keeper.start()
         try:
-            wait_for_workers(
-                connection, needs, settings.start_timeout_s, why=lambda: f"; {_state_of(cluster)}", warn=warn
-            )
+            wait_for_workers(connection, needs, settings.start_timeout_s, why=lambda: f"; {jobs.state()}", warn=warn)
             yield connection
         finally:
             stop.set()
@@ -83,8 +85,6 @@ def slurm_cluster(
 
 def job_scripts(settings: Slurm) -> list[str]:
     """The batch scripts that would be submitted, for looking at them."""
-    from dask_jobqueue.slurm import SLURMJob
-
     return [
         SLURMJob(scheduler="tcp://<scheduler>", name="worker", **_job(settings, shape, resources)).job_script()
         for shape, resources in _workers(settings)
@@ -139,64 +139,142 @@ def _set_workers(cluster: SLURMCluster, settings: Slurm) -> None:
     cluster.scale(len(cluster.worker_spec))
 
 
-def _keep_at_strength(
-    cluster: SLURMCluster,
-    settings: Slurm,
-    stop: threading.Event,
-    gave_up: Callable[[str], None],
-    warn: Callable[[str], None],
-) -> None:
-    """Submit the jobs that are missing, again and again: Slurm ends jobs at their time limit."""
-    joined: set[str] = set()
-    said = time.monotonic()
-    loop, scheduler = cast("IOLoop", cluster.loop), cast("Scheduler", cluster.scheduler)  # None after the cluster's end
-    while not stop.wait(_LOOK_EVERY_S):
+class _Job(SLURMJob):
+    """A job that says why Slurm does not take it; dask-jobqueue would keep it as one that is submitted."""
+
+    refusal = ""
+    refused_at = math.inf
+
+    async def start(self) -> None:
+        """Submit it."""
+        try:
+            await super().start()  # type: ignore[no-untyped-call]
+        except (RuntimeError, ValueError, OSError) as error:
+            self.refusal = " ".join((str(error).partition("stderr:")[2] or str(error)).split())
+            self.refused_at = time.monotonic()
+            await ProcessInterface.start(self)
+
+
+class _Jobs:
+    """The jobs of a cluster, which are submitted again as they end: Slurm ends them at their time limit.
+
+    Those whose workers do not stay are not submitted for ever; one that Slurm does not take is tried once a minute.
+    """
+
+    def __init__(self, cluster: SLURMCluster, settings: Slurm, gave_up: list[str], warn: Callable[[str], None]) -> None:
+        self._cluster, self._settings, self._gave_up, self._warn = cluster, settings, gave_up, warn
+        # None after the cluster's end
+        self._loop, self._scheduler = cast("IOLoop", cluster.loop), cast("Scheduler", cluster.scheduler)
+        self._seen_at: dict[str, float] = {}  # by job, when its worker was seen first; infinite until it is
+        self._brief: Counter[str] = Counter()  # by worker, its jobs in a row that have not lasted
+        self._said = time.monotonic()
+
+    def keep_at_strength(self, stop: threading.Event) -> None:
+        """Look again and again, until the run ends or no worker will come any more."""
+        while not stop.wait(_LOOK_EVERY_S):
+            try:
+                if not self._gave_up:
+                    self._look()
+                if self._gave_up and self._scheduler.tasks:  # before any, the run sees it where it waits for workers
+                    self._loop.add_callback(self._scheduler.close)
+                    return
+            except Exception as error:  # whatever Dask raises: the workers would become fewer in silence
+                self._warn(f"the jobs of Slurm were not looked after: {error!r}")
+
+    def _look(self) -> None:
+        cluster, now = self._cluster, time.monotonic()
         # Tasks for which no worker has the resources; before the first worker there is none.
-        waiting_s = max((time.monotonic() - since for since in list(scheduler.unrunnable.values())), default=0.0)
-        if waiting_s > SAY_EVERY_S and time.monotonic() > said + SAY_EVERY_S:
-            said = time.monotonic()
-            warn(f"work waits for workers since {waiting_s:.0f} s: {_state_of(cluster)}")
-        if waiting_s > settings.start_timeout_s and not any(w.processing for w in list(scheduler.workers.values())):
-            gave_up(f"no worker for what is due since {waiting_s:.0f} s: {_state_of(cluster)}")
-            loop.add_callback(scheduler.close)
-            return
-        names = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
-        joined |= {job.job_id for name, job in cluster.workers.copy().items() if name in names}
-        for name, job in cluster.workers.copy().items():
-            if job.job_id and job.job_id not in joined and not _is_in_the_queue(job.job_id):
-                # Dask misses only workers that it has seen; this one's job ended while it started.
-                loop.add_callback(cluster.workers.pop, name, None)
-        cluster.scale(len(cluster.worker_spec))
+        waiting_s = max((now - since for since in list(self._scheduler.unrunnable.values())), default=0.0)
+        if waiting_s > SAY_EVERY_S and now > self._said + SAY_EVERY_S:
+            self._said = now
+            self._warn(f"work waits for workers since {waiting_s:.0f} s: {self.state()}")
+        ended = self._ended(now)
+        for name in ended:  # Dask misses only workers that it has seen
+            self._loop.add_callback(cluster.workers.pop, name, None)
+        for name in {*ended, *(cluster.worker_spec.keys() - cluster.workers.keys())}:
+            if self._brief[name] >= STARTS:
+                del cluster.worker_spec[name]
+                self._warn(f"the worker {name} is not started again: {self._why_not()}")
+        busy = any(worker.processing for worker in list(self._scheduler.workers.values()))
+        refusals = [] if self._seen_at else [job.refusal for job in cluster.workers.copy().values()]
+        if waiting_s > self._settings.start_timeout_s and not busy:
+            self._gave_up.append(f"no worker for what is due since {waiting_s:.0f} s: {self.state()}")
+        elif not cluster.worker_spec:
+            self._gave_up.append(f"no worker is left: {self._why_not()}")
+        elif refusals:  # of the first jobs already
+            self._gave_up.append(f"Slurm does not take the jobs: {refusals[0]}")
+        else:
+            cluster.scale(len(cluster.worker_spec))
+
+    def _ended(self, now: float) -> list[str]:
+        """The workers whose jobs ended before they joined, or whose jobs Slurm did not take a while ago."""
+        jobs, joined = self._cluster.workers.copy(), _joined(self._cluster)
+        queue = _squeue({job.job_id for job in jobs.values() if job.job_id})
+        ended = []
+        for name, job in jobs.items():
+            if job.refusal:
+                if now > job.refused_at + SAY_EVERY_S:
+                    ended.append(name)
+                continue
+            if job.job_id not in self._seen_at:
+                self._seen_at[job.job_id] = math.inf
+                self._brief[name] += 1
+            if name in joined:
+                seen_at = self._seen_at[job.job_id] = min(self._seen_at[job.job_id], now)
+                if now > seen_at + _BRIEF_S:
+                    self._brief[name] = 0
+            elif math.isinf(self._seen_at[job.job_id]) and not queue.may_have(job.job_id):
+                ended.append(name)
+        return ended
+
+    def _why_not(self) -> str:
+        last, where = next(reversed(self._seen_at)), self._settings.log_directory or "the folder where the run began"
+        return (
+            f"{STARTS} of its jobs in a row ended before their worker had been there for {_BRIEF_S:.0f} s; the last of "
+            f"all is job {last}: look at its output in {where}"
+        )
+
+    def state(self) -> str:
+        """How many workers there are, and what Slurm says of the jobs that are to be others."""
+        joined = _joined(self._cluster)
+        missing = [job for name, job in self._cluster.workers.copy().items() if name not in joined]
+        queue = _squeue({job.job_id for job in missing if job.job_id})
+        said = [line.replace("PENDING", "pending").replace("RUNNING: None", "starts") for line in queue.lines[:_SAID]]
+        said += [f"and {len(queue.lines) - _SAID} more"] if len(queue.lines) > _SAID else []
+        said += [job.refusal for job in missing if job.refusal][:1]
+        return "; ".join([f"{len(joined)} workers", *(said or [queue.error or "no job in the queue"])])
 
 
-def _state_of(cluster: SLURMCluster) -> str:
-    """How many workers there are, and what Slurm says of the jobs that are to be others."""
-    joined = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
-    missing = {job.job_id for name, job in cluster.workers.copy().items() if name not in joined and job.job_id}
-    lines, error = _squeue(missing) if missing else ([], "")
-    more = [f"and {len(lines) - _SAID} more"] if len(lines) > _SAID else []
-    said = [line.replace("PENDING", "pending").replace("RUNNING: None", "starts") for line in lines[:_SAID]]
-    return "; ".join([f"{len(joined)} workers", *(said or [error or "no job in the queue"]), *more])
+def _joined(cluster: SLURMCluster) -> set[str]:
+    return {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
 
 
-def _is_in_the_queue(job: str) -> bool:
-    """Whether the job waits or runs; yes where Slurm does not answer."""
-    lines, error = _squeue({job})
-    return bool(lines or error)
+@dataclass(frozen=True)
+class _Queue:
+    """What Slurm says of jobs that it has in its queue, a line each; or why it says nothing."""
+
+    lines: list[str]
+    error: str = ""
+
+    def may_have(self, job: str) -> bool:
+        """Whether the job waits or runs; yes where Slurm does not answer."""
+        return bool(self.error) or any(line.startswith(f"job {job} ") for line in self.lines)
 
 
-def _squeue(jobs: set[str]) -> tuple[list[str], str]:
-    """What Slurm says of those of the jobs that it has in its queue, a line each; or why it says nothing."""
+def _squeue(jobs: set[str]) -> _Queue:
     command = ["squeue", "--noheader", "--jobs", ",".join(sorted(jobs)), "--format", "job %i %T: %r"]
+    if not jobs:  # squeue would list those of everybody
+        return _Queue([])
     try:  # Slurm's programs are wherever the site has put them
         asked = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWERS_S)
     except subprocess.TimeoutExpired:
-        return [], f"Slurm does not answer: squeue gave nothing for {_ANSWERS_S:.0f} s"
-    except OSError as error:  # no memory for another process: the keeper of the jobs goes on
-        return [], f"Slurm does not answer: squeue cannot be run ({error.strerror})"
+        return _Queue([], f"Slurm does not answer: squeue gave nothing for {_ANSWERS_S:.0f} s")
+    except OSError as error:  # no memory for another process
+        return _Queue([], f"Slurm does not answer: squeue cannot be run ({error.strerror})")
     if asked.returncode and "Invalid job id" not in asked.stderr:  # so it says of one that it has forgotten
-        return [], f"Slurm does not answer: {' '.join(asked.stderr.split()) or f'squeue ended with {asked.returncode}'}"
-    return asked.stdout.splitlines(), ""
+        why = " ".join(asked.stderr.split()) or f"squeue ended with {asked.returncode}"
+        return _Queue([], f"Slurm does not answer: {why}")
+    return _Queue(asked.stdout.splitlines())
 
 
 _PREFIX = "storyframes-tls-"
@@ -213,8 +291,6 @@ def certificates_in_files(shared_directory: str | None) -> Iterator[Security]:
     Raises:
         ClusterError: they cannot be written there.
     """
-    from distributed.security import Security
-
     shared = Path(shared_directory) if shared_directory else Path.home() / ".storyframes"
     temporary = Security.temporary()
     try:

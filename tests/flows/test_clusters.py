@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -53,7 +54,9 @@ def test_an_address_needs_no_file() -> None:
     assert load_cluster("tls://node1:8786") == ExistingScheduler(kind="address", address="tls://node1:8786")
 
 
-@pytest.mark.parametrize(("walltime", "seconds"), [("00:00:10", 10), ("04:30:01", 16_201), ("2-01:00:00", 176_400)])
+@pytest.mark.parametrize(
+    ("walltime", "seconds"), [("00:00:10", 10), ("04:30:01", 16_201), ("2-01:00:00", 176_400), ("0-00:00:00", math.inf)]
+)
 def test_the_seconds_of_a_walltime(walltime: str, seconds: int) -> None:
     assert Slurm(kind="slurm", walltime=walltime, cpu=WorkerShape(count=1)).walltime_s == seconds
 
@@ -71,9 +74,9 @@ def test_work_on_a_gpu_is_not_judged_by_what_a_processor_takes(tmp_path: Path) -
 
 def test_a_squeue_that_cannot_be_run_ends_no_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert flows.clusters.slurm._is_in_the_queue("17")
-    said = "Slurm does not answer: squeue cannot be run (No such file or directory)"
-    assert flows.clusters.slurm._squeue({"17"}) == ([], said)
+    queue = flows.clusters.slurm._squeue({"17"})
+    assert (queue.lines, queue.may_have("17")) == ([], True)
+    assert queue.error == "Slurm does not answer: squeue cannot be run (No such file or directory)"
 
 
 @pytest.mark.parametrize(
@@ -92,9 +95,11 @@ def test_what_slurm_says_of_jobs_whose_workers_are_missing(
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(flows.clusters.slurm, "_ANSWERS_S", 1.0)
-    cluster: Any = SimpleNamespace(scheduler_info={"workers": {}}, workers={"cpu-0": SimpleNamespace(job_id="17")})
-    assert flows.clusters.slurm._state_of(cluster) == said
-    assert flows.clusters.slurm._is_in_the_queue("17") == ("no job" not in said)
+    job = SimpleNamespace(job_id="17", refusal="")
+    cluster: Any = SimpleNamespace(scheduler_info={"workers": {}}, workers={"cpu-0": job}, loop=None, scheduler=None)
+    jobs = flows.clusters.slurm._Jobs(cluster, Slurm(kind="slurm", cpu=WorkerShape(count=1)), [], print)
+    assert jobs.state() == said
+    assert flows.clusters.slurm._squeue({"17"}).may_have("17") == ("no job" not in said)
 
 
 def test_a_task_that_had_all_the_time_of_a_job_is_given_up_with_the_reason() -> None:
@@ -123,6 +128,11 @@ def test_a_task_that_had_all_the_time_of_a_job_is_given_up_with_the_reason() -> 
         ("kind: local\ncpu: 3\n", "local.cpu: there is no such key: is 'cpus' meant?"),
         ("kind: slurm\ncpu: {count: 0}\n", "slurm.cpu.count: Input should be greater than or equal to 1"),
         ("kind: slurm\nwalltime: 4h\ncpu: {count: 1}\n", "slurm.walltime: String should match pattern"),
+        (
+            "kind: slurm\ncpu: {count: 1, directives: [-t 10]}\n",
+            "the directive -t 10 is a job's time, which 'walltime' says",
+        ),
+        ("kind: slurm\ncpu: {count: 1}\ngpu_directive: --time-min=9\n", "the directive --time-min=9 is a job's time"),
         ("kind: [\n", "is not YAML"),
         ("just text\n", "the cluster: Input should be"),
     ],

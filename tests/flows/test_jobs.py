@@ -18,7 +18,7 @@ from support.servers.slurm_cluster import skip_without_slurm, slurm
 from support.stores import local
 
 from flows.clusters.connection import ClusterError
-from flows.clusters.job_arrays import Job, Scheduler, scripts
+from flows.clusters.job_arrays import Job, Scheduler, limits_time, scripts
 from flows.part_records import PartArray, PartState, note_part
 from flows.run import open_run, planned
 from storyframes.store import maintenance, record_status
@@ -117,7 +117,23 @@ def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_pa
             planned(open_run(asked))
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "limits", "others"),
+    [
+        (Scheduler.SLURM, ["--time=10", "-t 10", "--mem=2G -t10", "--time-min=5"], ["--tmp=1G", "--tres-per-task=cpu"]),
+        (Scheduler.SGE, ["-l h_rt=600", "-l mem_free=2G,s_rt=1:00:00"], ["-l mem_free=2G", "-q short"]),
+        (Scheduler.PBS, ["-l walltime=10:00", "-l mem=2gb,walltime=600"], ["-l place=free", "-W umask=77"]),
+        (Scheduler.LSF, ["-W 10", "-W10"], ["-We 10", "-q short", "-w ended(3)"]),
+    ],
+)
+def test_options_that_limit_a_job_s_time(scheduler: Scheduler, limits: list[str], others: list[str]) -> None:
+    assert [limits_time(scheduler, line) for line in [*limits, *others]] == [True] * len(limits) + [False] * len(others)
+
+
 def test_what_no_script_can_have(small_study: Path, tmp_path: Path) -> None:
+    asked = ("--scheduler", "slurm", "--out", tmp_path / "jobs", "--directive=-t 10")
+    refused = storyframes("jobs", small_study, tmp_path / "f", *asked)
+    assert (refused.returncode, "--directive -t 10: --walltime says how long" in refused.stderr) == (2, True)
     for bad in " '%:":
         asked = ("--scheduler", "sge", "--out", tmp_path / f"a{bad}b", "--features", "frames")
         refused = storyframes("jobs", small_study, tmp_path / "f", *asked)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -207,6 +208,31 @@ def test_a_drained_node_is_named_while_the_run_waits_and_when_it_gives_up(
     assert "waiting for workers since" in said[0]
     assert "DRAIN" in said[-1]
     wait_for(lambda: jobs() == {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"prologue": ["exit 1"]},
+            r"no worker is left: 5 of its jobs in a row ended before their worker had been there for 60 s; the last of "
+            r"all is job \d+: look at its output in {folder}$",
+        ),
+        ({"queue": "nowhere"}, "Slurm does not take the jobs: sbatch: error: invalid partition specified: nowhere "),
+    ],
+)
+def test_jobs_that_never_become_workers_are_not_submitted_for_ever(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setattr(flows.clusters.slurm, "_LOOK_EVERY_S", 0.5)
+    settings = load_cluster(str(slurm_file(tmp_path, cpu={"count": 1, "memory": "1GiB"}, **changes)))
+    with (
+        pytest.raises(ClusterError, match=said.format(folder=tmp_path)),
+        flows.clusters.slurm.slurm_cluster(settings, [{"CPU": 1}]),
+    ):
+        pass
+    assert jobs() == {}
 
 
 @pytest.mark.slow
