@@ -18,13 +18,15 @@ from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, shown_nam
 
 CLOCKS: Mapping[Axis, tuple[str, ...]] = {
     Axis.AUDIO_FRAME: ("time",),
+    Axis.WINDOW: ("time", "start", "end"),
     Axis.WORD: ("start",),
     Axis.UTTERANCE: ("start", "end"),
     Axis.MOMENT: ("time",),
 }
 """The arrays with the times of rows, for rows that are not frames."""
-END = "end"
-"""The array with the ends of rows that last: words, utterances, and moments that have one."""
+START, END = "start", "end"
+"""The arrays with the beginnings and ends of rows that last: words, utterances, windows, and moments that have an end,
+which begin at their ``time``."""
 FRAME_ROW: Mapping[Axis, str] = {Axis.WORD: "frame_word", Axis.UTTERANCE: "frame_utterance"}
 """For rows that are words or utterances: the array with the row of each frame, -1 for none."""
 PER_FRAME = "per_frame"

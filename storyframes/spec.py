@@ -55,6 +55,7 @@ class Axis(StrEnum):
 
     FRAME = "frame"  # one decoded video frame
     AUDIO_FRAME = "audio_frame"  # one step of the sound: openSMILE's hop (10 ms), another extractor's own
+    WINDOW = "window"  # one window of the video, seconds long
     WORD = "word"  # one word of the transcript
     UTTERANCE = "utterance"  # one utterance of the transcript
     MOMENT = "moment"  # one moment of a label's curve

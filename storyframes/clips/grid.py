@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from storyframes.array_roles import END
+from storyframes.array_roles import END, START
 from storyframes.clips.inputs import Clip, ClipInput, ClipSource
 from storyframes.clips.window_spec import nominal_rate
 from storyframes.features import CLOCK
@@ -219,7 +219,7 @@ class _Lookup:
             time = ticks(self._store.view(session, self._timed_by, array="time"))
             step = usual_step(time, f"{session}/{self._timed_by}")
             arrays = self._store.spec(session, self._timed_by).arrays
-            has_ends = END in arrays and arrays[END].axis is arrays["time"].axis
+            has_ends = END in arrays and START not in arrays and arrays[END].axis is arrays["time"].axis
             end = ticks(self._store.view(session, self._timed_by, array=END)) if has_ends else None
             self._times = {session: (time, step, end)}  # one session after the other
         return self._times[session]

@@ -236,7 +236,7 @@ def _hours_and_rates(store: FeatureStore) -> tuple[float, dict[str, str]]:
     for session in store.sessions:
         for feature in store.features(session):
             arrays = store.spec(session, feature).arrays
-            if "time" not in arrays or arrays["time"].axis not in (Axis.FRAME, Axis.AUDIO_FRAME):
+            if "time" not in arrays or arrays["time"].axis not in (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WINDOW):
                 continue
             time = np.asarray(store.view(session, feature, array="time"), np.float64)
             if len(time):

@@ -62,6 +62,7 @@ class Caveat(StrEnum):
     CHUNKED_SOUND = (
         "values that depend on where chunks of the sound lie"  # by more than a twentieth, or by construction
     )
+    REPEATED_FRAMES = "windows in which a frame is taken twice"  # the model wants more a second than the video has
     ANYBODYS_SPEECH = "speech of anybody whom the microphone hears"  # there is no other person's to compare it with
     SPARSE_CURVE = "curve without values between its moments"  # at more than a twentieth of its length, see quality
     UNFLUSHED = "folders not flushed"  # the file system cannot: after a loss of power, run 'storyframes verify'

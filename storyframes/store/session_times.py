@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from storyframes.array_roles import CLOCKS, END, FRAME_ROW
+from storyframes.array_roles import CLOCKS, END, FRAME_ROW, START
 from storyframes.features import CLOCK, STORIES
 from storyframes.label_curves import NEAREST, Between, CurveRule
 from storyframes.pooling import rows_during
@@ -80,7 +80,10 @@ class SessionTimes:
         return clock if clock.is_known(self._session_id) else None
 
     def of_rows(self, feature: str, axis: Axis) -> dict[str, np.ndarray]:
-        """(n,) ``time`` of a feature's rows, and ``end`` of those that last, on the clock of its own device.
+        """(n,) ``time`` of a feature's rows, on the clock of its own device.
+
+        Of rows that last it is when they begin, with ``end`` beside it; of windows their middle, with ``start`` and
+        ``end``.
 
         Empty where the rows have no times.
 
@@ -91,7 +94,8 @@ class SessionTimes:
         if axis is Axis.FRAME:
             return self._of_frames(feature)
         times = {}
-        for name, array in (("time", "time"), ("time", "start"), (END, END)):
+        begin = START if axis is Axis.WINDOW else "time"
+        for name, array in (("time", "time"), (begin, START), (END, END)):
             if axis in CLOCKS and array in arrays and arrays[array].axis is axis:
                 times[name] = np.asarray(self._store.view(self._session_id, feature, array=array), np.float64)
         return times
@@ -199,7 +203,7 @@ class SessionTimes:
             rule = CurveRule.of(self._store.attributes(self._session_id, feature), where) if is_curve else NEAREST
         except ValueError as error:
             raise StoreError(str(error)) from None
-        neighbours = rule.neighbours(time, points, (PER_SECOND / rate, step), times.get(END))
+        neighbours = rule.neighbours(time, points, (PER_SECOND / rate, step), None if START in times else times.get(END))
         if rule.between is Between.LINEAR:
             self._next_rows[feature, axis, rate] = (
                 np.where(neighbours.is_near, neighbours.right, -1),

@@ -24,6 +24,7 @@ from storyframes.array_roles import (
     LOUDNESS,
     PER_FRAME,
     SPEAKER,
+    START,
     Curve,
     MaskRule,
     loudness_db,
@@ -158,7 +159,8 @@ class Table:
                 own = f"as the device of the track {of_track!r} counts"
                 whose = own if name.startswith(DEVICE) else "in the session's seconds"
                 lasts = self.axis in FRAME_ROW or END in self.times.of_rows(self.feature, self.axis)
-                what = "ends" if name.endswith(END) else "begins" if lasts else "is"
+                begins = name.endswith(START) or (lasts and self.axis is not Axis.WINDOW)
+                what = "ends" if name.endswith(END) else "begins" if begins else "is"
                 keys.append(Key(name, f"when the row {what}, {whose}", "s"))
             keys.append(Key(MASK, "whether the row is a measurement"))
         if self._speakers is not None:

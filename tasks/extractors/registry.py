@@ -32,6 +32,7 @@ from tasks.extractors.settings import CommonSettings, ExtractorSettings, Recordi
 from tasks.extractors.speaking import Speaking
 from tasks.extractors.text.extractor import StoryTextEmbedding, TextEmbedding
 from tasks.extractors.text.model import TextSettings
+from tasks.extractors.video.extractor import VideoEmbedding, VideoSettings
 from tasks.models.weights import MODELS, ModelFile
 from tasks.strict_settings import StrictSettings
 
@@ -52,7 +53,7 @@ BUILT_IN: tuple[type[Extractor[Any]], ...] = (
 DEFAULT_FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbert")
 """What is extracted where nothing else is asked for."""
 
-AnyEmbedSettings = Annotated[AudioSettings | ImageSettings | TextSettings, Field(discriminator="kind")]
+AnyEmbedSettings = Annotated[AudioSettings | ImageSettings | TextSettings | VideoSettings, Field(discriminator="kind")]
 """A section ``[[embed]]``; a new kind of model is one more here, and its extractors in the table below."""
 
 _EMBEDDINGS: Mapping[tuple[Kind, Scope], type[Extractor[Any]]] = {
@@ -60,6 +61,7 @@ _EMBEDDINGS: Mapping[tuple[Kind, Scope], type[Extractor[Any]]] = {
     (Kind.IMAGE, Scope.SESSION): ImageEmbedding,
     (Kind.TEXT, Scope.SESSION): TextEmbedding,
     (Kind.TEXT, Scope.STORIES): StoryTextEmbedding,
+    (Kind.VIDEO, Scope.SESSION): VideoEmbedding,
 }
 
 # Words that mean something else in place of a feature's name: sections of the configuration, inputs of clips.

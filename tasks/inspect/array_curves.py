@@ -130,7 +130,7 @@ def read_heat_map(feature: StoredFeature, frame_time: np.ndarray) -> HeatMap | N
         StoreError: an array cannot be read.
     """
     spec = feature.spec.arrays.get(MAIN_ARRAY)
-    has_rate = spec is not None and spec.axis in (Axis.FRAME, Axis.AUDIO_FRAME)
+    has_rate = spec is not None and spec.axis in (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WINDOW)
     if spec is None or not has_rate or int(np.prod(spec.shape)) <= MOST_COLUMNS:
         return None
     time = _row_times(feature, MAIN_ARRAY, frame_time)

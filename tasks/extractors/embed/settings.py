@@ -23,6 +23,7 @@ class Kind(StrEnum):
     IMAGE = "image"
     AUDIO = "audio"
     TEXT = "text"
+    VIDEO = "video"
 
 
 class Origin(StrEnum):

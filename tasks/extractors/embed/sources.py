@@ -130,7 +130,8 @@ def _weights_of(model: str) -> Mapping[str, str]:
     spec = find_spec("torchvision")
     if spec is None or not spec.submodule_search_locations:
         raise ExtractionError(f"torchvision is not installed: {install_line('pipeline')}")
-    for path in sorted((Path(spec.submodule_search_locations[0]) / "models").glob("*.py")):
+    folder = Path(spec.submodule_search_locations[0]) / "models"
+    for path in sorted([*folder.glob("*.py"), *(folder / "video").glob("*.py")]):
         text = path.read_text(encoding="utf-8")
         if f"\ndef {model}(" not in text:
             continue
@@ -139,7 +140,7 @@ def _weights_of(model: str) -> Mapping[str, str]:
         for node in body:
             if isinstance(node, ast.FunctionDef) and node.name == model and _weights_class(node) in weights:
                 return weights[_weights_class(node)]
-    raise ExtractionError(f"torchvision has no model {model!r} of images")
+    raise ExtractionError(f"torchvision has no model {model!r} of images or videos")
 
 
 def _urls(node: ast.ClassDef) -> Iterator[tuple[str, str]]:

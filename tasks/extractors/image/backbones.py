@@ -282,14 +282,11 @@ def _blocks(vision: torch.nn.Module, count: int | None) -> list[torch.nn.Module]
     return list(lists[0]) if len(lists) == 1 else []
 
 
-def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> TransformersBackbone:
-    """The model, float32, in evaluation mode.
-
-    Args:
-        needs_pooler: whether its own pool is used, whose last layer its weights may lack.
+def load_pretrained(folder: Path, section: str) -> tuple[Any, set[str]]:
+    """A model of transformers, float32, in evaluation mode, and the names of those of its weights that no file has.
 
     Raises:
-        ExtractionError: the folder holds no such model, or not all of its weights.
+        ExtractionError: the folder holds no such model.
     """
     import_torchvision()
     from transformers import AutoModel
@@ -310,9 +307,22 @@ def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> Tran
     except (OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError, SafetensorError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ExtractionError(f"{section} transformers cannot load the model: {reason[:300]}") from None
-    backbone = TransformersBackbone(model.eval(), section)
+    return model.eval(), set(found["missing_keys"])
+
+
+def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> TransformersBackbone:
+    """The model, float32, in evaluation mode.
+
+    Args:
+        needs_pooler: whether its own pool is used, whose last layer its weights may lack.
+
+    Raises:
+        ExtractionError: the folder holds no such model, or not all of its weights.
+    """
+    model, absent = load_pretrained(folder, section)
+    backbone = TransformersBackbone(model, section)
     own = {name for name, _ in model.named_parameters()}
-    missing = sorted(name for name in found["missing_keys"] if name in own)
+    missing = sorted(name for name in absent if name in own)
     if not needs_pooler:
         missing = [name for name in missing if "pooler." not in name]
     if missing:

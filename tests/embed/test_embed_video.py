@@ -1,0 +1,260 @@
+"""``[[embed]]`` sections with models of videos: the frames of a window, equality with the libraries, times, clips."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from support.models.tiny_image_models import transformers_model
+from support.models.tiny_video_models import FRAMES, WIDTH, video_model
+from support.stores import local
+from support.studies import extract_session, make_study, run
+
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Caveat
+from tasks.extractors.embed.extractor import ExtractionError
+from tasks.extractors.frames import Clock
+from tasks.extractors.registry import ExtractorsSettings, build_extractor
+from tasks.extractors.video.windows import Windows
+from tasks.media.recording import read_frames
+from tasks.models.libraries import import_torchvision
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
+from tasks.study.load import load_study
+
+SIZE = 48, 64
+WINDOW_S, STRIDE_S = 1.0, 0.5
+GAP_S = 2.3, 2.8  # frames are missing
+EVENT_S = 1.25, 1.5  # a bright square
+# A camera whose rate varies: frames come up to 9 ms late.
+LATE_MS = np.random.default_rng(7).integers(0, 10, 100)
+TIMES_MS = [40 * n + int(late) for n, late in enumerate(LATE_MS) if not GAP_S[0] < n / 25 < GAP_S[1]]
+TIMES_MS[0] = 0
+
+
+def write_pictures(path: Path, pictures: np.ndarray, milliseconds: list[int]) -> Path:
+    """A lossless video of these frames, shown at these times."""
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("ffv1", rate=25)
+        stream.height, stream.width = pictures.shape[1:3]
+        stream.pix_fmt = "bgr0"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for picture, time in zip(pictures, milliseconds, strict=True):
+            frame = av.VideoFrame.from_ndarray(picture, "rgb24")
+            frame.pts, frame.time_base = time, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A still scene with an event and a gap, a region of it in which nobody is seen from 1 s on, and a second camera
+    of noise whose clock begins 2 s later and runs fast."""
+    root = make_study(tmp_path_factory.mktemp("videos") / "study", video="s.mkv")
+    still = np.random.default_rng(1).integers(0, 200, (1, *SIZE, 3), np.uint8).repeat(len(TIMES_MS), axis=0)
+    is_event = (np.array(TIMES_MS) >= 1000 * EVENT_S[0]) & (np.array(TIMES_MS) < 1000 * EVENT_S[1])
+    still[is_event, 10:34, 20:44] = 255
+    write_pictures(root / "s.mkv", still, TIMES_MS)
+    noise = np.random.default_rng(2).integers(0, 256, (100, *SIZE, 3), np.uint8)
+    write_pictures(root / "child.mkv", noise, [40 * n for n in range(100)])
+    (root / "boxes.csv").write_text("time_s,x,y,w,h\n0,0.1,0.1,0.8,0.8\n0.99,0.1,0.1,0.8,0.8\n1,,,,\n4,,,,\n")
+    (root / "tracks.csv").write_text(
+        "session_id,track,video,region,clock\ns,child,child.mkv,,child\ns,part,,boxes.csv,\n"
+    )
+    (root / "clocks.csv").write_text("session_id,clock,clock_s,session_s\ns,child,0,2\ns,child,100,101.95\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {family: video_model(folder / family, family) for family in FRAMES}
+
+
+def section(name: str, folder: Path, **more: Any) -> dict[str, Any]:
+    return {"name": name, "kind": "video", "source": f"path:{folder}", "window_s": WINDOW_S, **more}
+
+
+def sections(models: dict[str, Path]) -> list[dict[str, Any]]:
+    layers = {"videomae": -1, "vjepa2": [0, 1, -1], "xclip": -1}
+    return [section(name, models[name], stride_s=STRIDE_S, layer=layers[name], batch_size=2) for name in FRAMES]
+
+
+@pytest.fixture(scope="module")
+def store(study: Path, models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    root = tmp_path_factory.mktemp("stores") / "features"
+    outcomes = run(study, root, Selection(only=("frames", *FRAMES)), embed=sections(models))
+    assert {str(outcome.status) for outcome in outcomes.values()} == {"done"}, outcomes
+    return FeatureStore(root)
+
+
+# --- which frames ----------------------------------------------------------------------------------------------------
+
+
+def test_the_frames_of_a_window_are_those_nearest_to_the_middles_of_its_parts() -> None:
+    time = np.array(TIMES_MS) / 1000
+    windows = Windows(Clock(time, False), WINDOW_S, STRIDE_S, 4)
+    assert windows.start_s.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3]
+    for start_s, window in zip(windows.start_s, windows, strict=True):
+        moments = start_s + np.array([0.125, 0.375, 0.625, 0.875])
+        np.testing.assert_array_equal(window.frames, np.abs(time - moments[:, None]).argmin(axis=1))
+        assert window.is_whole == (2.625 not in moments.round(3))
+
+
+def test_the_last_incomplete_window_is_left_out_and_a_frame_may_be_taken_twice() -> None:
+    time = np.arange(70) / 25  # 2.8 s
+    windows = Windows(Clock(time, False), 1.0, 0.75, 40)
+    assert windows.start_s.tolist() == [0, 0.75, 1.5]
+    assert windows.left_out_s == pytest.approx(0.3)
+    for window in windows:  # it wants 40 frames a second: each is near enough, and some are taken twice
+        assert window.is_whole
+        assert len(set(window.frames.tolist())) <= 26
+    assert len(Windows(Clock(time, False), 2.8, 0.1, 4).start_s) == 1
+    assert len(Windows(Clock(time, False), 2.9, 0.1, 4).start_s) == 0
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def plain(folder: Path, frames: np.ndarray) -> np.ndarray:
+    """What transformers gives for the frames of a clip, called as its documentation does."""
+    import transformers as t
+
+    model = t.AutoModel.from_pretrained(folder).eval()
+    kind = t.AutoImageProcessor if "xclip" in folder.name else t.AutoVideoProcessor
+    given = kind.from_pretrained(folder)(list(frames), return_tensors="pt")
+    with torch.inference_mode():
+        if "xclip" in folder.name:
+            return model.get_video_features(**given).pooler_output[0].numpy()
+        found = model(**given, output_hidden_states=True)
+        if "vjepa2" not in folder.name:
+            return found.last_hidden_state[0].mean(0).numpy()
+        states = [found.hidden_states[0], found.hidden_states[1], found.last_hidden_state]
+        return torch.cat([state[0].mean(0) for state in states]).numpy()
+
+
+@pytest.mark.parametrize("family", FRAMES)
+def test_rows_are_what_transformers_gives_for_the_same_frames(
+    store: FeatureStore, study: Path, models: dict[str, Path], family: str
+) -> None:
+    (batch,) = read_frames(study / "child.mkv", 200)
+    feature = f"{family}@child"
+    rows = store.read("s", feature)
+    assert rows.shape == (7, {"videomae": WIDTH, "vjepa2": 3 * WIDTH, "xclip": 12}[family])
+    assert store.read("s", feature, array="valid").all()
+    for row in (0, 3, 6):
+        moments = row * STRIDE_S + np.array([0.125, 0.375, 0.625, 0.875])
+        frames = batch.rgb[np.abs(batch.time - moments[:, None]).argmin(axis=1)]
+        np.testing.assert_allclose(rows[row], plain(models[family], frames), rtol=1e-5, atol=1e-5)
+    apart = np.linalg.norm(rows[:, None] - rows, axis=2)[~np.eye(7, dtype=bool)]
+    assert apart.min() > 100 * 1e-5  # another window would show
+
+
+@pytest.mark.parametrize("family", FRAMES)
+def test_an_event_is_in_the_rows_whose_windows_show_it_and_a_gap_has_no_row(store: FeatureStore, family: str) -> None:
+    rows, start, end = store.read("s", family), *(store.read("s", family, array=name) for name in ("start", "end"))
+    np.testing.assert_allclose(store.read("s", family, array="time"), (start + end) / 2)
+    np.testing.assert_allclose(end - start, WINDOW_S)
+    has_row = store.read("s", family, array="valid") == 1
+    assert start[~has_row].tolist() == [2.0, 2.5]  # each has a moment, 2.625 s, that no frame is near
+    assert np.isnan(rows[~has_row]).all()
+    changed = np.linalg.norm(rows - rows[0], axis=1) > 1e-3
+    assert start[changed & has_row].tolist() == [0.5, 1.0]  # 1.375 s is in them
+    assert np.linalg.norm(rows[1] - rows[2]) > 1e-3  # it is their last moment, and their second
+    attributes = store.attributes("s", family)
+    assert (attributes["window_s"], attributes["stride_s"], attributes["frames_of_window"]) == (1.0, 0.5, 4)
+    assert (attributes["rate"], attributes["rate_of_model"]) == (4.0, None)
+
+
+def test_of_a_region_windows_have_rows_while_somebody_is_seen(store: FeatureStore) -> None:
+    assert store.read("s", "videomae@part", array="valid").tolist() == [1, 0, 0, 0, 0, 0, 0]
+    assert np.isfinite(store.read("s", "videomae@part")[0]).all()
+    assert not np.allclose(store.read("s", "videomae@part")[0], store.read("s", "videomae")[0])
+
+
+def test_models_of_videos_and_of_pictures_are_one_pass_over_the_frames(
+    study: Path, models: dict[str, Path], tmp_path: Path
+) -> None:
+    picture = {"name": "vit", "kind": "image", "source": f"path:{transformers_model(tmp_path / 'vit', 'vit')}"}
+    settings = ExtractorsSettings(embed=[*sections(models), picture])
+    plan = plan_extraction(load_study(study), local(tmp_path), settings, Selection(("s",), (*FRAMES, "vit")))
+    passes = [set(unit.features) for unit in plan.units if "videomae" in unit.features]
+    assert passes
+    assert all(features == {*FRAMES, "vit"} for features in passes)
+
+
+def test_torchvisions_model_without_its_weights_is_a_caveat_and_gives_what_torchvision_gives(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    source = {"source": "torchvision:r3d_18", "revision": "KINETICS400_V1", "kind": "video", "name": "r3d"}
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/s.mkv").hardlink_to(study / "child.mkv")
+    alone = make_study(tmp_path / "study", video="s.mkv")
+    _, outcomes = extract_session(alone, tmp_path / "f", "frames", "r3d", embed=[source])
+    assert "'storyframes models fetch torchvision:r3d_18@KINETICS400_V1' gets them" in outcomes["r3d"].reason
+    store, outcomes = extract_session(
+        alone, tmp_path / "f", "r3d", embed=[source | {"allow_untrained": True, "stride_s": 3}]
+    )
+    assert outcomes["r3d"].caveats == (Caveat.UNTRAINED,), outcomes
+    (row,), attributes = store.read("s", "r3d"), store.attributes("s", "r3d")
+    assert (attributes["rate"], attributes["rate_of_model"]) == (15.0, 15.0)
+    assert store.read("s", "r3d", array="end")[0] == pytest.approx(16 / 15)
+
+    video = import_torchvision().models.video
+    torch.manual_seed(0)
+    network = video.r3d_18(weights=None).eval()
+    network.fc = torch.nn.Identity()
+    (batch,) = read_frames(study / "child.mkv", 200)
+    distance = np.abs(batch.time - (np.arange(16) + 0.5)[:, None] / 15)
+    frames = batch.rgb[distance.round(6).argmin(axis=1)]  # of two that are equally near the first
+    with torch.inference_mode():
+        clip = video.R3D_18_Weights.KINETICS400_V1.transforms()(torch.from_numpy(frames).permute(0, 3, 1, 2))
+        expected = network(clip[None])[0]
+    np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
+
+
+# --- what cannot be --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"window_s": 0}, "window_s\n.*greater than 0"),
+        ({"stride_s": 0}, "stride_s\n.*greater than or equal to 0.001"),
+        ({"window": 2}, "window\n.*Extra inputs are not permitted"),
+        ({"pool": "mean"}, "pool\n.*Extra inputs are not permitted"),
+        ({"source": "timm:a", "revision": "0" * 40}, "timm: has no models of videos"),
+        ({"source": "torchvision:resnet50", "revision": "IMAGENET1K_V1"}, "torchvision's models of videos are r3d_18"),
+        ({"allow_untrained": True}, "allow_untrained is of torchvision's models"),
+    ],
+)
+def test_a_section_that_cannot_be_is_told_why(tmp_path: Path, said: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        ExtractorsSettings(embed=[section("v", tmp_path) | said])
+
+
+def test_a_model_that_cannot_be_such_a_feature_is_refused_before_any_work(
+    models: dict[str, Path], tmp_path: Path
+) -> None:
+    def refused(folder: Path, **more: Any) -> str:
+        extractor = build_extractor(ExtractorsSettings(embed=[section("v", folder, **more)]), "s", "v")
+        with pytest.raises(ExtractionError) as error:
+            extractor.check_tool()
+        return str(error.value)
+
+    assert "window_s is missing: " in refused(models["videomae"], window_s=None)
+    assert "layer = 1: of path:" in refused(models["xclip"], layer=1)
+    assert "has 3 blocks: 0 to 3" in refused(models["vjepa2"], layer=7)
+    picture = transformers_model(tmp_path / "vit", "vit")
+    assert "is a 'vit' (model_type in config.json), no model of videos" in refused(picture)
+    rated = video_model(tmp_path / "rated", "videomae", fps=8)
+    settings = ExtractorsSettings(embed=[section("v", rated, window_s=None)])
+    assert build_extractor(settings, "s", "v").value_settings()["window_s"] == 0.5  # 4 frames at 8 a second
