@@ -203,7 +203,8 @@ class SessionTimes:
             rule = CurveRule.of(self._store.attributes(self._session_id, feature), where) if is_curve else NEAREST
         except ValueError as error:
             raise StoreError(str(error)) from None
-        neighbours = rule.neighbours(time, points, (PER_SECOND / rate, step), None if START in times else times.get(END))
+        end = None if START in times else times.get(END)  # a window's time is its middle
+        neighbours = rule.neighbours(time, points, (PER_SECOND / rate, step), end)
         if rule.between is Between.LINEAR:
             self._next_rows[feature, axis, rate] = (
                 np.where(neighbours.is_near, neighbours.right, -1),
