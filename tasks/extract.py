@@ -191,7 +191,7 @@ def _extract_one(storage: Storage, due: _Due) -> Outcome:
             due.extractor.extract(due.unit.source, out)
             return done(_publish(due, out))
     except BaseException as error:
-        return failed(storage, due.unit, due.extractor, contained(error), due.fingerprint.digest)
+        return failed(storage, due.unit, due.extractor, contained(error), due.fingerprint.digest, due.after)
 
 
 def _writer(storage: Storage, due: _Due) -> FeatureWriter:
@@ -217,7 +217,7 @@ def _extract_together(storage: Storage, due: list[_Due]) -> list[Outcome]:
                     raise failure
                 outcomes.append(done(_publish(one, out)))
             except Exception as error:
-                outcomes.append(failed(storage, one.unit, extractor, error, one.fingerprint.digest))
+                outcomes.append(failed(storage, one.unit, extractor, error, one.fingerprint.digest, one.after))
     return outcomes
 
 
@@ -344,14 +344,19 @@ def _names_version(record: bytes | None, path: str, version: str) -> bool:
 
 
 def failed(
-    storage: Storage, unit: ExtractionUnit, extractor: Extractor[Any], error: Exception, fingerprint: str
+    storage: Storage,
+    unit: ExtractionUnit,
+    extractor: Extractor[Any],
+    error: Exception,
+    fingerprint: str,
+    after: int | None = None,
 ) -> Outcome:
-    """The outcome of an error, whichever it is."""
+    """The outcome of an error, whichever it is; ``after`` as :func:`record_attempt` has it."""
     if isinstance(error, OvertakenError) and (by_another := published(unit, extractor.name)):
         return by_another  # this process was stopped, or taken for dead, and the same was done again meanwhile
     status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
     reason = explain(storage, extractor, error)
-    outcome = not_done(storage, unit.session_id, unit.stored(extractor.name), status, reason, fingerprint)
+    outcome = not_done(storage, unit.session_id, unit.stored(extractor.name), status, reason, fingerprint, after)
     return replace(outcome, transient=may_pass(error))
 
 
@@ -373,10 +378,18 @@ def explain(storage: Storage, extractor: Extractor[Any], error: Exception) -> st
             return f"{_where(error)}: {str(error)[:300]}"
 
 
-def not_done(storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> Outcome:
+def not_done(
+    storage: Storage,
+    session_id: str,
+    feature: str,
+    status: Status,
+    reason: str,
+    fingerprint: str,
+    after: int | None = None,
+) -> Outcome:
     """The outcome of an attempt that gave no version, noted in the store; ``feature`` as it is called there."""
     try:
-        record_attempt(storage, session_id, feature, status, reason, fingerprint)
+        record_attempt(storage, session_id, feature, status, reason, fingerprint, after=after)
     except OSError as error:  # a full disk takes this note too; the outcome still says what happened
         _LOG.error("%s/%s: the outcome cannot be noted in the store: %s", session_id, feature, error)
     return Outcome(session_id, feature, status, reason=reason)

@@ -321,12 +321,27 @@ def _codec(compression: Compression) -> ZstdCodec | None:
 
 
 def record_attempt(
-    storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str
+    storage: Storage,
+    session_id: str,
+    feature: str,
+    status: Status,
+    reason: str,
+    fingerprint: str,
+    *,
+    after: int | None = None,
 ) -> None:
-    """Record that the last attempt gave no version, and why; a current version stays."""
-    make_feature_groups(storage, session_id, feature)
+    """Record that the last attempt gave no version, and why; a current version stays.
 
-    def change(before: bytes | None) -> bytes:
+    Args:
+        after: the :func:`latest_sequence` when the attempt began; nothing is recorded where a version was published
+            since, of which the attempt says nothing. None records it in any case.
+    """
+    make_feature_groups(storage, session_id, feature)
+    current = current_path(session_id, feature)
+
+    def change(before: bytes | None) -> bytes | None:
+        if after is not None and _count(storage.read(current), current) > after:
+            return None
         number = 1 + latest_sequence(storage, session_id, feature, attempt=before)
         return Attempt(session_id, feature, Status(status), reason, fingerprint, now(), number).to_json()
 
