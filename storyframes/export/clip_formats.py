@@ -126,7 +126,10 @@ def write_mmsa(clips: Clips, folder: Path) -> None:
         raise ExportError(f"MMSA needs three features with rows of numbers, and these are others: {named}")
     for split in _MMSA_SPLITS:
         if not len(clips.rows.get(split, ())):
-            raise ExportError(f"MMSA needs clips of all splits, and no clip with the label is in {split!r}")
+            raise ExportError(
+                f"MMSA needs clips of all splits, and no clip with the label is in {split!r}: index the study with "
+                "other split_shares, in the section [clips]"
+            )
     tokens = _tokens(clips) if clips.tokenizer is not None else {}
     length = max((len(ids) for ids, _ in tokens.values()), default=0)  # of all splits, as of the features
     for split, name in _MMSA_SPLITS.items():

@@ -208,7 +208,7 @@ def _inputs(
         if over and pools(spec):
             pooled = ClipInput(name, columns, over, functionals=functionals, aligned_to=aligned_to, missing=MASK)
             inputs.append(pooled)
-        elif over and bare and name not in spoken:
+        elif over and name not in spoken:
             raise ExportError(f"--per {over}: {name!r} has no row for each {over}, and cannot be pooled over them")
         else:
             inputs.append(ClipInput(name, columns, missing=MASK))

@@ -118,7 +118,7 @@ def _zarr_group(feature: str, *, of_stories: bool) -> dict[str, Any]:
 
 
 def _arrays(feature: str, spec: FeatureSpec) -> dict[str, Any]:
-    """A record for each session: its arrays, whose first dimension is of rows."""
+    """A record for each session: its arrays, whose first dimension is of rows. ``mlcroissant`` reads no Zarr."""
     fields = [
         {
             "@type": "cr:Field",
@@ -133,7 +133,8 @@ def _arrays(feature: str, spec: FeatureSpec) -> dict[str, Any]:
         }
         for name, array in spec.arrays.items()
     ]
-    return {"@type": "cr:RecordSet", "@id": feature, "name": feature, "description": spec.about, "field": fields}
+    about = f"{spec.about}; Zarr v3, which zarr and storyframes read"
+    return {"@type": "cr:RecordSet", "@id": feature, "name": feature, "description": about, "field": fields}
 
 
 def _columns(specs: Mapping[str, FeatureSpec]) -> dict[str, Any]:

@@ -148,11 +148,14 @@ def configuration(store: FeatureStore, session_id: str = "") -> str:
 
     Raises:
         ReleaseError: the release has no provenance, or its sessions were extracted with different settings.
+        StoreError: it has no such session.
     """
     made: dict[str, tuple[str, dict[str, Any]]] = {}  # by section, an example and its settings
     notes: dict[str, dict[str, None]] = {}  # by feature, lines of comments in their order
-    sessions = [session_id] if session_id else [*store.sessions, *([STORIES] if store.tracks(STORIES) else [])]
-    for session in sessions:
+    sessions = [*store.sessions, *([STORIES] if store.tracks(STORIES) else [])]
+    if session_id and session_id not in sessions:
+        store.session(session_id)  # raises an error that names the session
+    for session in [session_id] if session_id else sessions:
         for feature in in_order(store.features(session)):
             # a release comes from others: what it says is compared with the list as well
             provenance = released_provenance(store.attributes(session, feature).get("provenance", {}))

@@ -391,6 +391,14 @@ def test_shards_for_webdataset(study: SyntheticStudy, tmp_path: Path, monkeypatc
             ["--format", "mmsa", "--features", "sbert,opensmile,openface", "--per", "word"],
             "'sbert' has no row for each",
         ),
+        (
+            ["--format", "datasets", "--features", "glove,sbert", "--per", "word"],
+            "'sbert' has no row for each word, and cannot be pooled over them",
+        ),
+        (
+            ["--format", "mmsa", "--config", "x.toml"],
+            "--config x.toml: says how the transcripts of --raw-text are read",
+        ),
         (["--format", "mmsa", "--by", "session"], "mmsa and webdataset have clips"),
         (["--where", "split == 'train'"], "--where, --label and --raw-text are of clips"),
     ],

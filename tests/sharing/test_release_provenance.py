@@ -23,6 +23,7 @@ from storyframes import FeatureStore
 from storyframes.release.provenance import NUMBERS, UNTRAINED, WORDS, configuration, released_provenance
 from storyframes.release.run import make_release
 from storyframes.release.settings import ReleaseError, read_settings
+from storyframes.store.layout import StoreError
 from tasks.extractors.audio.extractor import AudioSettings
 from tasks.extractors.image.settings import ImageSettings
 from tasks.extractors.outside.settings import DECIDE_NO_VALUE
@@ -144,6 +145,8 @@ def test_settings_that_differ_are_refused_and_made_of_one_session(tmp_path: Path
     with pytest.raises(ReleaseError, match="s0001/openface and s0002/openface were extracted with different settings"):
         configuration(store)
     assert "every_n_frames = 4" in configuration(store, "s0002")
+    with pytest.raises(StoreError, match="there is no session 's0009'"):
+        configuration(store, "s0009")
     assert "9 settings are not public" in configuration(store, "s0002")
 
 

@@ -122,6 +122,7 @@ def _check(how: Adoption, sources: Mapping[str, Source]) -> None:
 
 
 def _look_at(store: FeatureStore, session_id: str, source: Source, how: Adoption, *, force: bool) -> Adopted:
+    source.file.stat()  # a name that is mistyped is no session's
     if session_id not in store.sessions:
         raise AdoptError(f"the store has no session {session_id!r}: extract its frames first, or say --session-from")
     sha256 = source.digest.sha256

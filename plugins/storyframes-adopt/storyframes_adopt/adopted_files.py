@@ -170,7 +170,8 @@ def _columns(file: Path, *, has_times: bool) -> dict[str, Any]:
             array = np.load(file, allow_pickle=False)
             if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
                 raise AdoptError(f"is {array.shape} {array.dtype}: it has to be numbers of the shape (rows, columns)")
-            return {str(number): column for number, column in enumerate(array.reshape(len(array), -1).T)}
+            columns = [array] if array.ndim == 1 else array.T
+            return {str(number): column for number, column in enumerate(columns)}
         if kind == ".parquet":
             table = pq.read_table(str(file), partitioning=None)
         elif kind in (".csv", ".tsv"):
@@ -196,10 +197,10 @@ def _columns(file: Path, *, has_times: bool) -> dict[str, Any]:
         raise AdoptError("has no header, or one of numbers alone: its first line has to be the names of the columns")
     if twice := [name for name in names if names.count(name) > 1]:
         raise AdoptError(f"has two columns {twice[0]!r}")
-    columns: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, column in zip(names, table.columns, strict=True):
-        columns |= _flattened(name, column)
-    return columns
+        flattened |= _flattened(name, column)
+    return flattened
 
 
 def _are_numbers(names: Sequence[str]) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 
 from storyframes.installation import install_line
 from storyframes.store import sha256_file
+from storyframes.times import SOUND_FITS_S
 from storyframes_adopt.adopted_files import TIME_UNITS, AdoptError, Adoption, Rows, read_file, rows_of
 from storyframes_adopt.safe_pickle import PickledArray, UnsafePickleError, as_array, read_pickle
 from tasks.study import is_empty, read_table
@@ -298,6 +299,11 @@ def _read_piece(entry: Mapping[str, Any], piece: Piece, how: Adoption) -> Rows |
             raise AdoptError(
                 f"{piece.id}: row {wrong[0] + 1}: its interval is from {start[wrong[0]]:g} to {end[wrong[0]]:g} s: it "
                 "must not end before it begins"
+            )
+        if piece.end_s is not None and (last := float(end.max())) > piece.end_s + SOUND_FITS_S:
+            raise AdoptError(
+                f"{piece.id}: its rows end at {last:g} s of the session, and by --ids it does at {piece.end_s:g} s: is "
+                "start_s where its second 0 is?"
             )
         return rows_of(_by_number(features), how, start, end=end)
     if how.rate is None or piece.end_s is None:

@@ -284,6 +284,9 @@ def test_what_would_take_another_s_place_or_run_code_is_refused(made: Made, tmp_
     assert "is a feature of storyframes" in adopt(*one, "--name", "openface", "--rate", 10, code=2)
     assert "by one of --time COLUMN, --rate HZ and --per-frame" in adopt(*one, "--name", "mmsa", code=2)
     assert "has 3 rows, but s00 has 60 frames" in adopt(*one, "--name", "mmsa", "--per-frame", code=2)
+    assert "nobody.npy: no such file" in adopt(store, tmp_path / "nobody.npy", "--name", "x", "--rate", 1, code=2)
+    np.save(tmp_path / "s01.npy", np.zeros((0, 2)))
+    assert "has no rows" in adopt(store, tmp_path / "s01.npy", "--name", "x", "--rate", 1, code=2)
     assert "the store has no session 's09'" in adopt(*one, "--name", "mmsa", "--rate", 1, "--session", "s09", code=2)
     assert "nothing in the store says how long s00, cam is" in adopt(
         *one, "--name", "mmsa", "--rate", 1, "--track", "cam", code=2

@@ -231,6 +231,12 @@ def test_sequences_that_are_of_no_recording_here_are_refused(study: SyntheticStu
     assert "x.csd, s01: has the very rows of s00" in adopt(*way, code=2)
     write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)[:, :1])})
     assert "s00: has 40 rows with intervals of the shape (40, 1)" in adopt(*way, code=2)
+    (tmp_path / "ids.csv").write_text("id,session_id,start_s,end_s\nk [ä],s00,0.5,1.5\n")
+    write_sequence(tmp_path / "x.csd", {"k [ä]": (values[:16], steps(16))})
+    said = adopt(*way, "--ids", tmp_path / "ids.csv", "--dry-run", code=2)
+    assert "k [ä]: its rows end at 2.1 s of the session, and by --ids it does at 1.5 s" in said
+    write_sequence(tmp_path / "x.csd", {"k [ä]": (values[:15], steps(15))})
+    assert "s00: replaced: 15 rows of 3 columns, 0.5 to 1.9 s" in adopt(*way, "--ids", tmp_path / "ids.csv")
     for end in (0.05, np.nan):
         intervals = steps(40)
         intervals[1, 1] = end
