@@ -3,6 +3,9 @@
 The scenes are tests/support/media/people_scenes.py: people made of one portrait move, cross, leave, take each other's
 seats. The detector is planted: the true boxes with noise, of which some are lost, and false alarms. So is the model of
 faces, of a second row for each kind: how alike the colours of a face are to those of each of the three people.
+
+Then recordings without pictures are simulated (tests/support/media/people_walks.py), whose people look alike or not,
+cross and change seats: in how many is a track surely of two people, or a name surely somebody else's.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, planted, planted_embeddings, scenes
+from support.media.people_walks import KINDS, people_of, simulated
 
 from storyframes_people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
 from storyframes_people.detections import Detections, overlap
@@ -74,8 +78,30 @@ def beside(detections: Detections) -> int:
     )
 
 
-def main(seeds: int) -> None:
-    """Print a table, a row for each kind of scene."""
+def confusions(kind: str, seeds: int, *, rate: float, equal: bool) -> Counter[str]:
+    """In how many simulated recordings people are taken for each other, and how many faces are attributed."""
+    counts: Counter[str] = Counter()
+    for seed in range(seeds):
+        scene = simulated(kind, seed, rate=rate, equal=equal)
+        pieces = find_pieces(scene.detections)
+        seats = parse_seats(["left=0", "right=1"])
+        people = by_seats(pieces, seats, (WIDTH, HEIGHT))[0] if kind in KINDS else by_themselves(pieces)
+        is_mixed = is_wrong = False
+        for person in people:
+            of_all, of_sure = (
+                Counter(who for piece in person.pieces for who in people_of(piece, scene.whose, sure=sure).elements())
+                for sure in (False, True)
+            )
+            sure = {who: count for who, count in of_sure.items() if who >= 0}  # no false alarms
+            is_mixed |= len(sure) > 1
+            is_wrong |= person.name in seats and bool(set(map(str, sure)) - {person.name})
+            counts += Counter(sure=sum(sure.values()), doubtful=of_all.total() - of_sure.total())
+        counts += Counter(mixed=is_mixed, wrong=is_wrong, faces=sum(who >= 0 for who in scene.whose.values()))
+    return counts
+
+
+def main(seeds: int, recordings: int) -> None:
+    """Print two tables: of planted scenes, a row for each kind, and of simulated recordings."""
     totals: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for seed in range(seeds):
         for scene in scenes(seed):
@@ -93,7 +119,19 @@ def main(seeds: int) -> None:
         shares += [f"{counts['right'] / sure:.2%}" if sure else "-"]
         shares += [f"{counts['doubtful'] / counts['all']:.1%}", f"{max(rest, 0) / counts['all']:.1%}"]
         print(f"| {kind} | {how} | {counts['all']:,} | {' | '.join(shares)} |", flush=True)
+    print(
+        "\n| simulated | colours | pictures a second | two people in a track | another's name | attributed | doubtful |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    cases = [(kind, equal, RATE) for kind in KINDS for equal in (False, True)]
+    cases += [(kind, True, rate) for rate in (10.0, 5.0, 2.0) for kind in ("walk", "hurry")]
+    for kind, equal, rate in cases:
+        found = confusions(kind, recordings, rate=rate, equal=equal)
+        shares = f"{found['sure'] / found['faces']:.1%} | {found['doubtful'] / found['faces']:.1%}"
+        colours = "equal" if equal else "by chance"
+        print(f"| {kind} | {colours} | {rate:g} | {found['mixed']} | {found['wrong']} | {shares} |", flush=True)
 
 
 if __name__ == "__main__":
-    main(seeds=int(sys.argv[1]) if len(sys.argv) > 1 else 8)
+    given = [int(text) for text in sys.argv[1:]]
+    main(seeds=given[0] if given else 8, recordings=100)

@@ -41,9 +41,9 @@ def test_everybody_is_found_and_attributed_in_every_picture(video: Path, scene: 
     chosen = choose_pictures(video, 5)
     assert (chosen.width, chosen.height, len(chosen)) == (WIDTH, HEIGHT, 15)
     detections = detect_faces(chosen, MediaPipeFaces(), MediaPipeSettings(), 0.5)
-    people, nobodys, _ = by_seats(find_pieces(detections), parse_seats(scene.seats), (WIDTH, HEIGHT))
+    people, reasons = by_seats(find_pieces(detections), parse_seats(scene.seats), (WIDTH, HEIGHT))
     assert [person.name for person in people] == list(NAMES)
-    assert nobodys == []
+    assert reasons == []
     for person in people:
         (piece,) = person.pieces
         assert not piece.doubtful.any()

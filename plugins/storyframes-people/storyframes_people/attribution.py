@@ -1,9 +1,8 @@
-"""Whose each piece is: by seats that the user names, or nobody's but its own.
+"""Whose each piece is: by seats that the user names, or nobody's, with a number.
 
-A seat is a part of the picture and the name of who sits there. The pieces of a seat are one person's if they are in it
-for most of their time, never at once, and if they look like the longest of them, and like nobody who has another seat.
-Where two people have one seat for long, neither has its name, but each a number. Other pieces are nobody's, with the
-reason.
+A seat is a part of the picture and the name of who sits there. Its name is given where nothing that was seen speaks
+against it: nobody else is in the seat for long. Pieces are never joined across a moment at which two faces could have
+been swapped. Those which nothing but the seat joins, such as before and after somebody was away, are doubtful.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from storyframes_people.detections import LOOK, look_distance
 from storyframes_people.pieces import Piece
 
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
-_CONTESTED = 0.5  # of the time of who has a seat for longest: another who is there for longer contests its name
+_CONTESTED = 0.2  # of the time that somebody has a seat: if others have it for longer, its name is nobody's
 _HALVES = {"left": (0, 0.5), "right": (0.5, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 _THIRDS = {"left": (0, 1 / 3), "middle": (1 / 3, 2 / 3), "right": (2 / 3, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 Area = tuple[float, float, float, float]
@@ -35,14 +34,6 @@ class Person:
 
     name: str
     pieces: tuple[Piece, ...]  # in order; they do not overlap but in doubtful detections
-
-
-@dataclass(frozen=True)
-class Unattributed:
-    """A piece that is nobody's."""
-
-    piece: Piece
-    reason: str
 
 
 def parse_seats(given: Sequence[str]) -> dict[str, Area]:
@@ -92,48 +83,55 @@ def by_themselves(pieces: Sequence[Piece]) -> list[Person]:
 
 def by_seats(
     pieces: Sequence[Piece], seats: Mapping[str, Area], size: tuple[int, int]
-) -> tuple[list[Person], list[Unattributed], list[str]]:
-    """The people who have the seats, the pieces that are nobody's, and why people have a number in place of a name.
+) -> tuple[list[Person], list[str]]:
+    """People with the names of their seats, each other piece with a number, and what is not sure of them.
 
     Args:
         size: width and height of the picture, pixels.
     """
-    nobodys: list[Unattributed] = []
-    of_seat: dict[str, list[Piece]] = {name: [] for name in seats}
-    for piece in sorted(pieces, key=lambda piece: -piece.sure_s):
-        homes = [name for name, area in seats.items() if _share_inside(piece, area, size) >= _INSIDE]
-        if len(homes) == 1:
-            of_seat[homes[0]].append(piece)
+    homes = [[name for name, area in seats.items() if _share_inside(each, area, size) >= _INSIDE] for each in pieces]
+    runs = [[piece] for piece, home in zip(pieces, homes, strict=True) if len(home) != 1]
+    for name in seats:
+        runs += _runs([piece for piece, home in zip(pieces, homes, strict=True) if home == [name]], pieces)
+    by_run, _ = with_names_of_seats([Person("", tuple(run)) for run in runs], seats, size)
+    parts = [[each.pieces] if each.name in seats else [(piece,) for piece in each.pieces] for each in by_run]
+    apart = sorted(chain(*parts), key=lambda part: (part[0].time[0], part[0].box[0, 0]))
+    named, reasons = with_names_of_seats([Person("", part) for part in apart], seats, size)
+    people = []
+    for person in named:
+        longest_s = max(piece.sure_s for piece in person.pieces)
+        others_s = sum(piece.sure_s for piece in person.pieces) - longest_s
+        marked = []
+        for piece in person.pieces:
+            is_sure = piece.sure_s == longest_s and others_s <= _CONTESTED * longest_s
+            marked.append(piece if is_sure else replace(piece, doubtful=np.ones_like(piece.doubtful)))
+            when = f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s"
+            reasons += [] if is_sure else [f"{person.name}, {when}: doubtful, since only the seat says who it is"]
+        people.append(replace(person, pieces=tuple(marked)))
+    return people, reasons
+
+
+def _runs(inside: Sequence[Piece], pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """The pieces in a seat, in order of time, in runs of one face after the other between which none was swapped.
+
+    A run ends where any face of the recording is doubtful, where two are in the seat, and where the colours change.
+    """
+    doubtful = np.concatenate([np.zeros(0), *(piece.time[piece.doubtful] for piece in pieces)])
+    runs: list[list[Piece]] = []
+    over = -np.inf  # when the pieces before the last one have ended
+    for piece in inside:
+        last = runs[-1][-1] if runs else None
+        if (
+            last is not None
+            and over < last.time[0] <= last.time[-1] < piece.time[0]
+            and not ((doubtful >= last.time[0]) & (doubtful <= piece.time[-1])).any()
+            and look_distance(last.look, piece.look) <= LOOK
+        ):
+            runs[-1].append(piece)
         else:
-            nobodys.append(Unattributed(piece, "in several seats" if homes else "in no seat for most of its time"))
-    longest = {name: there[0] for name, there in of_seat.items() if there}
-    people: list[Person] = []
-    unsure: set[int] = set()  # pieces by identity; they count for who has the seat, but are nobody's
-    for name, there in of_seat.items():
-        looks: list[list[Piece]] = []  # the pieces of each who is in the seat
-        for piece in there:
-            alike = [known for known in looks if look_distance(piece.look, known[0].look) <= LOOK]
-            if reason := _why_unsure(piece, name, there, [known[0] for known in alike], longest):
-                nobodys.append(Unattributed(piece, reason))
-                unsure.add(id(piece))
-            if not alike:
-                looks.append([piece])
-            elif not reason or len(alike) == 1:
-                alike[0].append(piece)
-        seconds = [sum(piece.sure_s for piece in known) for known in looks]
-        for known, known_s in zip(looks, seconds, strict=True):
-            if known_s > _CONTESTED * max(seconds):
-                people.append(Person(name, tuple(sorted(known, key=lambda piece: float(piece.time[0])))))
-            else:
-                reason = f"looks unlike {name}, who is there for longest"
-                nobodys += [Unattributed(piece, reason) for piece in known if id(piece) not in unsure]
-    people.sort(key=lambda person: all(id(piece) in unsure for piece in person.pieces))  # the last numbers are dropped
-    named, reasons = with_names_of_seats(people, seats, size)
-    sure = [tuple(piece for piece in person.pieces if id(piece) not in unsure) for person in named]
-    named = [replace(person, pieces=pieces) for person, pieces in zip(named, sure, strict=True) if pieces]
-    numbers = {person.name for person in named}
-    reasons = [reason for reason in reasons if reason.partition(",")[0] in numbers]
-    return named, sorted(nobodys, key=lambda each: float(each.piece.time[0])), reasons
+            runs.append([piece])
+        over = max(over, last.time[-1]) if last is not None else over
+    return runs
 
 
 def with_names_of_seats(
@@ -141,20 +139,21 @@ def with_names_of_seats(
 ) -> tuple[list[Person], list[str]]:
     """People with the names of their seats, and why others have a number.
 
-    Somebody has a seat's name if nobody else is in it, and she in no other, for more than half as long.
+    Somebody has a seat's name if others are in it, and she in other seats, for at most a fifth as long in all.
     """
     seconds = np.array([[_seconds_inside(each, area, size) for area in seats.values()] for each in people])
     numbers = (name for number in count(1) if (name := f"p{number}") not in seats)
     named, reasons = [], []
-    for person, (row, own_s) in zip(people, enumerate(seconds), strict=True):
+    for person, own_s in zip(people, seconds, strict=True):
         seat = int(own_s.argmax())
-        rivals = np.concatenate([np.delete(own_s, seat), np.delete(seconds[:, seat], row)])
-        if own_s[seat] > 0 and rivals.max(initial=0) <= _CONTESTED * own_s[seat]:
+        rivals_s = own_s.sum() + seconds[:, seat].sum() - 2 * own_s[seat]
+        if own_s[seat] > 0 and rivals_s <= _CONTESTED * own_s[seat]:
             named.append(replace(person, name=list(seats)[seat]))
         else:
             named.append(replace(person, name=next(numbers)))
+            first, last = person.pieces[0].time[0], person.pieces[-1].time[-1]
             where = f"the seat of {list(seats)[seat]} is not surely this person's" if own_s[seat] else "is in no seat"
-            reasons.append(f"{named[-1].name}, from {person.pieces[0].time[0]:.1f} s: {where}")
+            reasons.append(f"{named[-1].name}, {first:.1f} to {last:.1f} s: {where}")
     return named, reasons
 
 
@@ -174,25 +173,3 @@ def are_at_once(a: Piece, b: Piece) -> bool:
     """Whether both are surely seen at some time."""
     a_time, b_time = a.time[~a.doubtful], b.time[~b.doubtful]
     return bool(a_time[0] <= b_time[-1] and b_time[0] <= a_time[-1])
-
-
-def _why_unsure(
-    piece: Piece, name: str, there: Sequence[Piece], alike: Sequence[Piece], longest: Mapping[str, Piece]
-) -> str:
-    """Why a piece in a seat is not surely of one of those whom it is like; empty where it is, or is like none.
-
-    Args:
-        there: all pieces in the seat.
-        alike: the longest of each person in the seat whom it is like.
-        longest: of each seat.
-    """
-    if any(are_at_once(piece, other) for other in there if other is not piece):
-        return f"two faces are in the seat of {name} at the same time"
-    if len(alike) > 1:
-        return f"looks like two people who are in the seat of {name}"
-    for known in alike:
-        own = look_distance(piece.look, known.look)
-        for other, elsewhere in longest.items():
-            if other != name and look_distance(piece.look, elsewhere.look) < own:
-                return f"in the seat of {name}, but looks more like {other}"
-    return ""

@@ -145,7 +145,7 @@ def people(
 
 
 def _show(proposals: list[Proposal]) -> None:
-    """A row for each track, and the stretches that are nobody's."""
+    """A row for each track, and what is not sure."""
     table = Table()
     for heading in ("session", "track", "seen", "doubtful", "when"):
         table.add_column(heading, justify="right" if heading in ("seen", "doubtful") else "left", overflow="fold")
@@ -163,12 +163,6 @@ def _show(proposals: list[Proposal]) -> None:
             table.add_row(escape(proposal.session_id), "nobody", "", "", "")
     console().print(table)
     for proposal in proposals:
-        for each in proposal.unattributed:
-            start, end = each.piece.time[[0, -1]]
-            console().print(
-                f"[yellow]nobody's[/] {escape(proposal.session_id)}, {start:.1f} to {end:.1f} s: a face "
-                f"{escape(each.reason)}"
-            )
         for reason in proposal.apart:
             console().print(f"[yellow]apart[/] {escape(proposal.session_id)}: {escape(reason)}")
 
@@ -182,14 +176,9 @@ def _as_json(proposal: Proposal) -> dict[str, object]:
         }
         for track, boxes in proposal.regions.items()
     }
-    nobodys = [
-        {"start_s": float(each.piece.time[0]), "end_s": float(each.piece.time[-1]), "reason": each.reason}
-        for each in proposal.unattributed
-    ]
     return {
         "session_id": proposal.session_id,
         "of": proposal.of,
         "tracks": tracks,
-        "unattributed": nobodys,
         "apart": proposal.apart,
     }

@@ -169,10 +169,10 @@ def _contacts(detections: Detections, trails: list[_Trail], interval_s: float) -
     places = [trail.places(detections.time, lingers_s) for trail, lingers_s in zip(trails, unseen_s, strict=True)]
     steady = [trail.in_pictures(trail.steady, count) for trail in trails]
     strays = [trail.in_pictures(trail.strays, count) for trail in trails]
-    close = min(_CONTACT, _INEXACT + _SPEED * interval_s)
+    moved = _INEXACT + _SPEED * interval_s
     for a, b in combinations(range(len(trails)), 2):
         both = steady[a] & steady[b]
-        reach = np.where(both, close, _CONTACT) * (places[a][:, 2] + places[b][:, 2]) / 2
+        reach = np.where(both, min(_CONTACT, moved), max(_CONTACT, moved)) * (places[a][:, 2] + places[b][:, 2]) / 2
         with np.errstate(invalid="ignore"):
             touch = np.hypot(*(places[a] - places[b])[:, :2].T) < reach
         for one, other in ((a, b), (b, a)):
@@ -191,21 +191,27 @@ def _cut(trail: _Trail, contact: np.ndarray, unseen_s: float) -> Iterator[Piece]
     is_clear = (contact[is_over] == 1) & steady[is_over + 1]  # not surely the one before, but surely the one after
     begins[is_over + ~is_clear] = True
     doubtful[is_over[is_clear]] = False
+    first = 0  # of the piece
     for number in range(1, len(time)):
-        if _looks_change(looks, number):
+        if not begins[number] and _looks_change(looks, first, number):
             doubtful[number - 1 : number + 1] = True
             begins[number] = True
+        first = number if begins[number] else first
     starts = np.flatnonzero(begins).tolist()
     for first, last in pairwise([*starts, len(time)]):
         rows = slice(first, last)
         yield Piece(time[rows], trail.box[rows], looks[rows], doubtful[rows].copy())
 
 
-def _looks_change(looks: np.ndarray, number: int) -> bool:
-    """Whether somebody else is seen from this detection on: one is unlike the one before it, a few unlike a few."""
+def _looks_change(looks: np.ndarray, first: int, number: int) -> bool:
+    """Whether somebody else is seen from this detection on: one is unlike the one before it, a few unlike a few.
+
+    Args:
+        first: detection of the piece.
+    """
     if look_distance(looks[number - 1], looks[number]) <= LOOK:
         return False
-    before, after = looks[max(number - _FEW, 0) : number], looks[number : number + _FEW]
+    before, after = looks[max(number - _FEW, first) : number], looks[number : number + _FEW]
     return look_distance(np.median(before, axis=0), np.median(after, axis=0)) > LOOK
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from storyframes.spec import MAIN
 from storyframes.store import write_atomically
-from storyframes_people.attribution import Area, Unattributed, by_seats, by_themselves, with_names_of_seats
+from storyframes_people.attribution import Area, by_seats, by_themselves, with_names_of_seats
 from storyframes_people.boxes import MARGIN, csv_of, region, with_shared_as_doubtful
 from storyframes_people.detections import detect_faces
 from storyframes_people.detectors import FaceDetector, choose_pictures
@@ -52,7 +52,6 @@ class Proposal:
     of: str  # the track of the recording; empty for the session's own
     video: Path
     regions: Mapping[str, Boxes]  # by track
-    unattributed: tuple[Unattributed, ...]
     length_s: float
     seats: tuple[str, ...] = ()  # names that its tracks may have beside p1, p2, …, found or not
     apart: tuple[str, ...] = ()  # why a model of faces did not join pieces, or why people have no seat's name
@@ -89,14 +88,14 @@ def propose_people(
     pictures = choose_pictures(video, options.rate)
     pieces = find_pieces(detect_faces(pictures, detector, settings, options.min_confidence, progress))
     size = pictures.width, pictures.height
-    people, apart, unattributed = by_themselves(pieces), list[str](), list[Unattributed]()
+    people, apart = by_themselves(pieces), list[str]()
     if options.same_face and pieces:
         people, apart = joined(pieces, embed_pieces(pictures, pieces, options.same_face.model), options.same_face.limit)
     if options.seats:
         if len(people) < len(pieces) or (options.same_face and not apart):
             people, without_seat = with_names_of_seats(people, options.seats, size)
         else:  # nothing was joined by faces
-            people, unattributed, without_seat = by_seats(pieces, options.seats, size)
+            people, without_seat = by_seats(pieces, options.seats, size)
         apart += without_seat
     regions = {person.name: region(person, size, pictures.frame_s, options.margin) for person in people}
     length_s = float(pictures.time[-1]) + pictures.frame_s
@@ -105,7 +104,6 @@ def propose_people(
         of,
         video,
         with_shared_as_doubtful(regions),
-        tuple(unattributed),
         length_s,
         tuple(options.seats),
         tuple(apart),

@@ -106,7 +106,9 @@ def test_seats_become_tracks_with_private_files_of_boxes(study: Path) -> None:
     np.testing.assert_allclose(seen["x"] + seen["w"] / 2, (40 + 5 * seen["time_s"]) / 200, atol=0.005)
     np.testing.assert_allclose(seen["y"] + seen["h"] / 2, 62 / 120, atol=0.005)
     np.testing.assert_allclose(seen["w"] * 200, 1.8 * 24, atol=0.5)
-    assert not boxes["doubtful"].any()
+    assert boxes["doubtful"][boxes["x"].notna()].all()  # only the seat says that who comes back is who was there
+    assert not pd.read_csv(study / "regions/s1@interviewer.csv")["doubtful"].any()
+    assert "doubtful, since only the seat says who it is" in " ".join(result.stdout.split())
     away = boxes["time_s"][boxes["x"].isna()]
     assert len(away) == 1
     assert 1.28 < away.iloc[0] < 1.4
