@@ -110,7 +110,7 @@ def main(seeds: int, recordings: int) -> None:
                 people = attributed(scene, detections, with_faces=with_faces)
                 totals[scene.kind, how] += score(detections, names, people, with_faces=with_faces)
                 totals[scene.kind, how]["beside"] += beside(detections)
-    print("| scene | seats | faces | overlapping | attributed | of these rightly | doubtful | nobody's |")
+    print("| scene | seats | faces | overlapping | attributed | of these rightly | doubtful | left out |")
     print("|---|---|---|---|---|---|---|---|")
     for (kind, how), counts in totals.items():
         sure = counts["right"] + counts["wrong"]

@@ -137,7 +137,7 @@ def _runs(inside: Sequence[Piece], pieces: Sequence[Piece]) -> list[list[Piece]]
 def with_names_of_seats(
     people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int]
 ) -> tuple[list[Person], list[str]]:
-    """People with the names of their seats, and why others have a number.
+    """People with the names of their seats, in the seats' order, then others, and why these have a number.
 
     Somebody has a seat's name if others are in it, and she in other seats, for at most a fifth as long in all.
     """
@@ -154,7 +154,8 @@ def with_names_of_seats(
             first, last = person.pieces[0].time[0], person.pieces[-1].time[-1]
             where = f"the seat of {list(seats)[seat]} is not surely this person's" if own_s[seat] else "is in no seat"
             reasons.append(f"{named[-1].name}, {first:.1f} to {last:.1f} s: {where}")
-    return named, reasons
+    in_order = {name: number for number, name in enumerate(seats)}
+    return sorted(named, key=lambda person: in_order.get(person.name, len(seats))), reasons
 
 
 def _seconds_inside(person: Person, area: Area, size: tuple[int, int]) -> float:

@@ -195,7 +195,7 @@ def test_a_seat_joins_nothing_over_a_moment_in_which_faces_could_be_swapped() ->
     for other in (right, crossed):
         tracks, reasons = by_seats([first, other, second], parse_seats(["left=ada", "right=ben"]), (WIDTH, HEIGHT))
         assert [len(person.pieces) for person in tracks] == ([2, 1] if other is right else [1, 1, 1])
-    assert [person.name for person in tracks] == ["p1", "ben", "p2"]
+    assert [person.name for person in tracks] == ["ben", "p1", "p2"]
     assert reasons == [
         "p1, 0.0 to 4.9 s: the seat of ada is not surely this person's",
         "p2, 7.0 to 10.9 s: the seat of ada is not surely this person's",
