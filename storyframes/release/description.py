@@ -31,7 +31,8 @@ from storyframes import ClipDataset, FeatureStore
 store = FeatureStore("features")
 frame = store.to_pandas(store.sessions[0], store.all_features[0])
 ```
-
+"""
+_HOW_CLIPS = """
 Clips, the windows of sessions that have labels, load with their splits where this folder is, or from the hub:
 
 ```python
@@ -39,7 +40,8 @@ from datasets import load_dataset
 
 clips = load_dataset(".", "clips")
 ```
-
+"""
+_VALUES = """
 Values are those of the original store, to the bit. A row whose mask is false is not a measurement. Times are in seconds
 since the first video frame. `storyframes release verify FOLDER` checks that every file is as it was released.
 """
@@ -146,7 +148,7 @@ def _card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> Iter
     yield f"{done.sessions} sessions{people}{length if hours else ''}, {size}."
     yield f"Version {settings.version}, {settings.license}, by {', '.join(settings.authors)}."
     yield f"Made by storyframes {storyframes.__version__}."
-    yield _HOW
+    yield f"{_HOW}{_HOW_CLIPS if len(done.clips) else ''}{_VALUES}"
     yield "## Clips"
     yield ""
     rows = []

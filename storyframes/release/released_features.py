@@ -83,7 +83,7 @@ def released_feature(
         name: arrays[name] for name in sorted(arrays, key=lambda array: list(stored.arrays).index(arrays[array].source))
     }
     groups = _groups(base, in_order) if is_known else {}
-    about = base.about if is_known else "a feature of a plug-in; its authors say what it is"
+    about = base.about if is_known else "a feature that is not built in; its authors say what it is"
     if is_known and feature == "openface" and requested is not None:
         about = f"OpenFace 2: {', '.join(groups) or 'some columns'} (Baltrusaitis et al., 2018)"
     spec = FeatureSpec(feature, about, {name: array.spec for name, array in in_order.items()}, groups, mask)

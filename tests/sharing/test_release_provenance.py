@@ -112,6 +112,7 @@ def test_a_release_says_enough_to_make_its_features_again(
     printed = CliRunner().invoke(app, ["release", "configuration", str(tmp_path / "given")])
     assert printed.exit_code == 0, printed.output
     assert "of-the-lab" not in printed.stdout
+    assert "load_dataset" not in (tmp_path / "given/README.md").read_text()  # it has no clips
     digest = original.attributes("s", "tiny")["provenance"]["models"]["model.safetensors"]
     assert f"# tiny: model.safetensors: sha256 {digest}" in printed.stdout
     versions = original.attributes("s", "opensmile")["provenance"]

@@ -97,6 +97,7 @@ def sources_of_many(
         AdoptError: the file or the table cannot be read, or an id is of no session.
         OSError: a file cannot be read.
     """
+    file.stat()  # h5py's words for a file that is not there are others
     try:
         entries = _sequences(file) if file.suffix.lower() in _SEQUENCES else _pickled(read_pickle(file), how)
     except UnsafePickleError as error:
@@ -111,7 +112,7 @@ def sources_of_many(
         session_id, piece = (video, Piece(entry)) if known is None else known.get(name, (None, None))
         used.add(name)
         if piece is None or not video or (session_id and session_id not in sessions):
-            unknown.append(entry)
+            unknown.append(f"{entry} ({session_id})" if session_id and known else entry)
         elif session_id:
             of_sessions.setdefault(session_id, []).append(piece._replace(id=entry))
     if unknown:
@@ -204,10 +205,14 @@ def _sequences(file: Path) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _own(group: Any, name: str) -> Any:
-    """A member of a group of HDF5; a link is not followed: it may lead to any file of this machine."""
+    """A member of a group of HDF5; a link is not followed: it may lead to any file of this machine.
+
+    Raises:
+        KeyError: the group has none of this name.
+    """
     import h5py
 
-    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+    if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
         raise AdoptError(f"{name!r} is a link to another place or file, which is not followed")
     return group[name]
 
@@ -238,7 +243,7 @@ def _pickled(content: Any, how: Adoption) -> Mapping[str, Mapping[str, Any]]:
         arrays = {name: of for name, of in part.items() if isinstance(of, PickledArray) and len(of.shape) == 3}
         if how.array not in arrays or "id" not in part:
             shown = ", ".join(map(str, arrays)) or "none"
-            raise AdoptError(f"--array {how.array!r}: {split} has the arrays {shown}, and needs 'id'")
+            raise AdoptError(f"say --array: {split} has the arrays {shown}, and needs 'id' beside them")
         values, names = arrays[how.array].read(), part["id"]
         if isinstance(names, PickledArray):
             names = names.content if isinstance(names.content, list) else names.read().tolist()

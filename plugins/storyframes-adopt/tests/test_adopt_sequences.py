@@ -118,12 +118,12 @@ def test_what_does_not_say_which_session_and_when_is_refused(study: SyntheticStu
         return adopt(*way, option, ids, code=2)
 
     assert "of no session of the store: vidC$_$0: give" in with_table(table.head(3))
-    assert "of no session of the store: vidA$_$1, vidA$_$0: give" in with_table(table.replace("s00", "s09"))
+    assert "of no session of the store: vidA$_$1 (s09), vidA$_$0 (s09): " in with_table(table.replace("s00", "s09"))
     assert "has no column 'session_id'" in with_table(table.rename(columns={"session_id": "session"}))
     assert "the id is empty or there already" in with_table(pd.concat([table, table.head(1)]))
     assert "row 2: end_s 2.05 is not after start_s 2.05" in with_table(table.assign(end_s=table["start_s"]))
     table.assign(session_id=0).to_parquet(tmp_path / "ids.parquet")  # a number, and not empty
-    assert "of no session of the store: vidA$_$1," in adopt(*way, option, tmp_path / "ids.parquet", code=2)
+    assert "of no session of the store: vidA$_$1 (0)," in adopt(*way, option, tmp_path / "ids.parquet", code=2)
     assert "has no times: say --rate HZ, and in --ids TABLE" in with_table(table.drop(columns="end_s"))
     late = table.assign(start_s=table["start_s"] + 2, end_s=table["end_s"] + 2)
     assert "outside of the recording of s00" in with_table(late)
@@ -139,7 +139,7 @@ def test_what_does_not_say_which_session_and_when_is_refused(study: SyntheticStu
     adopt(*way, option, ids, "--dry-run")
     assert "would be off by 0.30 s" in with_table(table.assign(end_s=table["end_s"] + 0.3))
     table.to_csv(tmp_path / "ids.csv", index=False)
-    assert "--array 'audio': train has the arrays vision, text" in adopt(
+    assert "say --array: train has the arrays vision, text" in adopt(
         *[argument if argument != "vision" else "audio" for argument in way], option, ids, code=2
     )
 
@@ -244,6 +244,11 @@ def test_sequences_that_are_of_no_recording_here_are_refused(study: SyntheticStu
         assert f"s00: row 2: its interval is from 0.1 to {end:g} s" in adopt(*way, "--per-frame", code=2)
     write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)), "[3]": (values, steps(40))})
     assert "of no session of the store: [3]" in adopt(*way, code=2)
+    (tmp_path / "ids.csv").write_text("id,session_id\ns00,s77\n")
+    assert "of no session of the store: [3], s00 (s77)" in adopt(*way, "--ids", tmp_path / "ids.csv", code=2)
+    assert "nothing.csd: no such file" in adopt(study.root, tmp_path / "nothing.csd", "--name", "facet", code=2)
+    write_sequence(tmp_path / "x.csd", {})
+    assert "x.csd: is no computational sequence" in adopt(*way, code=2)
     (tmp_path / "x.csd").write_bytes(b"no HDF5")
     assert "x.csd: is no computational sequence, one group with data/ID/features" in adopt(*way, code=2)
     assert "give it alone, and say by --ids" in adopt(*way, "--session", "s00", code=2)
