@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import zarr
 
 from storyframes.features import FEATURES, STORIES, STORY_FEATURES
 from storyframes.spec import MAIN, MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track
@@ -129,6 +128,8 @@ def open_array(storage: Storage, path: str, array: StoredArray) -> Any:
         StoreError: it cannot be opened, or is not the array that was published.
         StorageError: the storage cannot be reached.
     """
+    import zarr
+
     where = f"{path}/{ZARR_JSON}"
     content = storage.read(where)
     if content is None:

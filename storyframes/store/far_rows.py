@@ -13,7 +13,6 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-import zarr
 
 from storyframes.store.caches import ChunkCache, LocalCopy, reset_after_fork
 from storyframes.store.layout import StoreError
@@ -144,6 +143,8 @@ class FarRows:
     @property
     def array(self) -> Any:
         """The array, for zarr-python to read."""
+        import zarr
+
         return zarr.open_array(mode="r", **self._far.zarr)
 
     def __getitem__(self, rows: slice) -> np.ndarray:

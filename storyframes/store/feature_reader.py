@@ -10,11 +10,10 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import zarr
 
 from storyframes.features import STORIES, VISION, in_order
 from storyframes.spec import MAIN, FeatureSpec, feature_and_track, of_track
@@ -29,6 +28,9 @@ from storyframes.store.rows import Kept, Rows, open_rows
 from storyframes.store.shards import ShardLayout
 from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage
+
+if TYPE_CHECKING:
+    import zarr
 
 MOST_OPEN = 16_384  # arrays; Linux lets a process map 65,530 files, and a study of 20,000 sessions has more
 CACHE_BYTES = 256 * 2**20  # of memory; twice what the blocks of SessionBlockSampler need at its own size
@@ -259,6 +261,8 @@ class FeatureReader:
         Raises:
             StoreError: the store has no such session or feature, or no longer the version that it had when opened.
         """
+        import zarr
+
         path = self._version(session_id, feature)[0]
         self.spec(session_id, feature)  # checks its metadata
         try:

@@ -17,8 +17,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import zarr
-from zarr.codecs import ZstdCodec
 
 from storyframes.spec import MAIN, ArraySpec, Axis, FeatureSpec, of_track
 from storyframes.store.description import describe_array, describe_feature
@@ -186,6 +184,8 @@ class FeatureWriter:
         """The share of the rows that are measurements by the mask; empty without a mask, or without rows."""
         if self.spec.mask not in shards or not shards[self.spec.mask].layout.rows:
             return {}
+        import zarr
+
         mask = zarr.open_array(mode="r", **self.storage.zarr(f"{self.path}/{self.spec.mask}"))
         return {MEASURED: float(np.mean(np.asarray(mask[:]) != 0))}
 
@@ -254,6 +254,10 @@ class FeatureWriter:
         return not self._frames and array.axis in (Axis.FRAME, Axis.FRAME_EDGE)
 
     def _write_metadata(self, shards: dict[str, WrittenShard], provenance: dict[str, Any]) -> None:
+        import zarr
+        from zarr.codecs import ZstdCodec
+
+        compressor = ZstdCodec(level=ZSTD_LEVEL) if self.compression is Compression.ZSTD else None
         own = {
             **describe_feature(self.session_id, self.spec, self._columns, self.track),
             "stamps": sorted(self.caveats),
@@ -269,7 +273,7 @@ class FeatureWriter:
                 dtype=layout.dtype,
                 chunks=(layout.chunk_rows, *layout.shape[1:]),
                 shards=(layout.shard_rows, *layout.shape[1:]),
-                compressors=_codec(self.compression),
+                compressors=compressor,
                 filters=None,
                 fill_value=spec.fill,
                 dimension_names=spec.dimension_names,
@@ -277,6 +281,8 @@ class FeatureWriter:
             )
 
     def _read_back(self, shards: dict[str, WrittenShard]) -> dict[str, StoredFile]:
+        import zarr
+
         names = sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file())
         try:
             files = {name: self._stored(name) for name in names}
@@ -314,10 +320,6 @@ class FeatureWriter:
 
 def _removed(path: str) -> RemovedError:
     return RemovedError(f"{path} was removed while it was being published; extract it again")
-
-
-def _codec(compression: Compression) -> ZstdCodec | None:
-    return ZstdCodec(level=ZSTD_LEVEL) if compression is Compression.ZSTD else None
 
 
 def record_attempt(

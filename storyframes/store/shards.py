@@ -5,8 +5,8 @@ array, so the file is: the rows, padding to a whole chunk, then the shard index 
 uint64 little-endian, and their crc32c). That is an ordinary Zarr array for every reader (Zarr v3 specification, codec
 ``sharding_indexed``), it can be appended to in constant memory, and it can be mapped as it is stored.
 
-Every shard is written, so an absent one is an error, also where zarr-python reads it (:func:`present`): by itself
-zarr-python would read the fill value.
+Every shard is written, so an absent one is an error, also where zarr-python reads it (``storage.zarr_folder``): by
+itself zarr-python would read the fill value.
 """
 
 from __future__ import annotations
@@ -15,30 +15,22 @@ import errno
 import hashlib
 import math
 import os
-import re
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from io import FileIO
 from pathlib import Path
-from typing import Any
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
-from numcodecs import zstd
-from zarr.storage import LocalStore
 
-from storyframes.store.storage import StorageError
 from storyframes.store.storage.access import make_folder
-from storyframes.store.storage.files import open_regular
 
 CHUNK_ROWS = 60
 _ENTRY_BYTES = 16  # offset and length of one chunk
 _CRC_BYTES = 4
-_SHARD = re.compile(r"(^|/)c(/\d+)+$")  # the slash, because a session may be called "c" as well
 
 
 @dataclass(frozen=True)
@@ -200,6 +192,8 @@ class ShardWriter:
     def _write_chunk(self, chunk: bytearray | memoryview) -> None:
         content: bytes | bytearray | memoryview = chunk
         if self.compression is Compression.ZSTD:
+            from numcodecs import zstd
+
             content = zstd.compress(bytes(chunk), ZSTD_LEVEL)
         self._write(content)
         self._lengths.append(len(content))
@@ -287,31 +281,3 @@ def _warn_once(path: Path, error: OSError) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
-
-
-class ZarrFolder(LocalStore):
-    """A folder for zarr-python to read."""
-
-    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
-        self._check(key)
-        return present(key, await super().get(key, prototype, byte_range))
-
-    def get_sync(self, key: str, **arguments: Any) -> Any:
-        self._check(key)
-        return present(key, super().get_sync(key, **arguments))
-
-    def _check(self, key: str) -> None:
-        """Check that it is a regular file, if it exists: zarr-python opens anything."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.close(open_regular(self.root, key))
-
-
-def present(key: str, content: Any) -> Any:
-    """The content that one of zarr-python's stores has at ``key``, if that is no shard: every shard was written.
-
-    Raises:
-        StorageError: ``key`` is a shard's and has no content: it was removed or lost.
-    """
-    if content is None and _SHARD.search(key):
-        raise StorageError(f"{key} does not exist: was its version removed by gc?")
-    return content

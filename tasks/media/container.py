@@ -1,6 +1,9 @@
 """Opening a recording, and its frames as FFmpeg decodes them, in the order in which they are shown, with times.
 
 Only files that contain their own picture and sound are opened, nothing that refers to other files.
+
+This room imports PyAV and OpenCV in functions: planning reads no recording whose features are there, and they take a
+seventh of a second.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
 from types import TracebackType
-from typing import Any, Self, TypeVar
-
-import av
-from av.video.frame import PictureType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from storyframes.store.storage import may_pass
 from tasks.media.upright import STORED, orientation_of
+
+if TYPE_CHECKING:
+    import av
 
 # Containers of one file. A playlist (HLS, ffconcat, DASH, SDP, a pattern of images, a script) names other files or
 # addresses, so anyone who may add a video to a study could read other files through it; none of them is listed here.
@@ -50,6 +53,8 @@ def open_container(path: Path) -> av.container.InputContainer:
     Raises:
         RecordingError: it cannot be read, is empty, is no media file, or refers to other files.
     """
+    import av
+
     try:
         if path.stat().st_size == 0:
             raise RecordingError(f"{path.name}: the file is empty (0 bytes)")
@@ -160,6 +165,8 @@ class ShownFrames:
         return ticks * base.numerator / base.denominator if base else 0.0
 
     def _decoded(self) -> Iterator[av.VideoFrame]:
+        import av
+
         try:
             for packet in self._container.demux(self.stream):
                 self._opening = self._opening or packet
@@ -182,6 +189,8 @@ class ShownFrames:
 
     def _kept_back(self) -> Iterator[av.VideoFrame]:
         """The frames that the decoder still has when the file breaks off."""
+        import av
+
         try:
             yield from self.stream.decode(None)
         except av.FFmpegError:
@@ -248,6 +257,8 @@ class ShownFrames:
         decoder returns nothing until the whole picture was renewed, which a camera may do bit by bit, without any
         keyframe.
         """
+        from av.video.frame import PictureType
+
         opening = self._opening
         if first.key_frame or first.pict_type == PictureType.I or self.stream.codec.canonical_name == "h264":
             return
@@ -261,6 +272,8 @@ class ShownFrames:
 
     def _advice(self) -> str:
         """What to do about the pictures before the first keyframe."""
+        import av
+
         rest = self._container.demux(self.stream)
         keyframe = next((packet for packet in rest if packet.is_keyframe and packet.dts is not None), None)
         if keyframe is None or keyframe.dts is None:

@@ -19,17 +19,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import av
-import cv2
 import numpy as np
-from av.filter import Graph
 
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.media.container import RecordingError, ShownFrame, ShownFrames
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import check_promise, read_header
 from tasks.tools.tool_process import reaper
+
+if TYPE_CHECKING:
+    import av
+    from av.filter import Graph
 
 SAMPLED = 32  # every n-th frame is compared, starting with the first
 # Mean difference of a sample, of 256 levels, that rounding may explain. The conversions are the same, so the difference
@@ -92,6 +94,8 @@ def read_frames(path: Path, batch_size: int, *, allow_truncated: bool = False) -
         RecordingError: nothing decodes, the size changes, the times run backwards, or the two decoders differ.
         TruncatedError: after the last frame, where frames are missing (unless ``allow_truncated``).
     """
+    import cv2
+
     header = read_header(path)
     time, rgb = np.empty(batch_size), None
     first_tick: int | None = None
@@ -149,6 +153,8 @@ def read_pictures(path: Path, frames: ShownFrames) -> Iterator[tuple[ShownFrame,
     Raises:
         RecordingError: OpenCV cannot open the video, its pictures are not FFmpeg's, or deinterlacing fails.
     """
+    import av
+
     opencv = OpenCVFrames(path, frames.stream.codec.canonical_name)
     before: ShownFrame | None = None
     remaining = iter(frames)
@@ -187,6 +193,8 @@ class OpenCVFrames:
     """
 
     def __init__(self, path: Path, codec: str) -> None:
+        import cv2
+
         self._name = path.name
         self._codec = codec
         self._gaps = 0
@@ -222,6 +230,8 @@ class OpenCVFrames:
         return picture
 
     def _compare(self, picture: np.ndarray, frame: ShownFrame, where: str) -> None:
+        import cv2
+
         difference = cv2.norm(picture, bgr(frame.picture), cv2.NORM_L1) / picture.size
         if difference > _TOLERANCE:
             raise RecordingError(
@@ -271,6 +281,8 @@ def deinterlace(frames: Iterable[ShownFrame]) -> Iterator[tuple[ShownFrame, av.V
 
 
 def _bwdif(like: av.VideoFrame) -> Graph:
+    from av.filter import Graph
+
     graph = Graph()
     source = graph.add_buffer(width=like.width, height=like.height, format=like.format, time_base=_TIME_BASE)
     bwdif = graph.add("bwdif", "mode=send_frame:parity=auto:deint=interlaced")
@@ -279,6 +291,8 @@ def _bwdif(like: av.VideoFrame) -> Graph:
 
 
 def _filtered(graph: Graph, waiting: deque[ShownFrame]) -> Iterator[tuple[ShownFrame, av.VideoFrame]]:
+    import av
+
     while waiting:
         try:
             picture = graph.vpull()

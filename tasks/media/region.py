@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -80,6 +79,8 @@ class RegionView:
             box[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left] = whole[rows, columns]
         (margin_x, margin_y), (shown_w, shown_h) = self._margin[frame].tolist(), self._shown[frame].tolist()
         if (shown_w, shown_h) != (w, h):
+            import cv2
+
             box = cv2.resize(box, (shown_w, shown_h), interpolation=cv2.INTER_LINEAR)
         picture[margin_y : margin_y + shown_h, margin_x : margin_x + shown_w] = box
         return picture

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import av
 import numpy as np
 
 from tasks.media.container import RecordingError, open_container
+
+if TYPE_CHECKING:
+    import av
 
 _GAP_S = 0.05  # a longer gap in the sound becomes silence, so that what follows stays in time
 _BACKWARDS_S = 1.0  # sound that overlaps by less is left out; more is no overlap but a clock that starts anew
@@ -73,6 +76,8 @@ def sound_length_s(path: Path) -> float:
     Raises:
         RecordingError: FFmpeg cannot read it.
     """
+    import av
+
     with open_container(path) as container:
         return (container.duration or 0) / av.time_base
 
@@ -99,6 +104,8 @@ class _Piece:
 
 
 def _pieces(path: Path) -> Iterator[_Piece]:
+    import av
+
     with open_container(path) as container:
         if not container.streams.audio:
             raise NoAudioError(f"{path.name}: has no audio track")
@@ -153,6 +160,8 @@ class _Resampler:
     """Resampling of one channel by FFmpeg's swresample; at the same rate samples pass unchanged."""
 
     def __init__(self, rate_in: int, rate_out: int) -> None:
+        import av
+
         self._rate, self._pushed = rate_in, 0
         graph = self._graph = av.filter.Graph()
         source = graph.add_abuffer(sample_rate=rate_in, format="flt", layout="mono", time_base=Fraction(1, rate_in))
@@ -165,6 +174,8 @@ class _Resampler:
         """What these samples add to the result; the filter keeps back a few."""
         if len(samples) == 0:
             return samples
+        import av
+
         frame = av.AudioFrame.from_ndarray(samples[None], format="flt", layout="mono")
         frame.sample_rate, frame.pts = self._rate, self._pushed
         self._pushed += len(samples)
@@ -177,6 +188,8 @@ class _Resampler:
         return self._taken()
 
     def _taken(self) -> np.ndarray:
+        import av
+
         blocks: list[np.ndarray] = [np.empty(0, np.float32)]
         while True:
             try:
@@ -203,6 +216,8 @@ def find_clipped(path: Path, zero_s: float | None = None) -> tuple[tuple[float, 
         NoAudioError: there is no sound.
         RecordingError: it cannot be decoded.
     """
+    import av
+
     spans: list[tuple[float, float]] = []
     try:
         with open_container(path) as container:

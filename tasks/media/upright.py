@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import av
-import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import av
 
 _ONE = 1 << 16  # the matrix has numbers of 16.16 bits
 
@@ -42,6 +43,8 @@ class Orientation:
 
     def upright(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The upright picture of a stored one, (height, width) or (height, width, 3) uint8."""
+        import cv2
+
         upright: Any = cv2.transpose(picture) if self.transposed else picture
         if self.mirrored or self.upside_down:
             upright = cv2.flip(upright, -1 if self.mirrored and self.upside_down else int(self.mirrored))
@@ -82,6 +85,8 @@ def write_lossless(path: Path, pictures: Iterable[NDArray[np.uint8]], rate: floa
     Returns:
         How many frames it has.
     """
+    import av
+
     count = 0
     with av.open(str(path), "w", format="avi") as container:
         stream: Any = None

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import av
 import numpy as np
-from av.stream import Disposition
 
 from tasks.media.container import RecordingError, ShownFrame, ShownFrames, open_container
 
@@ -318,6 +316,9 @@ def read_streams(path: Path) -> Streams:
     Raises:
         RecordingError: it is empty, or is no media file.
     """
+    import av
+    from av.stream import Disposition
+
     with open_container(path) as container:
         videos = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
         rate = float(videos[0].average_rate or 0) if videos else 0.0

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from av.stream import Disposition
-
 from storyframes.features import STORIES
 from storyframes.label_curves import NEAREST, CurveRule
 from storyframes.spec import MAIN, of_scheme
@@ -309,5 +307,7 @@ def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCach
 
 def _has_picture(path: Path) -> bool:
     """Whether it is a video; the cover of a record is none."""
+    from av.stream import Disposition
+
     with open_container(path) as container:
         return any(not stream.disposition & Disposition.attached_pic for stream in container.streams.video)

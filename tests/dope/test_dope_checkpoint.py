@@ -90,6 +90,12 @@ def with_tensor(key: str, tensor: Any) -> dict[str, Any]:
     return content
 
 
+def with_one(value: float) -> torch.Tensor:
+    tensor = torch.zeros(2, 21, 5)
+    tensor[1, 7, 2] = value
+    return tensor
+
+
 def without_tensor(key: str) -> dict[str, Any]:
     content = blank_content()
     del content["state_dict"][key]
@@ -133,7 +139,11 @@ WRONG_CONTENT = {
     "other-anchors": (with_tensor(ANCHOR_POSES, torch.zeros(4, 21, 5)), r"shape \(4, 21, 5\); it must be \(2, 21, 5\)"),
     "integers": (with_tensor(ANCHOR_POSES, torch.zeros(2, 21, 5, dtype=torch.int64)), "is a tensor of torch.int64"),
     "no-tensor": (with_tensor(ANCHOR_POSES, 3), "is a int; it must be a tensor of floats"),
-    "nan": (with_tensor(ANCHOR_POSES, torch.full((2, 21, 5), torch.nan)), "every weight must be finite"),
+    # one value of many: a check of extremes that passes over NaN would miss the first
+    **{
+        f"one-{value}": (with_tensor(ANCHOR_POSES, with_one(value)), "every weight must be finite")
+        for value in (torch.nan, torch.inf, -torch.inf)
+    },
     "variance": (
         with_tensor("backbone.resnet_backbone.bn1.running_var", torch.full((64,), -1.0)),
         "holds -1.0; a variance must not be negative",

@@ -28,6 +28,7 @@ from tasks.planning.plan import Plan
 ROOT = Path(__file__).parents[2]
 GOES_ON = "what was published stays, the same command goes on from there"
 _FOREIGN = {"dask", "distributed", "fastapi", "httpx", "prefect", "prefect_dask", "sqlalchemy"}
+_OF_EXTRACTION = {"av", "cv2", "opensmile", "openvino", "scipy", "torch", "torchvision", "transformers", "zarr"}
 _ENTRY = "import sys, atexit; atexit.register(lambda: print(*sys.modules)); from flows.cli.entry import main; main()"
 
 
@@ -78,6 +79,11 @@ def test_neither_prefect_nor_dask_is_imported_and_nothing_listens(small_study: P
     assert (tmp_path / "features/clips.parquet").exists()
     for path in (tmp_path / "features").rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
+    again = subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True)
+    *_, said, modules = again.stdout.splitlines()
+    assert said.startswith("This run: 0 extracted, 4 up to date"), again.stderr
+    # With nothing due no recording is opened, no array, and no model: each of these takes long to import.
+    assert {module.partition(".")[0] for module in modules.split()} & (_FOREIGN | _OF_EXTRACTION) == set()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -236,7 +236,7 @@ class LocalStorage:
         return self.root / path
 
     def zarr(self, path: str) -> Any:
-        from storyframes.store.shards import ZarrFolder  # zarr takes long to import
+        from storyframes.store.storage.zarr_folder import ZarrFolder
 
         self._check_folder(path)
         return {"store": ZarrFolder(self.root / path, read_only=True)}

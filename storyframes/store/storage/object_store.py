@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from zarr.storage import ObjectStore
 
 from storyframes.installation import install_line
-from storyframes.store.shards import present
 from storyframes.store.storage import FileInfo, StorageError, Tail, Unreadable, Update
 from storyframes.store.storage.scratch import make_scratch_folder
+from storyframes.store.storage.zarr_folder import present
 from storyframes.store.validation import MOST_JSON_BYTES
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import av
 import numpy as np
 
 from storyframes.features import OPENFACE_COLUMNS
@@ -211,6 +210,8 @@ def _measure(
 
 def cut_clip(video: Path, target: Path, seconds: float) -> None:
     """Copy the first seconds of a video's picture, without decoding it; the same bytes every time."""
+    import av
+
     with open_container(video) as source, av.open(str(target), "w", options={"fflags": "+bitexact"}) as copy:
         stream = source.streams.video[0]
         target_stream = copy.add_stream_from_template(stream)
