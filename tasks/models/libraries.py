@@ -4,7 +4,9 @@
 torch its compiled operators cannot be loaded, and ``import torchvision`` dies with ``operator torchvision::nms does not
 exist``: its Python code registers "fake" kernels for operators that were never defined. Declaring those two operators
 first makes the import work. Everything that is plain Python (models, transforms, weights) is then complete; only the
-compiled operators (NMS, RoIAlign) are missing. ``has_compiled_operators`` says whether they are.
+compiled operators (NMS, RoIAlign) are missing. ``has_compiled_operators`` says whether they are. It also imports
+torch's compiler, for one function that is called where RoIAlign runs on a GPU, and that costs each process a
+CPU-second: it is imported when that function is called.
 
 **OpenVINO** reports to Google Analytics: ``import openvino`` and ``openvino.convert_model`` send events through the
 package ``openvino_telemetry``, unasked, and leave an identifier in ``~/intel``. Where that package cannot be imported,
@@ -17,12 +19,15 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from packaging.requirements import Requirement
 
@@ -45,7 +50,8 @@ def _import_torchvision() -> ModuleType:
     import torch
 
     try:
-        import torchvision
+        with _compiler_later():
+            import torchvision
     except RuntimeError as error:
         if "operator torchvision::" not in str(error):
             raise
@@ -54,8 +60,40 @@ def _import_torchvision() -> ModuleType:
         for schema in _SCHEMAS:
             library.define(schema)
         _declared.append(library)  # the operators live only as long as this object
-        import torchvision
+        with _compiler_later():
+            import torchvision
     return torchvision
+
+
+_COMPILER = "torch._dynamo.utils"
+
+
+@contextmanager
+def _compiler_later() -> Iterator[None]:
+    """While the block imports torchvision, torch's compiler is a module that imports the real one when it is needed."""
+    if _COMPILER in sys.modules:
+        yield
+        return
+    sys.modules[_COMPILER] = later = _Later(_COMPILER)
+    try:
+        yield
+    finally:
+        if sys.modules.get(_COMPILER) is later:
+            del sys.modules[_COMPILER]
+
+
+class _Later(ModuleType):
+    """Stands for torch's compiler: the one function that torchvision takes is called by its name only later."""
+
+    @staticmethod
+    def is_compile_supported(device_type: str) -> bool:
+        return bool(import_module(_COMPILER).is_compile_supported(device_type))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what the import system asks of any module
+            raise AttributeError(name)
+        sys.modules.pop(_COMPILER, None)
+        return getattr(import_module(_COMPILER), name)
 
 
 def has_compiled_operators() -> bool:

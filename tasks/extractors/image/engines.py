@@ -202,10 +202,15 @@ def compile_network(
 
 def convert_network(network: torch.nn.Module, example: torch.Tensor, shape: Sequence[int]) -> Any:
     """A torch network as OpenVINO's, for inputs of this shape, in which -1 is any number; both share their weights."""
+    openvino = import_openvino()
+    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
     with warnings.catch_warnings():
         # Conversion follows one input through the network and warns of every look at a size: sizes stay what they are.
         warnings.simplefilter("ignore")
-        return import_openvino().convert_model(network, example_input=example, input=list(shape))
+        # torch would follow it twice more to compare, which is half of the time; a network in eval mode has no chance.
+        decoder = TorchScriptPythonDecoder(network, example_input=example, trace_kwargs={"check_trace": False})
+        return openvino.convert_model(decoder, input=list(shape))
 
 
 @lru_cache(maxsize=_KEPT)
