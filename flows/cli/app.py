@@ -15,20 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 import storyframes
-from flows.cli import (
-    clips,
-    extract,
-    jobs,
-    look,
-    models,
-    report,
-    share,
-    start,
-    status,
-    study,
-    terminal,
-    upkeep,
-)
+from flows.cli import clips, extract, jobs, look, models, report, share, start, status, study, terminal, upkeep
 from storyframes.installation import install_line
 from storyframes.plug_ins import COMMANDS, PlugInError, describe_error, load, origin, plug_in, plug_ins
 

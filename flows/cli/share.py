@@ -10,16 +10,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from flows.cli.terminal import (
-    JsonOption,
-    StoreArgument,
-    console,
-    error_console,
-    fail,
-    listed,
-    show_json,
-    usage_errors,
-)
+from flows.cli.terminal import JsonOption, StoreArgument, console, error_console, fail, listed, show_json, usage_errors
 from flows.progress_bar import progress_bar
 
 if TYPE_CHECKING:

@@ -14,15 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
-from flows.cli.terminal import (
-    ConfigOption,
-    JsonOption,
-    console,
-    error_console,
-    fail,
-    listed,
-    usage_errors,
-)
+from flows.cli.terminal import ConfigOption, JsonOption, console, error_console, fail, listed, usage_errors
 from flows.doctor.findings import Finding, State
 from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted, human_bytes

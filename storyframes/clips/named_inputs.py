@@ -34,14 +34,7 @@ from storyframes.clips.feature_input import common_spec, open_feature
 from storyframes.clips.grid import grid_of
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.pooled_rows import pooling_needs
-from storyframes.clips.readers import (
-    Field,
-    FieldPart,
-    FrameRows,
-    InputReader,
-    Labels,
-    StoryVector,
-)
+from storyframes.clips.readers import Field, FieldPart, FrameRows, InputReader, Labels, StoryVector
 from storyframes.clips.row_finders import IndexedSound, refuse_speakers
 from storyframes.features import CLOCK, STORIES, VISION
 from storyframes.pooling import POOLED_OVER

@@ -36,7 +36,7 @@ from storyframes.store.record_status import (
 )
 from storyframes.store.records import Status, StoredArray, check_quality
 from storyframes.store.storage import Storage
-from storyframes.store.table_files import is_proved, parse_table, replace_table
+from storyframes.store.table_files import is_proved, parse_table, replace_table, stored_table
 from storyframes.store.validation import InvalidError, parse_json, shown
 
 SEEN = "seen"
@@ -251,6 +251,20 @@ def parse_arrays(text: str) -> dict[str, StoredArray]:
         return StoredArray.parse_all(parse_json(text or ""))
     except InvalidError as error:
         raise StoreError(f"{CATALOGUE}: {error}; {_REPAIR}") from None
+
+
+def named_versions(storage: Storage) -> pa.Table | None:
+    """The rows of the catalogue that name a version, of their columns :data:`CHECKED`; None where there is none.
+
+    Raises:
+        StoreError: it is damaged.
+        StorageError: it cannot be read.
+    """
+    table = stored_table(storage, CATALOGUE, CHECKED)
+    if table is None:
+        return None
+    check_rows(table)
+    return table.filter(pc.is_valid(table["version"]))
 
 
 def check_types(stored: pa.Schema) -> None:

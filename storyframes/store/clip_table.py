@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -133,29 +133,21 @@ def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
         raise InvalidError(f"{shown(about)} does not say of which format it is")
     if about["format"] > FORMAT:
         return about
-    for name in ("schemes", "raters"):
-        texts = about.get(name, {})
-        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-            raise InvalidError(f"{name} {shown(texts)} are to be texts by name")
-    track, clocks = about.get("track", ""), about.get("clocks", {})
+    track = about.get("track", "")
     if not isinstance(track, str) or (track and not ID_PATTERN.fullmatch(track)):
         raise InvalidError(f"{shown(track)} is no track")
-    if not isinstance(clocks, dict) or not all(
-        isinstance(tracks, dict) and all(map(_is_clock, tracks.values())) for tracks in clocks.values()
-    ):
-        raise InvalidError(f"clocks {shown(clocks)} are to be moments by session and track")
-    errors = about.get("clock_errors", {})
-    if not isinstance(errors, dict) or not all(
-        isinstance(tracks, dict) and all(map(_is_error, tracks.values())) for tracks in errors.values()
-    ):
-        raise InvalidError(f"clock_errors {shown(errors)} are to be seconds by session and track")
-    ranges = about.get("ranges", {})
-    if not isinstance(ranges, dict) or not all(map(_is_range, ranges.values())):
-        raise InvalidError(f"ranges {shown(ranges)} are to be the lowest and highest values of labels")
+    for name, is_right, rule in _PARTS:
+        if not _all(about.get(name, {}), is_right):
+            raise InvalidError(f"{name} {shown(about[name])} are to be {rule}")
     window_s = about.get("window_s")
     if window_s is not None and not (isinstance(window_s, int | float) and 0 < window_s < math.inf):
         raise InvalidError(f"window_s {shown(window_s)} are to be seconds")
     return about
+
+
+def _all(values: Any, is_right: Callable[[Any], bool]) -> bool:
+    """Whether these are values by name that all are right."""
+    return isinstance(values, dict) and all(map(is_right, values.values()))
 
 
 def _is_range(limits: Any) -> bool:
@@ -180,3 +172,13 @@ def _is_clock(clock: Any) -> bool:
         return False
     is_increasing = all(before < after for moments in clock for before, after in itertools.pairwise(moments))
     return is_increasing and len(clock[0]) == len(clock[1]) >= 1
+
+
+_PARTS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("schemes", lambda text: isinstance(text, str), "texts by name"),
+    ("raters", lambda text: isinstance(text, str), "texts by name"),
+    ("clocks", lambda tracks: _all(tracks, _is_clock), "moments by session and track"),
+    ("clock_errors", lambda tracks: _all(tracks, _is_error), "seconds by session and track"),
+    ("ranges", _is_range, "the lowest and highest values of labels"),
+)
+"""The parts of the metadata: their names, what each of their values has to be, and how a message says it."""

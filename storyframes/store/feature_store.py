@@ -23,7 +23,7 @@ from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.session_times import SessionTimes
-from storyframes.store.table_files import parse_table, read_table
+from storyframes.store.table_files import stored_table
 from storyframes.store.tables import (
     DEVICE,
     MASK,
@@ -126,11 +126,11 @@ class FeatureStore(FeatureReader):
         Raises:
             StoreError: the store has none, it is damaged, or of a newer format.
         """
-        content = read_table(self.storage, CLIPS)
-        if content is None:
+        table = stored_table(self.storage, CLIPS)
+        if table is None:
             where = self.storage.location
             raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
-        return to_frame(parse_table(content, CLIPS))
+        return to_frame(table)
 
 
 class SessionView:

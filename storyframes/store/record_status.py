@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Self, TypeVar
 
 from storyframes.store.layout import attempt_path, current_path
@@ -38,15 +38,7 @@ class VersionSummary:
 
     @classmethod
     def of(cls, record: Current) -> Self:
-        return cls(
-            version=record.version,
-            fingerprint=record.fingerprint,
-            created_at=record.created_at,
-            rows=record.rows,
-            nbytes=record.nbytes,
-            caveats=record.caveats,
-            quality=record.quality,
-        )
+        return cls(*(getattr(record, own.name) for own in fields(cls)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,17 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
     return table
 
 
+def stored_table(storage: Storage, name: str, columns: Sequence[str] | None = None) -> pa.Table | None:
+    """The table ``name`` of the store, or some of its columns; None where it has none.
+
+    Raises:
+        StoreError: it is damaged.
+        StorageError: it cannot be read.
+    """
+    content = read_table(storage, name)
+    return None if content is None else parse_table(content, name, columns)
+
+
 def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
     """``table`` as the bytes of a Parquet file: zstd, page checksums."""
     buffer = io.BytesIO()

@@ -5,9 +5,8 @@ text, ``rows`` has the columns), and ``references`` and ``label_rows`` check the
 wrong becomes one of the ``problems``. ``labels`` has schemes and labels.
 
 ``transcript`` (with ``captions``), ``curves`` and ``boxes`` read files that the tables name. ``sessions_from_files``
-writes the first tables, by what ``recording_names`` reads in names, with ``first_settings``. ``changed_tables`` changes
-tables.
-``study_identity`` is what a feature store records of its study.
+writes the first tables and configuration, by what ``recording_names`` reads in names. ``changed_tables`` changes
+tables. ``study_identity`` is what a feature store records of its study.
 """
 
 from typing import TYPE_CHECKING

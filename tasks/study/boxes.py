@@ -17,14 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storyframes.times import PER_SECOND, ticks
-from tasks.study.strict_tables import (
-    decimal_commas,
-    is_empty,
-    number_in,
-    read_table,
-    with_decimal_point,
-    without_empty_rows,
-)
+from tasks.study.strict_tables import MeasurementsError, is_empty, number_in, read_measurements
 
 _BOX = ("x", "y", "w", "h")
 _COLUMNS = ("time_s", *_BOX)
@@ -123,26 +116,13 @@ def read_boxes(path: Path) -> Boxes:
     Raises:
         BoxesError: it cannot be read, or a row has a fault.
     """
-    table = read_table(path)
-    if table.faults:
-        raise BoxesError(table.faults[0].text(path.name))
-    if absent := [column for column in _COLUMNS if column not in table.columns]:
-        raise BoxesError(
-            f"{path.name}: the column {absent[0]!r} is missing: a table of boxes has {', '.join(_COLUMNS)}"
-        )
-    rows, empty = without_empty_rows(table)
-    if not rows:
-        raise BoxesError(f"{path.name}: has no rows")
-    remarks = [*table.remarks, *([f"{path.name}: has empty rows, left out"] if empty else [])]
-    if has_commas := decimal_commas(table, _COLUMNS) is not None:
-        remarks.append(f"{path.name}: its numbers have decimal commas: read as points")
-    places = {column: table.columns.index(column) for column in (*_COLUMNS, "doubtful") if column in table.columns}
+    try:
+        rows, remarks = read_measurements(path, _COLUMNS, "a table of boxes", ("doubtful",))
+    except MeasurementsError as error:
+        raise BoxesError(str(error)) from None
     time_s, box, doubtful = np.empty(len(rows)), np.empty((len(rows), 4)), np.zeros(len(rows), bool)
-    for index, row in enumerate(rows):
-        cells = {column: row.values[place] for column, place in places.items()}
-        if has_commas:
-            cells = {column: with_decimal_point(cell) for column, cell in cells.items()}
-        where = f"{path.name}: row {row.number}"
+    for index, (number, cells) in enumerate(rows):
+        where = f"{path.name}: row {number}"
         time_s[index] = _finite(where, "time_s", cells)
         if index and time_s[index] <= time_s[index - 1]:
             raise BoxesError(

@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 from storyframes.label_curves import NEAREST, Between, CurveRule, mixed
 from storyframes.times import PER_SECOND, ticks
 from tasks.study.labels import Scheme
-from tasks.study.strict_tables import (
-    decimal_commas,
-    is_empty,
-    number_in,
-    read_table,
-    with_decimal_point,
-    without_empty_rows,
-)
+from tasks.study.strict_tables import MeasurementsError, is_empty, number_in, read_measurements
 
 GAP_STEPS = 2
 """Without a longest gap, a curve has no values between moments that are more than so many usual steps apart."""
@@ -54,32 +47,21 @@ def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
     """
     if path.suffix not in (".csv", ".parquet"):
         raise CurveError(f"{path.name}: a curve is .csv or .parquet")
-    table = read_table(path)
-    if table.faults:
-        raise CurveError(table.faults[0].text(path.name))
-    for column in ("time_s", "value"):
-        if column not in table.columns:
-            raise CurveError(f"{path.name}: the column {column!r} is missing")
-    rows, empty = without_empty_rows(table)
-    if not rows:
-        raise CurveError(f"{path.name}: has no rows")
-    remarks = [*table.remarks, *([f"{path.name}: has empty rows, left out"] if empty else [])]
-    if has_commas := decimal_commas(table, ("time_s", "value")) is not None:
-        remarks.append(f"{path.name}: its numbers have decimal commas: read as points")
-    time_place, value_place = table.columns.index("time_s"), table.columns.index("value")
+    try:
+        rows, remarks = read_measurements(path, ("time_s", "value"), "a curve")
+    except MeasurementsError as error:
+        raise CurveError(str(error)) from None
     time_s, value = np.empty(len(rows)), np.empty(len(rows))
     before = -math.inf
-    for index, row in enumerate(rows):
-        if has_commas:
-            row = row._replace(values=tuple(map(with_decimal_point, row.values)))
-        time_s[index] = _number(path, row.number, "time_s", row.values[time_place])
+    for index, (number, cells) in enumerate(rows):
+        time_s[index] = _number(path, number, "time_s", cells["time_s"])
         if time_s[index] <= before:
-            raise CurveError(f"{path.name}: row {row.number}, time_s: must be after the row before it, at {before:g} s")
+            raise CurveError(f"{path.name}: row {number}, time_s: must be after the row before it, at {before:g} s")
         before = time_s[index]
-        cell = row.values[value_place]
-        value[index] = math.nan if is_empty(cell) else _number(path, row.number, "value", cell)
+        cell = cells["value"]
+        value[index] = math.nan if is_empty(cell) else _number(path, number, "value", cell)
         if scheme and (low_or_high := _outside(float(value[index]), scheme)):
-            raise CurveError(f"{path.name}: row {row.number}, value: {low_or_high} of the scheme {scheme.name!r}")
+            raise CurveError(f"{path.name}: row {number}, value: {low_or_high} of the scheme {scheme.name!r}")
     return CurveSamples(time_s, value, tuple(remarks))
 
 

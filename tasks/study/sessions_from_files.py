@@ -18,7 +18,6 @@ from storyframes.store.storage.files import write_atomically
 from tasks.media.container import RecordingError
 from tasks.media.video_header import Streams, read_streams
 from tasks.study.csv_text import csv_bytes
-from tasks.study.first_settings import first_settings
 from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
@@ -32,6 +31,8 @@ _BY_SUFFIX = {
     "transcript": ".vtt .srt .json".split(),
 }
 _NAMED = 5  # files that a message lists
+_WINDOWS_S = (8.0, 4.0, 2.0, 1.0, 0.5)
+_PER_RECORDING = 4  # windows that fit into the shortest one, side by side
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,6 @@ class Made:
 
     Attributes:
         sessions, participants: their numbers.
-        files: by column, the number of sessions that have such a file.
         remarks: what was left out, or should be checked.
         tracks: the number of other cameras and microphones, in the table of tracks.
         has_settings: whether a configuration was written as well.
@@ -48,7 +48,6 @@ class Made:
 
     sessions: int
     participants: int
-    files: Mapping[str, int]
     remarks: tuple[str, ...]
     tracks: int = 0
     has_settings: bool = False
@@ -135,14 +134,12 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     has_settings = not (root / SETTINGS_FILE).exists()
     if has_settings:
         headers = [_streams(root / row[column]) for row in rows + tracks for column in _FILES[:2] if row.get(column)]
-        content = first_settings([header for header in headers if header], [*rows, *tracks])
+        content = _first_settings([header for header in headers if header], [*rows, *tracks])
         write_atomically(root / SETTINGS_FILE, content.encode())
     else:
         remarks.append(f"{SETTINGS_FILE} is there already and stays as it is")
-    counts = {column: sum(bool(row.get(column)) for row in rows) for column in _FILES}
-    counts = {column: count for column, count in counts.items() if count}
     participants = len({row["participant_id"] for row in rows})
-    return Made(len(rows), participants, counts, tuple(dict.fromkeys(remarks)), len(tracks), has_settings)
+    return Made(len(rows), participants, tuple(dict.fromkeys(remarks)), len(tracks), has_settings)
 
 
 def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath, str], remarks: list[str]) -> bool:
@@ -332,3 +329,64 @@ def _check(tables: Mapping[str, bytes], rows: Sequence[Mapping[str, str]]) -> No
             path = row.get(column)
             if path and getattr(session, column) != path:  # it ends with a tab or the like, which a table does not keep
                 raise FilesError(f"the name {path!r} is another one in a table: rename the file")
+
+
+# --- the first configuration -----------------------------------------------------------------------------------------
+
+
+def _first_settings(recordings: Sequence[Streams], rows: Sequence[Mapping[str, str]]) -> str:
+    """The text of a commented TOML file: features that the files can have, and windows that fit the recordings.
+
+    Args:
+        recordings: what the headers of the recordings say, of those that could be opened.
+        rows: of the tables of sessions and tracks, with the files that each has.
+    """
+    has_video, has_text = any(row.get("video") for row in rows), any(row.get("transcript") for row in rows)
+    has_sound = any(row.get("audio") for row in rows) or any(one.has_sound for one in recordings)
+    has_openface = any(row.get("openface") for row in rows)
+    usable = {"frames": has_video, "openface": has_openface, "opensmile": has_sound, "sbert": has_text}
+    features = ", ".join(f'"{name}"' for name, is_usable in usable.items() if is_usable)
+    shortest_s = min((one.seconds for one in recordings if one.seconds), default=0.0)
+    window_s = next((one for one in _WINDOWS_S if one * _PER_RECORDING <= shortest_s), _WINDOWS_S[-1])
+    window_s = window_s if shortest_s else _WINDOWS_S[0]
+    lines = [
+        "# What is extracted from this study, and how its clips are cut. Every key is in docs/configuration.md.",
+        *(f"# {line}" for line in _described(recordings, rows)),
+        "",
+        "# What these files can have and this installation can make without another program or model:",
+        f"features = [{features}]",
+        *(f"# {line}" for line in _possible(has_video, has_text, has_openface)),
+        "",
+        "[clips]",
+        "# Windows in seconds are as long in every recording, whatever its frame rate.",
+        f"window_s = {window_s}",
+        f"stride_s = {min(1.0, window_s / 2)} # from the start of one window to the next one's",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _described(recordings: Sequence[Streams], rows: Sequence[Mapping[str, str]]) -> list[str]:
+    videos = sum(bool(row.get("video")) for row in rows)
+    sounds = sum(bool(row.get("audio")) for row in rows)
+    texts = sum(bool(row.get("transcript")) for row in rows)
+    described = [f"The files: {videos} videos, {sounds} sounds, {texts} transcripts."]
+    rates = sorted({f"{one.fps:.4g}" for one in recordings if one.has_video and one.fps}, key=float)
+    if rates:
+        described.append(f"Frames per second of the videos, by their headers: {listed(rates, 8)}.")
+    if silent := sum(one.has_video and not one.has_sound for one in recordings):
+        described.append(f"Videos without sound: {silent}.")
+    if lengths := [one.seconds for one in recordings if one.seconds]:
+        described.append(f"They last {min(lengths):.4g} to {max(lengths):.4g} s.")
+    return described
+
+
+def _possible(has_video: bool, has_text: bool, has_openface: bool) -> list[str]:
+    """The features that need something first, and what."""
+    possible = []
+    if has_video and not has_openface:
+        possible.append('"openface" (faces): with [openface] backend = "container" or "binary" (docs/openface.md)')
+    if has_video:
+        possible.append("\"resnet50\" (pictures as vectors): after 'storyframes models fetch resnet50-v1'")
+    if has_text:
+        possible.append("\"glove\" (a vector for each word): after 'storyframes models fetch glove-840b'")
+    return ["Also possible:", *possible] if possible else []

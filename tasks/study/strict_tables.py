@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -224,6 +224,39 @@ def without_empty_rows(table: Table) -> tuple[list[Row], list[int]]:
         else:
             kept.append(row)
     return kept, empty
+
+
+class MeasurementsError(Exception):
+    """The file is no table of these numbers; the message names the file, the row, the column and the rule."""
+
+
+def read_measurements(
+    path: Path, needed: Sequence[str], kind: str, optional: Sequence[str] = ()
+) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
+    """The rows of a file of numbers, and what is unusual about it: of each row its number, and its cells by column.
+
+    Args:
+        needed: columns of numbers.
+        kind: what the file is, for the message.
+        optional: further columns; others are not read.
+
+    Raises:
+        MeasurementsError: it cannot be read, has no rows, or lacks a column.
+    """
+    table = read_table(path)
+    if table.faults:
+        raise MeasurementsError(table.faults[0].text(path.name))
+    if absent := [column for column in needed if column not in table.columns]:
+        raise MeasurementsError(f"{path.name}: the column {absent[0]!r} is missing: {kind} has {', '.join(needed)}")
+    rows, empty = without_empty_rows(table)
+    if not rows:
+        raise MeasurementsError(f"{path.name}: has no rows")
+    remarks = [*table.remarks, *([f"{path.name}: has empty rows, left out"] if empty else [])]
+    read: Callable[[object], object] = with_decimal_point if decimal_commas(table, needed) else lambda cell: cell
+    if read is with_decimal_point:
+        remarks.append(f"{path.name}: its numbers have decimal commas: read as points")
+    places = {column: table.columns.index(column) for column in (*needed, *optional) if column in table.columns}
+    return [(row.number, {name: read(row.values[at]) for name, at in places.items()}) for row in rows], remarks
 
 
 def with_slashes(root: Path, cell: object) -> object:

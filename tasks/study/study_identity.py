@@ -55,8 +55,12 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
         now = _read_sessions(study, before)
         if not replace:
             _check(storage, before, now)
-        sessions = {session_id: asdict(_merged(before.get(session_id), now[session_id])) for session_id in sorted(now)}
-        sealed = seal({"sessions": sessions, "people": _people_of(study), "raters": _raters_of(study)})
+        for session_id, record in now.items():
+            if not record.recording and session_id in before:  # it cannot be read now: its old digest stays
+                now[session_id] = replaced(before[session_id], participant_id=record.participant_id)
+        sessions = {session_id: asdict(now[session_id]) for session_id in sorted(now)}
+        raters = sorted(rater.rater_id for rater in study.raters.values() if rater.kind is not RaterKind.MACHINE)
+        sealed = seal({"sessions": sessions, "people": _people_of(study), "raters": raters})  # of raters, people alone
         return None if sealed == content else sealed
 
     storage.update(STUDY, change)
@@ -91,11 +95,6 @@ def _sessions_in(storage: Storage) -> dict[str, _SessionRecord]:
     return {session_id: _SessionRecord() for session_id in sessions - {STORIES}}
 
 
-def _merged(before: _SessionRecord | None, now: _SessionRecord) -> _SessionRecord:
-    """The new record; where the recording cannot be read now, with the old digest."""
-    return now if now.recording or before is None else replaced(before, participant_id=now.participant_id)
-
-
 def _people_of(study: Study) -> list[str]:
     """The ids of all people in the study, which releases must not contain.
 
@@ -113,11 +112,6 @@ def _people_of(study: Study) -> list[str]:
         | {participant for participants in participants_of.values() for participant in participants}
         | {person for person, participants in participants_of.items() if len(participants) == 1}
     )
-
-
-def _raters_of(study: Study) -> list[str]:
-    """The ids of the raters who are people."""
-    return sorted(rater.rater_id for rater in study.raters.values() if rater.kind is not RaterKind.MACHINE)
 
 
 def _read_sessions(study: Study, before: Mapping[str, _SessionRecord]) -> dict[str, _SessionRecord]:

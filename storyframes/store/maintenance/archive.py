@@ -17,7 +17,7 @@ from storyframes.store.record_status import scan
 from storyframes.store.records import Current, RecordError, unseal
 from storyframes.store.shards import Compression
 from storyframes.store.storage import Storage
-from storyframes.store.table_files import parse_table, read_table, replace_table
+from storyframes.store.table_files import replace_table, stored_table
 
 _ROWS = 6_000  # rows copied at a time: memory does not grow with a session's length
 
@@ -38,9 +38,8 @@ def archive(source: Storage, target: Storage) -> Iterator[Current]:
         if record := status.record:
             yield _archived(target, record) or _copy(source, target, record)
     compact(target)
-    if (clips := read_table(source, CLIPS)) is not None:
-        table = parse_table(clips, CLIPS)
-        replace_table(target, CLIPS, lambda: table)
+    if (clips := stored_table(source, CLIPS)) is not None:
+        replace_table(target, CLIPS, lambda: clips)
 
 
 def _copy_study(source: Storage, target: Storage) -> None:

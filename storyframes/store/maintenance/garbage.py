@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from storyframes.store.catalogue import CHECKED, check_rows, compact
-from storyframes.store.layout import CATALOGUE, VERSION_PATTERN, ZARR_JSON
+from storyframes.store.catalogue import compact, named_versions
+from storyframes.store.layout import VERSION_PATTERN, ZARR_JSON
 from storyframes.store.records import CURRENT, Current, RecordError, condemn, condemned
 from storyframes.store.storage import FileInfo, Storage, StorageError, Unreadable
 from storyframes.store.storage.files import TEMPORARY_SUFFIX
 from storyframes.store.storage.local_folder import LOCK_SUFFIX
-from storyframes.store.table_files import parse_table, read_table
 
 
 class Garbage(StrEnum):
@@ -57,7 +56,8 @@ def collect(
     if not dry_run:
         with contextlib.suppress(OSError):  # a full disk: then what the older catalogue names is kept
             compact(storage)
-    named = _versions_in_catalogue(storage) if not dry_run else set()
+    table = None if dry_run else named_versions(storage)  # those that a reader who opens the store now will read
+    named: set[str] = set() if table is None else set(table["path"].to_pylist())
     deadline_ns = (storage.now_ns() or time.time_ns()) - grace_s * 1e9
     for piece in storage.pieces(unreadable):
         yield from _collect_piece(storage, piece, named, deadline_ns, dry_run=dry_run, unreadable=unreadable)
@@ -98,15 +98,6 @@ def _collect_piece(
                 if not dry_run:
                     storage.remove([path])
                 yield Removal(path, Garbage.TEMPORARY, info.bytes)
-
-
-def _versions_in_catalogue(storage: Storage) -> set[str]:
-    """The versions that a reader who opens the store now will read."""
-    content = read_table(storage, CATALOGUE)
-    if content is None:
-        return set()
-    check_rows(table := parse_table(content, CATALOGUE, CHECKED))
-    return set(table["path"].drop_null().to_pylist())
 
 
 def _is_leftover(name: str) -> bool:

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from storyframes.features import STORIES
 from storyframes.spec import LABEL_PREFIX, column_of
-from storyframes.store.catalogue import CHECKED, check_rows
+from storyframes.store.catalogue import named_versions
 from storyframes.store.layout import CATALOGUE, CLIPS, STUDY, ZARR_JSON, StoreError, current_path
 from storyframes.store.records import CURRENT, RecordError, unseal
 from storyframes.store.storage import Storage
-from storyframes.store.table_files import parse_table, read_table
+from storyframes.store.table_files import stored_table
 
 _MOST_NAMED = 20
 
@@ -142,15 +142,13 @@ def _is_gone(storage: Storage, key: tuple[str, str]) -> bool:
 def _named_by_catalogue(storage: Storage, session_id: str) -> dict[tuple[str, str], str] | None:
     """By session and feature, the version that the catalogue names; None without a sound catalogue."""
     try:
-        content = read_table(storage, CATALOGUE)
-        if content is None:
-            return None
-        check_rows(table := parse_table(content, CATALOGUE, CHECKED))
+        table = named_versions(storage)
     except (StoreError, OSError):
+        return None
+    if table is None:
         return None
     if session_id:
         table = table.filter(pc.equal(table["session_id"], session_id))
-    table = table.filter(pc.is_valid(table["version"]))
     sessions, features, versions = (table[name].to_pylist() for name in ("session_id", "feature", "version"))
     return dict(zip(zip(sessions, features, strict=True), versions, strict=True))
 
@@ -158,8 +156,7 @@ def _named_by_catalogue(storage: Storage, session_id: str) -> dict[tuple[str, st
 def _named_by_clips(storage: Storage) -> Iterator[tuple[str, str]]:
     """The sessions and features that the clip index has windows of."""
     try:
-        content = read_table(storage, CLIPS)
-        table = None if content is None else parse_table(content, CLIPS)
+        table = stored_table(storage, CLIPS)
     except (StoreError, OSError):
         return
     if table is None or "session_id" not in table.schema.names:
