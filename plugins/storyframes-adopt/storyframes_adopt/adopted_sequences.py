@@ -212,7 +212,10 @@ def _own(group: Any, name: str) -> Any:
     """
     import h5py
 
-    if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+    links, key = group.id.links, name.encode()
+    if not links.exists(key):
+        raise KeyError(name)
+    if links.get_info(key).type != h5py.h5l.TYPE_HARD:
         raise AdoptError(f"{name!r} is a link to another place or file, which is not followed")
     return group[name]
 
