@@ -25,6 +25,10 @@ from benchmarks.reading.clip_data import WINDOW, ClipData, uniform, write_many_s
 from storyframes import ClipDataset, ClipLoader, FeatureStore, SessionBlockSampler, UniformSampler
 from storyframes.clips.dataset import BatchBuffers, new_memory
 from storyframes.features import VISION
+from storyframes.spec import ArraySpec, Axis, FeatureSpec
+from storyframes.store import catalogue
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage.local_folder import LocalStorage
 
 BATCH = 64
 CLIPS = 3_072  # of a run: 48 batches, two turns of SessionBlockSampler
@@ -165,6 +169,56 @@ def clips_as_stored(data: ClipData) -> dict[str, Way]:
     return {MEMMAP: Way(CLIPS, by_hand), "ClipDataset, one thread": Way(CLIPS, partial(read_dataset, dataset))}
 
 
+# --- features without a mask array ------------------------------------------------------------------------------------
+
+WIDTHS = {"wide": 700, "middle": 128, "narrow": 32}
+LACKING = {"": (), "_first": (0,), "_lost": slice(None)}
+"""The columns that are NaN in half of the rows."""
+
+
+def write_unmasked(data: ClipData) -> None:
+    """Features of several widths that have no mask array, with and without NaN."""
+    for number, session in enumerate(data.session_ids):
+        for name, width, lacking in unmasked():
+            generator = np.random.default_rng(number)
+            values = generator.normal(size=(data.frames, width)).astype(np.float32)
+            half = generator.random(data.frames) < 0.5
+            values[half, lacking] = np.nan  # type: ignore[index]
+            np.save(data.npy(session, name), values)
+            array = ArraySpec(Axis.FRAME, "float32", "noise", (width,), ("column",))
+            with FeatureWriter(
+                LocalStorage(data.features), session, FeatureSpec(name, "noise", {"values": array})
+            ) as out:
+                out.write("values", values)
+                out.publish("benchmark", {})
+    catalogue.compact(LocalStorage(data.features))
+
+
+def unmasked() -> list[tuple[str, int, object]]:
+    return [(name + end, width, lacking) for name, width in WIDTHS.items() for end, lacking in LACKING.items()]
+
+
+def clips_without_mask(data: ClipData, name: str, width: int) -> dict[str, Way]:
+    """The same clips by hand, without and with a mask that is False where a row is all NaN."""
+    dataset = ClipDataset(data.features, [name])
+    chosen = dataset.clips[["session_id", "start_frame"]].iloc[list(UniformSampler(dataset))[:CLIPS]]
+    arrays = {session: np.load(data.npy(session, name), mmap_mode="r") for session in data.session_ids}
+    clips = [(arrays[session], start) for session, start in chosen.itertuples(index=False)]
+    values, mask = np.empty((BATCH, WINDOW, width), np.float32), np.empty((BATCH, WINDOW), bool)
+
+    def by_hand(masks: bool) -> None:
+        for number, (rows, start) in enumerate(clips):
+            values[number % BATCH] = rows[start : start + WINDOW]
+            if masks:
+                mask[number % BATCH] = ~np.isnan(values[number % BATCH]).all(axis=1)
+
+    return {
+        MEMMAP: Way(CLIPS, partial(by_hand, False)),
+        "the same, with masks": Way(CLIPS, partial(by_hand, True)),
+        "ClipDataset, one thread": Way(CLIPS, partial(read_dataset, dataset), target=0.90 if width == 700 else 0.80),
+    }
+
+
 # --- torch's DataLoader ----------------------------------------------------------------------------------------------
 
 
@@ -281,6 +335,9 @@ def main() -> None:
         data.write()
         compare("random clips of 120 frames x 2762 columns, in batches of 64", random_clips(data))
         compare("the same as stored: openface float32, resnet50 float16", clips_as_stored(data), runs=9)
+        write_unmasked(data)
+        for name, width, _ in unmasked():
+            compare(f"without a mask array: {name}, {width} float32", clips_without_mask(data, name, width), runs=9)
         compare("the first ones in torch's DataLoader, two fork workers", data_loaders(data))
         compare("whole sessions from beginning to end", whole_sessions(data))
         print("opening (median of 5)")

@@ -197,17 +197,21 @@ class ClipDataset:
         """
         places = range(len(self))
         numbers = [places[index] for index in indices]
-        clips = [self._clip(number) for number in numbers]
+        clips = self._clips(numbers)
         batch = self.allocate(len(clips)) if out is None else out
         first: dict[tuple[str, int], int] = {}  # the place of the first clip of each window
         alike = [first.setdefault((clip.session_id, clip.start_frame), place) for place, clip in enumerate(clips)]
-        for place in first.values():
-            for reader in self._readers:
-                reader.will_need(self.store, clips[place])
-        for place, (clip, same) in enumerate(zip(clips, alike, strict=True)):
-            for reader in self._readers:
-                if same == place or not reader.of_window:
-                    reader.read(self.store, clip, batch, place)
+        windows = list(first.values())
+        clips_of_windows = [clips[place] for place in windows]
+        for reader in self._readers:
+            for clip in clips_of_windows:
+                reader.will_need(self.store, clip)
+        for reader in self._readers:  # in the order of what was announced
+            if reader.of_window:
+                reader.read_all(self.store, clips_of_windows, batch, windows)
+            else:
+                reader.read_all(self.store, clips, batch, range(len(clips)))
+        for place, same in enumerate(alike):
             if same != place:
                 for name in self._of_window:
                     batch[name][place] = batch[name][same]
@@ -253,7 +257,7 @@ class ClipDataset:
             >>> list(rows), len(rows["audio"]), int(dataset[0]["audio_length"])
             (['audio'], 800, 800)
         """
-        clip = self._clip(range(len(self))[index])
+        (clip,) = self._clips([range(len(self))[index]])
         return {
             reader.name: reader.stored_rows(self.store, clip)
             for reader in self._readers
@@ -276,9 +280,11 @@ class ClipDataset:
         """SHA-256 of the clips' ids in their order."""
         return hashlib.sha256("\n".join(self.clips["clip_id"]).encode()).hexdigest()
 
-    def _clip(self, number: int) -> Clip:
-        session, story, *rest = self._rows[number].item()
-        return Clip(number, self._sessions[session], self._stories[story], *rest)
+    def _clips(self, numbers: Sequence[int]) -> list[Clip]:
+        rows = self._rows[np.asarray(numbers, np.intp)]
+        session, story, *rest = (rows[name].tolist() for name in rows.dtype.names or ())
+        sessions, stories = map(self._sessions.__getitem__, session), map(self._stories.__getitem__, story)
+        return list(map(Clip, numbers, sessions, stories, *rest))
 
 
 def _distinct(inputs: Sequence[str | ClipInput]) -> list[ClipInput]:

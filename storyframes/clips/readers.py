@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -65,6 +65,11 @@ class InputReader(ABC):
     @abstractmethod
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         """Fill ``batch[field][place]`` of each field."""
+
+    def read_all(self, store: FeatureStore, clips: Sequence[Clip], batch: Batch, places: Sequence[int]) -> None:
+        """The same of several clips, each at its place."""
+        for clip, place in zip(clips, places, strict=True):
+            self.read(store, clip, batch, place)
 
     def will_need(self, store: FeatureStore, clip: Clip) -> None:  # noqa: B027 - most have too little to announce
         """Start fetching from the disk what :meth:`read` will read."""
@@ -166,15 +171,56 @@ class FrameRows(FeatureReader):
     grid: Grid | None = None
 
     def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        span, chosen, has_row = rows_of(self.grid, clip)
+        self._read_all(store, [clip], batch, [place])
+
+    def read_all(self, store: FeatureStore, clips: Sequence[Clip], batch: Batch, places: Sequence[int]) -> None:
+        if self.has_feature is None:  # step by step for all clips: what is done once for a batch is cheap
+            self._read_all(store, clips, batch, places)
+        else:
+            super().read_all(store, clips, batch, places)
+
+    def _read_all(self, store: FeatureStore, clips: Sequence[Clip], batch: Batch, places: Sequence[int]) -> None:
+        found = [rows_of(self.grid, clip) for clip in clips]
         for part in self.parts:
-            target = batch[part.name][place]
-            rows = store.view(clip.session_id, part.feature, span.start, span.stop, array=part.array)
-            if len(rows):  # without any, no row is near a point of the grid
-                part.copy(rows, target, chosen)
-            if has_row is not None:
-                target[~has_row] = part.fill
-        mask = batch[f"{self.name}_mask"][place]
+            field, feature, array = batch[part.name], part.feature, part.array
+            for clip, place, (span, chosen, has_row) in zip(clips, places, found, strict=True):
+                rows = store.view(clip.session_id, feature, span.start, span.stop, array=array)
+                if len(rows):  # without any, no row is near a point of the grid
+                    part.copy(rows, field[place], chosen)
+                if has_row is not None:
+                    field[place][~has_row] = part.fill
+        mask = batch[f"{self.name}_mask"]
+        measured = self._begin_with_numbers(batch, np.asarray(places, np.intp))
+        for clip, place, rows_found, is_measured in zip(clips, places, found, measured, strict=True):
+            if is_measured and rows_found[2] is None:
+                mask[place] = True
+            else:
+                self._fill_mask(store, clip, mask[place], *rows_found)
+
+    def _begin_with_numbers(self, batch: Batch, places: np.ndarray) -> list[bool]:
+        """Of each clip whether all its rows begin with a number in a field that the mask is judged by.
+
+        They are measurements then. For all clips at once this takes a tenth of searching NaN clip by clip.
+        """
+        judged = () if self.mask.array or self.mask.min_confidence is not None else self.mask.values
+        of_feature = (part for part in self.parts if part.feature == self.feature)
+        part = next((part for part in of_feature if part.array in judged), None)
+        if part is None:
+            return [False] * len(places)
+        column = (part.first,) if part.columns else (0,) * len(part.field.shape)
+        first = batch[part.name][(slice(None), slice(None), *column)][places]
+        begin: list[bool] = (first == first).all(axis=1).tolist()  # only NaN is not equal to itself
+        return begin
+
+    def _fill_mask(
+        self,
+        store: FeatureStore,
+        clip: Clip,
+        mask: np.ndarray,
+        span: slice,
+        chosen: np.ndarray | None,
+        has_row: np.ndarray | None,
+    ) -> None:
         if has_row is not None and not has_row.any():
             mask[...] = False
             return

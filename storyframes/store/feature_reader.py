@@ -195,11 +195,10 @@ class FeatureReader:
         Called for all clips of a batch before the first is read, it lets the disk or the network work on all of them at
         once. Arguments and errors are those of :meth:`view`; errors of an object store are raised by the later read.
         """
-        if self.is_far and (session_id, feature, array) not in self._arrays:
-            stop = self._stop(
-                self.describe(session_id, feature, array).shape[0], (session_id, feature, array), start, stop
-            )
-            self._opening.begin(self._open, (session_id, feature, array), start, stop)
+        key = session_id, feature, array
+        if key not in self._arrays and self.is_far:
+            stop = self._stop(self.describe(*key).shape[0], key, start, stop)
+            self._opening.begin(self._open, key, start, stop)
             return
         source, stop = self._array_rows(session_id, feature, start, stop, array)
         source.will_need(start, stop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,9 +17,10 @@ from storyframes.store.description import open_array
 from storyframes.store.far_rows import FarArray, FarRows, Fetchers, shard_tail
 from storyframes.store.layout import StoreError
 from storyframes.store.records import StoredArray
-from storyframes.store.shards import ShardLayout, map_shard
+from storyframes.store.shards import CHUNK_ROWS, ShardLayout, map_shard
 from storyframes.store.storage import Storage
 
+ANNOUNCED_S = 60.0
 _HAS_ADVICE = hasattr(mmap, "MADV_WILLNEED")  # Windows has none
 if _HAS_ADVICE:
     _madvise = ctypes.CDLL(None).madvise
@@ -68,13 +70,14 @@ def open_rows(storage: Storage, path: str, layout: ShardLayout, kept: Kept) -> R
 class MappedRows:
     """Rows of an array that is mapped into memory: ``array``."""
 
-    __slots__ = ("_address", "_row_bytes", "array", "shape")
+    __slots__ = ("_address", "_announced", "_row_bytes", "array", "shape")
 
     def __init__(self, rows: np.ndarray) -> None:
         self.shape = rows.shape
         self.array = rows
         self._row_bytes = rows.nbytes // max(len(rows), 1)
         self._address = rows.__array_interface__["data"][0]  # asking for it takes longer than the system call
+        self._announced = [-math.inf] * -(-len(rows) // CHUNK_ROWS)  # when, for each chunk
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """The rows, not copied."""
@@ -83,12 +86,19 @@ class MappedRows:
     def will_need(self, start: int, stop: int) -> None:
         """Have the kernel fetch rows [start, stop) from the disk at once, in the background, where it can.
 
-        Without this it fetches them page fault by page fault, one clip after the other.
+        Without this it fetches them page fault by page fault, one clip after the other. Rows that were announced within
+        the last minute are not again: the call takes as long as a seventh of copying them.
         """
-        if not _HAS_ADVICE:
+        if not _HAS_ADVICE or start == stop:
             return
-        first = self._address + start * self._row_bytes & -mmap.PAGESIZE
-        _madvise(first, self._address + stop * self._row_bytes - first, mmap.MADV_WILLNEED)
+        chunks = slice(start // CHUNK_ROWS, -(-stop // CHUNK_ROWS))
+        now = time.monotonic()
+        if min(self._announced[chunks]) > now - ANNOUNCED_S:
+            return
+        self._announced[chunks] = [now] * (chunks.stop - chunks.start)
+        chunk_bytes = CHUNK_ROWS * self._row_bytes  # the file has whole chunks
+        first = self._address + chunks.start * chunk_bytes & -mmap.PAGESIZE
+        _madvise(first, self._address + chunks.stop * chunk_bytes - first, mmap.MADV_WILLNEED)
 
 
 class ZarrRows:

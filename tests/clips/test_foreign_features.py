@@ -94,6 +94,7 @@ UTTERANCES = FeatureSpec(
         "frame_utterance": ArraySpec(Axis.FRAME, "int32", "the utterance spoken", fill=-1),
     },
 )
+PLAIN = FeatureSpec("plain", "no mask", {"values": array(Axis.FRAME, 3, columns=("a", "b", "c"))})
 FOREIGN = (BRIGHTNESS, BODY, SOUND, WORDS, UTTERANCES)
 
 
@@ -124,6 +125,15 @@ def random_foreign(generator: np.random.Generator) -> dict[str, dict[str, np.nda
     return found
 
 
+def plain_rows(number: int) -> np.ndarray:
+    """Rows of :data:`PLAIN`; a third of them lack one column, another one, several or all, by the session's number."""
+    generator = np.random.default_rng(number)
+    values = generator.normal(size=(FRAMES, 3)).astype(np.float32)
+    lost = [[], [0], [2], [0, 2], [0, 1, 2], [1]][number]
+    values[np.ix_(generator.random(FRAMES) < 0.3, lost)] = np.nan
+    return values
+
+
 def publish(root: Path, session: str, spec: FeatureSpec, values: Mapping[str, np.ndarray]) -> None:
     with FeatureWriter(local(root), session, spec) as out:
         for name, rows in values.items():
@@ -139,6 +149,8 @@ def study(tmp_path_factory) -> SyntheticStudy:
             values = random_foreign(np.random.default_rng(number))[spec.name]
             publish(study.root, session, spec, values)
             study.arrays.update({(session, spec.name, name): rows for name, rows in values.items()})
+        study.arrays[session, "plain", "values"] = plain_rows(number)
+        publish(study.root, session, PLAIN, {"values": plain_rows(number)})
     catalogue.compact(local(study.root))
     return study
 
@@ -174,6 +186,25 @@ def test_frames(study) -> None:
         assert 0 < nothing.sum() < len(nothing)
         np.testing.assert_array_equal(sample["body_points_mask"], ~nothing)
         np.testing.assert_array_equal(sample["frames_time"], of(study, clip, "frames", "time")[rows])
+
+
+@pytest.mark.parametrize("columns", [None, ["b"], ["c", "a"]])
+@pytest.mark.parametrize("rate", [None, FPS, 11.0])
+def test_rows_without_a_mask_are_measured_unless_all_their_values_are_nan(study, columns, rate: float | None) -> None:
+    dataset = ClipDataset(study.root, [ClipInput("plain", columns, rate=rate)])
+    batch = dataset.read([*range(len(dataset)), 0])
+    wholly = set()
+    for place, clip in dataset.clips.iterrows():
+        rows = of(study, clip, "plain")[clip["start_frame"] : clip["stop_frame"]]
+        if rate == 11.0:  # no point is as near to two rows
+            points = clip["start_s"] + np.arange(len(batch["plain"][place])) / rate
+            rows = rows[np.abs(points[:, None] - (clip["start_s"] + np.arange(len(rows)) / FPS)).argmin(axis=1)]
+        expected = ~np.isnan(rows).all(axis=1)
+        np.testing.assert_array_equal(batch["plain_mask"][place], expected)
+        wholly.add(bool(expected.all()))
+        np.testing.assert_array_equal(dataset[place]["plain_mask"], expected)
+    assert wholly == {False, True}
+    np.testing.assert_array_equal(batch["plain_mask"][-1], batch["plain_mask"][0])
 
 
 @pytest.mark.parametrize(

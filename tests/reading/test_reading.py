@@ -154,6 +154,29 @@ def test_what_will_be_needed_is_checked_like_what_is_read(store: FeatureStore) -
         store.will_need("s0", "openface", 3, 131)
 
 
+def test_rows_are_announced_to_the_kernel_once_a_minute(store: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        "storyframes.store.rows._madvise", lambda address, length, advice: asked.append((address, address + length))
+    )
+    values = store.view("s0", "openface")
+    begin, row_bytes = values.__array_interface__["data"][0], values.strides[0]
+    for start, stop in ((70, 100), (60, 120), (100, 130), (0, 130)):
+        asked.clear()
+        store.will_need("s0", "openface", start, stop)
+        if (start, stop) == (60, 120):
+            assert not asked  # the same chunk of 60 rows
+            continue
+        ((first, last),) = asked
+        assert first <= begin + start * row_bytes < begin + stop * row_bytes <= last
+        assert last <= begin + 180 * row_bytes  # the rows of the file, padded to whole chunks
+    store.will_need("s0", "openface", 0, 130)
+    assert len(asked) == 1
+    monkeypatch.setattr("storyframes.store.rows.ANNOUNCED_S", 0.0)
+    store.will_need("s0", "openface", 0, 130)
+    assert len(asked) == 2
+
+
 def test_an_array_is_described_without_being_opened(store_root: Path) -> None:
     with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(7) / 15)
