@@ -136,8 +136,6 @@ def _is_not_nan(rows: np.ndarray) -> np.ndarray:
     mask = first == first  # only NaN is not equal to itself; two steps of numpy less than its opposite
     if not mask.all():
         flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
-        mask |= flat[:, -1] == flat[:, -1]  # where one column alone has no value, nothing else is looked at
-    if not mask.all():
         mask[~mask] = ~np.isnan(flat[~mask]).all(axis=1)
     return mask
 

@@ -172,8 +172,8 @@ def clips_as_stored(data: ClipData) -> dict[str, Way]:
 # --- features without a mask array ------------------------------------------------------------------------------------
 
 WIDTHS = {"wide": 700, "middle": 128, "narrow": 32}
-LACKING = {"": (), "_first": (0,), "_lost": slice(None)}
-"""The columns that are NaN in half of the rows."""
+LACKING = {"": 0, "_first": 1, "_lost": 700}
+"""How many columns, from the first one, are NaN in half of the rows."""
 
 
 def write_unmasked(data: ClipData) -> None:
@@ -182,19 +182,17 @@ def write_unmasked(data: ClipData) -> None:
         for name, width, lacking in unmasked():
             generator = np.random.default_rng(number)
             values = generator.normal(size=(data.frames, width)).astype(np.float32)
-            half = generator.random(data.frames) < 0.5
-            values[half, lacking] = np.nan  # type: ignore[index]
+            values[generator.random(data.frames) < 0.5, :lacking] = np.nan
             np.save(data.npy(session, name), values)
             array = ArraySpec(Axis.FRAME, "float32", "noise", (width,), ("column",))
-            with FeatureWriter(
-                LocalStorage(data.features), session, FeatureSpec(name, "noise", {"values": array})
-            ) as out:
+            spec = FeatureSpec(name, "noise", {"values": array})
+            with FeatureWriter(LocalStorage(data.features), session, spec) as out:
                 out.write("values", values)
                 out.publish("benchmark", {})
     catalogue.compact(LocalStorage(data.features))
 
 
-def unmasked() -> list[tuple[str, int, object]]:
+def unmasked() -> list[tuple[str, int, int]]:
     return [(name + end, width, lacking) for name, width in WIDTHS.items() for end, lacking in LACKING.items()]
 
 

@@ -159,6 +159,9 @@ class FeatureReader(InputReader):
         """The same of a clip that has the feature."""
 
 
+_UNKNOWN = 2
+
+
 @dataclass(frozen=True)
 class FrameRows(FeatureReader):
     """The rows of a clip's frames, or those nearest to the points of a grid.
@@ -169,6 +172,7 @@ class FrameRows(FeatureReader):
 
     mask: MaskRule
     grid: Grid | None = None
+    _masks: dict[str, np.ndarray] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         self._read_all(store, [clip], batch, [place])
@@ -182,13 +186,13 @@ class FrameRows(FeatureReader):
     def _read_all(self, store: FeatureStore, clips: Sequence[Clip], batch: Batch, places: Sequence[int]) -> None:
         found = [rows_of(self.grid, clip) for clip in clips]
         for part in self.parts:
-            field, feature, array = batch[part.name], part.feature, part.array
+            target, feature, array = batch[part.name], part.feature, part.array
             for clip, place, (span, chosen, has_row) in zip(clips, places, found, strict=True):
                 rows = store.view(clip.session_id, feature, span.start, span.stop, array=array)
                 if len(rows):  # without any, no row is near a point of the grid
-                    part.copy(rows, field[place], chosen)
+                    part.copy(rows, target[place], chosen)
                 if has_row is not None:
-                    field[place][~has_row] = part.fill
+                    target[place][~has_row] = part.fill
         mask = batch[f"{self.name}_mask"]
         measured = self._begin_with_numbers(batch, np.asarray(places, np.intp))
         for clip, place, rows_found, is_measured in zip(clips, places, found, measured, strict=True):
@@ -228,10 +232,24 @@ class FrameRows(FeatureReader):
         def view(array: str) -> np.ndarray:
             return store.view(clip.session_id, self.feature, span.start, span.stop, array=array)
 
-        measured = self.mask.of(view)
+        if self.mask.array or not self.mask.values:
+            measured = self.mask.of(view)
+        else:  # searching all values for NaN takes longer than copying them: once for each row
+            rows = self._of_session(store, clip.session_id)[span]
+            if (rows == _UNKNOWN).any():
+                rows[...] = self.mask.of(view)
+            measured = rows
         mask[...] = measured[chosen] if chosen is not None and isinstance(measured, np.ndarray) else measured
         if has_row is not None:
             mask &= has_row
+
+    def _of_session(self, store: FeatureStore, session_id: str) -> np.ndarray:
+        """Of each row of the feature whether it is a measurement, 0 or 1; or :data:`_UNKNOWN`."""
+        rows = self._masks.get(session_id)
+        if rows is None:
+            count = store.describe(session_id, self.feature, self.mask.values[0]).shape[0]
+            rows = self._masks.setdefault(session_id, np.full(count, _UNKNOWN, np.uint8))
+        return rows
 
     def will_need_rows(self, store: FeatureStore, clip: Clip) -> None:
         span = rows_of(self.grid, clip)[0]
