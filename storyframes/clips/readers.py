@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -212,7 +212,8 @@ class FrameRows(FeatureReader):
         if part is None:
             return [False] * len(places)
         column = (part.first,) if part.columns else (0,) * len(part.field.shape)
-        first = batch[part.name][(slice(None), slice(None), *column)][places]
+        begin_of_rows: tuple[Any, ...] = (slice(None), slice(None), *column)
+        first = batch[part.name][begin_of_rows][places]
         begin: list[bool] = (first == first).all(axis=1).tolist()  # only NaN is not equal to itself
         return begin
 
