@@ -19,7 +19,7 @@ from support.tools.plug_ins import installed, write
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.doctor import machine
+from flows.doctor import extraction, machine
 from storyframes.store.layout import create_store
 from tasks.models import weights
 from tasks.models.libraries import torchvision_mismatch
@@ -127,6 +127,21 @@ def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> Non
     assert said["container engines"][:2] == ("gap", "none")
     assert "apt install podman" in said["container engines"][2]
     taken.close()
+
+
+def test_what_an_engine_does_not_limit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("podman", "apptainer", "ch-run"):
+        script(tmp_path, "true\n").rename(tmp_path / name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("tasks.tools.containers._UNIFIED_CGROUPS", tmp_path / "absent")
+    limits = "does not limit memory, processors and processes"
+    said = extraction._engines().what
+    by_the_batch_system = f"({limits}: the batch system has to)"
+    assert said == (
+        f"podman ({limits}: cgroups v1 cannot without root), apptainer {by_the_batch_system}, "
+        f"charliecloud {by_the_batch_system}"
+    )
 
 
 def of_machine(about: str) -> tuple[str, str, str]:
