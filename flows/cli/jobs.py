@@ -18,6 +18,7 @@ _MARGIN_OF_MEASURED = 2.0  # nodes differ, and so do recordings
 _START_S = 600
 _COMMAND = (sys.executable, "-P", "-m", "flows.cli")  # whatever lies in the folder where the job begins
 _INDEX_S = 3600
+_INDEX_GB = 4
 # Quotes, and what one of the batch systems replaces, or takes for the end of a machine's name or of an item of a list.
 _NOT_IN_A_PATH = "'\"\\`$%:,"
 
@@ -32,7 +33,7 @@ def jobs(
         list[str] | None, typer.Option(help="Only these features, with commas between them; repeat for more.")
     ] = None,
     cpus: Annotated[int | None, typer.Option(min=1, help="Processors of a job; else what a feature needs.")] = None,
-    memory: Annotated[int, typer.Option(min=1, help="Memory of a job, GB.")] = 4,
+    memory: Annotated[int | None, typer.Option(min=1, help="Memory of a job, GB; else what a feature needs.")] = None,
     walltime: Annotated[
         int | None,
         typer.Option(min=2, help="Minutes that a job may take; else a multiple of what is expected."),
@@ -49,7 +50,7 @@ def jobs(
     from flows.part_records import Expected, check_walltime, measured_over_expected
     from flows.settings import check_labels, load_settings
     from storyframes.store.layout import open_storage
-    from tasks.planning.parts import costs_alone, deal, gpu_features, processors_needed, session_costs
+    from tasks.planning.parts import costs_alone, deal, gpu_features, memory_needed_gb, processors_needed, session_costs
     from tasks.planning.selection import Selection, check_selection
     from tasks.planning.sources import curve_features
     from tasks.study.load import load_study
@@ -94,16 +95,16 @@ def jobs(
                 check_walltime(storage, 60 * walltime, each)
             chosen = ("--features", ",".join(group)) if only or on_gpu else ()
             command = (*_COMMAND, "extract", *common, *chosen, "--workers", str(width))
-            arrays.append(Job(name, command, len(dealt), width, memory, 60 * minutes, gpu=name == "gpu"))
+            gb = memory or memory_needed_gb(settings, group)
+            arrays.append(Job(name, command, len(dealt), width, gb, 60 * minutes, gpu=name == "gpu"))
             about = (
                 f"{counted(len(costs), 'session')} in {counted(len(dealt), 'part')}, of which the longest is expected"
             )
             by = ", as the parts before took" if ratio else ""
             console().print(escape(f"{name}: {about} to take {longest / 60:.0f} min{by}; walltime {minutes} min"))
         index = (*_COMMAND, "index", *common)
-        written = scripts(
-            scheduler, (*arrays, Job("index", index, 0, 1, memory, _INDEX_S)), str(folder), tuple(directive or ())
-        )
+        last = Job("index", index, 0, 1, memory or _INDEX_GB, _INDEX_S)
+        written = scripts(scheduler, (*arrays, last), str(folder), tuple(directive or ()))
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in written.items():
             (folder / name).write_text(text)

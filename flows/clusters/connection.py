@@ -104,8 +104,8 @@ def wait_for_workers(
                 if connection.gave_up:
                     raise ClusterError("; ".join(connection.gave_up))
                 workers = client.scheduler_info(n_workers=-1)["workers"].values()
-            except OSError as error:  # it ended in the meantime
-                gone = f"the Dask scheduler at {connection.address} is not reached any more ({type(error).__name__})"
+            except (OSError, KeyError):  # it ended; a client that has given it up knows of no workers
+                gone = f"the Dask scheduler at {connection.address} is not reached any more"
                 raise ClusterError("; ".join(connection.gave_up) or gone) from None
             try:
                 check_needs(needs, [worker.get("resources", {}) for worker in workers])

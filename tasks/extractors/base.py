@@ -227,6 +227,11 @@ class Extractor(ABC, Generic[S]):
         return self.settings.needs
 
     @property
+    def tool_memory_gib(self) -> float:
+        """GiB of memory that a program which it runs may use, besides this process; 0 where it runs none."""
+        return 0.0
+
+    @property
     def cost(self) -> Cost:
         """What one extraction costs."""
         return Cost()

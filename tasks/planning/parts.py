@@ -8,6 +8,7 @@ part; the stories are one session more.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 
 from storyframes.features import STORIES
@@ -18,6 +19,7 @@ from tasks.planning.sources import track_length_s
 from tasks.planning.units import Price, price_of
 from tasks.study.load import Study, StudyFileError
 
+_PROCESS_GB = 4  # several networks, one after the other, and a batch of frames
 _UNKNOWN_S = 1.0  # CPU-seconds of a session whose length nothing says
 
 
@@ -69,6 +71,14 @@ def processors_needed(settings: ExtractorsSettings, features: Sequence[str]) -> 
     extractors = build_extractors(settings, "", may_download=False)
     needed = selected_extractors(extractors, tuple(features)).values()
     return int(max([1, *(extractor.needs.get("CPU", 1) for extractor in needed)]))
+
+
+def memory_needed_gb(settings: ExtractorsSettings, features: Sequence[str]) -> int:
+    """GB of memory of a process that extracts these features, with a program that one of them, or of those that they
+    wait for, runs beside it."""
+    extractors = build_extractors(settings, "", may_download=False)
+    needed = selected_extractors(extractors, tuple(features)).values()
+    return _PROCESS_GB + math.ceil(max([0.0, *(extractor.tool_memory_gib for extractor in needed)]) * 2**30 / 1e9)
 
 
 def deal(costs: Mapping[str, float], parts: int) -> list[list[str]]:

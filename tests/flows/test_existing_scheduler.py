@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from support.processes import wait_for
 from support.stores import catalogue_rows
 
-from flows.clusters.connection import ClusterError, Connection
+from flows.clusters.connection import ClusterError, Connection, existing_scheduler, wait_for_workers
 from flows.clusters.dask_cluster import dask_cluster
 from flows.clusters.settings import Certificates, ClusterSettingsError, ExistingScheduler, load_cluster
 
@@ -111,8 +112,9 @@ def test_an_existing_scheduler_does_the_work(
 
 @pytest.mark.slow
 def test_a_scheduler_that_is_killed_is_one_sentence_and_what_was_published_is_in_the_tables(
-    study_copy: Path, tmp_path: Path, shared_server
+    study_copy: Path, tmp_path: Path, shared_server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("flows.clusters.connection.SAY_EVERY_S", 0.1)
     tool = tmp_path / "FeatureExtraction"
     tool.write_text("#!/bin/sh\ntouch $0.runs\nexec sleep 1000\n")
     tool.chmod(0o755)
@@ -130,8 +132,15 @@ def test_a_scheduler_that_is_killed_is_one_sentence_and_what_was_published_is_in
             env=os.environ | shared_server,
         )
         wait_for((tmp_path / "FeatureExtraction.runs").exists)
+        with existing_scheduler(load_cluster(str(tmp_path / "cluster.yaml")), [{"CPU": 1}]) as connection:
+            said: list[str] = []
+            pool = ThreadPoolExecutor(1)
+            waiting = pool.submit(wait_for_workers, connection, [{"GPU": 1}], 600, warn=said.append)
+        wait_for(lambda: said or waiting.done())
         scheduler.kill()
         printed, errors = run.communicate()
+        with pytest.raises(ClusterError, match=f"the Dask scheduler at {address} is not reached any more"):
+            waiting.result()
     assert (run.returncode, "Traceback" in errors) == (1, False), errors
     assert f"the Dask scheduler at {address} ended or is not reached any more" in printed + errors
     assert (printed + errors).count("ended or is not reached") == 1

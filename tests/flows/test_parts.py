@@ -29,7 +29,7 @@ from storyframes.store.records import Status
 from storyframes.store.storage import Storage
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.planning.parts import deal, gpu_features, processors_needed
+from tasks.planning.parts import deal, gpu_features, memory_needed_gb, processors_needed
 
 _LISTENED = """
 import atexit, os, socket, sys
@@ -252,3 +252,5 @@ def test_a_part_has_the_processors_of_what_its_features_wait_for(tmp_path: Path)
     assert gpu_features(settings, ["faces", "openface", "frames"]) == ("faces",)
     assert processors_needed(settings, ["faces"]) == 4
     assert processors_needed(settings, ["frames"]) == 1
+    assert memory_needed_gb(settings, ["faces"]) == 9  # 4 GB, and 4 GiB of the tool that it waits for
+    assert memory_needed_gb(settings, ["frames"]) == memory_needed_gb(ExtractorsSettings(), ["openface"]) == 4

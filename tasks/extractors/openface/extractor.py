@@ -152,6 +152,10 @@ class OpenFace(Extractor[OpenFaceSettings]):
         return {"CPU": 1 if self.settings.backend is Backend.CSV else self.settings.cpus}
 
     @property
+    def tool_memory_gib(self) -> float:
+        return 0.0 if self.settings.backend is Backend.CSV else self.settings.memory_gib
+
+    @property
     def cost(self) -> Cost:
         return Cost(0.002 if self.settings.backend is Backend.CSV else 3.0)
 

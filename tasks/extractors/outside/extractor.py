@@ -34,6 +34,8 @@ from tasks.models.digests import model_digests
 from tasks.tools.containers import ContainerError
 from tasks.tools.engines import find_engine
 
+_UNLIMITED_GIB = 4.0
+
 S = TypeVar("S", bound=OutsideSettings)
 
 
@@ -89,6 +91,11 @@ class OutsideExtractor(Extractor[S]):
     def needs(self) -> Mapping[str, float]:
         """The program's own processors; feeding it takes no other, since one waits while the other works."""
         return {"CPU": self.settings.cpus}
+
+    @property
+    def tool_memory_gib(self) -> float:
+        """What its container may use; a program in an environment is limited by nothing, and assumed to be as large."""
+        return self.settings.memory_gib if isinstance(self.settings, ContainerSettings) else _UNLIMITED_GIB
 
     def value_settings(self) -> Mapping[str, Any]:
         """The section without what decides no value."""
