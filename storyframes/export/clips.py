@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from storyframes.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPEN
 from storyframes.export.formats import ExportError
 from storyframes.export.pooled_tables import check_pooling
 from storyframes.export.readme import data_configs, front_matter, markdown_table
-from storyframes.export.whole_folder import refuse_inside, seal, whole_folder
+from storyframes.export.whole_folder import Described, refuse_inside, seal, whole_folder
 from storyframes.pooling import MEAN, pools
 from storyframes.spec import MAIN, Axis, FeatureSpec, feature_and_track
 from storyframes.store.feature_store import FeatureStore
@@ -30,7 +29,7 @@ Words = Callable[[str], Sequence[tuple[float, str]]]
 
 
 @dataclass
-class ExportedClips:
+class ExportedClips(Described):
     """The result of an export of clips.
 
     Attributes:
@@ -55,11 +54,6 @@ class ExportedClips:
     tokenizer: dict[str, str]
     left_out: list[str] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
-
-    def to_json(self) -> str:
-        """``export.json``."""
-        content = {"format": 1, "storyframes": storyframes.__version__, **asdict(self)}
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def export_clips(

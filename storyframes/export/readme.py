@@ -10,6 +10,7 @@ from typing import Any
 
 import storyframes
 from storyframes.export.formats import Format, about_format
+from storyframes.export.whole_folder import Described
 from storyframes.features import STORIES
 from storyframes.spec import Axis
 
@@ -73,7 +74,7 @@ of the session. Without a column `time`, the store does not know the device's cl
 
 
 @dataclass
-class Exported:
+class Exported(Described):
     """The result of an export.
 
     Attributes:
@@ -95,11 +96,6 @@ class Exported:
     left_out: list[dict[str, str]] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        """``export.json``."""
-        content = {"format": 1, "storyframes": storyframes.__version__, **vars(self)}
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
 
 def readme(done: Exported) -> str:
     """The README of an export."""
@@ -110,20 +106,16 @@ def _lines(done: Exported) -> Iterator[str]:
     sessions = list(dict.fromkeys(table["session_id"] for table in done.tables))
     if done.to == Format.DATASETS:
         yield from _configs(done)
-    yield "# Exported features"
-    yield ""
+    yield "# Exported features\n"
     yield f"{len(done.tables)} tables of {len(sessions)} sessions, exported by storyframes {storyframes.__version__}."
-    yield "They are measurements of persons: keep them as private as the recordings."
-    yield ""
+    yield "They are measurements of persons: keep them as private as the recordings.\n"
     yield _OPENED[Format(done.to)] if done.to in set(Format) else f"\n{about_format(done.to)}\n"
     yield from _rows(done)
     yield from _caveats(done)
     yield from _features(done)
     yield from _left_out(done)
-    yield "## Versions"
-    yield ""
-    yield "Equal fingerprints: the same inputs, settings, models and code."
-    yield ""
+    yield "## Versions\n"
+    yield "Equal fingerprints: the same inputs, settings, models and code.\n"
     yield from markdown_table(
         ("session", "feature", "a row is", "rows", "version", "fingerprint"),
         [[str(table[key]) for key in ("session_id", "feature", "row", "rows", "version", "fingerprint")]
@@ -183,27 +175,23 @@ def _caveats(done: Exported) -> Iterator[str]:
             sessions = caveats.setdefault((table["feature"], caveat), [])
             if table["session_id"] not in sessions:
                 sessions.append(table["session_id"])
-    yield "## Caveats"
-    yield ""
+    yield "## Caveats\n"
     if caveats:
         yield from markdown_table(
             ("feature", "caveat", "sessions"), [[*key, ", ".join(of)] for key, of in caveats.items()]
         )
     else:
-        yield "None."
-        yield ""
+        yield "None.\n"
 
 
 def _features(done: Exported) -> Iterator[str]:
-    yield "## Features"
-    yield ""
+    yield "## Features\n"
     seen: set[tuple[str, str]] = set()
     for table in done.tables:
         if (table["feature"], table["row"]) in seen:
             continue
         seen.add((table["feature"], table["row"]))
-        yield f"**{table['feature']}**, a row for each {table['row']}: {table['about']}"
-        yield ""
+        yield f"**{table['feature']}**, a row for each {table['row']}: {table['about']}\n"
         if table["arrays"]:
             yield from markdown_table(("array", "dimensions", "unit", "missing", "what"), _arrays(table["arrays"]))
 
@@ -218,8 +206,7 @@ def _arrays(arrays: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str]]:
 def _left_out(done: Exported) -> Iterator[str]:
     if not done.left_out:
         return
-    yield "## Left out"
-    yield ""
+    yield "## Left out\n"
     rows = [[omission["session_id"], omission["feature"], omission["reason"]] for omission in done.left_out]
     yield from markdown_table(("session", "feature", "why"), rows)
 

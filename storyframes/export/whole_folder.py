@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
+import storyframes
 from storyframes.export.formats import ExportError
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.storage.files import described_files, flush_folder, flush_tree, sha256_file
@@ -23,13 +24,15 @@ _EXCHANGE = 2  # RENAME_EXCHANGE
 _HERE = -100  # AT_FDCWD
 
 
-class Described(Protocol):
+class Described:
     """What ``export.json`` says of an export, its files by path with size and SHA-256."""
 
     files: dict[str, dict[str, int | str]]
 
     def to_json(self) -> str:
         """``export.json``."""
+        content = {"format": 1, "storyframes": storyframes.__version__, **vars(self)}
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def refuse_inside(store: FeatureReader, target: Path) -> None:

@@ -138,8 +138,7 @@ def _metadata(done: Release, settings: ReleaseSettings) -> dict[str, Any]:
 
 def _card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> Iterator[str]:
     hours, rates = _hours_and_rates(store)
-    yield f"# {settings.title}"
-    yield ""
+    yield f"# {settings.title}\n"
     yield settings.description
     yield ""
     people = f" of {done.participants} participants" if done.participants else ""
@@ -149,8 +148,7 @@ def _card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> Iter
     yield f"Version {settings.version}, {settings.license}, by {', '.join(settings.authors)}."
     yield f"Made by storyframes {storyframes.__version__}."
     yield f"{_HOW}{_HOW_CLIPS if len(done.clips) else ''}{_VALUES}"
-    yield "## Clips"
-    yield ""
+    yield "## Clips\n"
     rows = []
     for split in splits(done.clips):
         of_split = done.clips[done.clips["split"] == split]
@@ -163,14 +161,12 @@ def _card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> Iter
         for label, scheme in done.clips.attrs.get("schemes", {}).items()
     ]
     yield from markdown_table(("label", "scheme", "values", "rows that have it"), rows) if rows else ("No labels.", "")
-    yield "## Features"
-    yield ""
+    yield "## Features\n"
     for name, released in done.features.items():
         main = next(iter(released.arrays.values())).spec.axis
         rate = rates.get(name) or (rates.get(CLOCK) if main is Axis.FRAME else None)
         size = f"{done.having[name]} sessions{f', {rate} rows a second' if rate else ''}"
-        yield f"**{name}** ({size}): {_about(name, released, done)}"
-        yield ""
+        yield f"**{name}** ({size}): {_about(name, released, done)}\n"
         rows = []
         for array, of in released.arrays.items():
             dims = " x ".join([str(of.spec.axis), *map(str, of.spec.shape)])
@@ -178,14 +174,12 @@ def _card(done: Release, settings: ReleaseSettings, store: FeatureStore) -> Iter
             rows.append([f"`{array}`", dims, of.spec.units, of.spec.about, columns])
         yield from markdown_table(("array", "rows x values", "unit", "what", "columns"), rows)
     yield from _methods(done)
-    yield "## Caveats"
-    yield ""
+    yield "## Caveats\n"
     caveats = [[name, caveat, str(count)] for name, of in done.caveats.items() for caveat, count in of.items()]
     yield from markdown_table(("feature", "caveat", "sessions"), caveats) if caveats else ("None.", "")
     yield "## What was done so that nobody is named"
     yield _RENAMED
-    yield "Left out:"
-    yield ""
+    yield "Left out:\n"
     for line in done.left_out:
         yield f"- {line}"
     yield _RISK
@@ -204,8 +198,7 @@ def _about(name: str, released: ReleasedFeature, done: Release) -> str:
 
 
 def _methods(done: Release) -> Iterator[str]:
-    yield "## How it was made"
-    yield ""
+    yield "## How it was made\n"
     cited: set[str] = set()
     for name, ways in done.provenance.items():
         for way, count in ways.items():
@@ -213,10 +206,8 @@ def _methods(done: Release) -> Iterator[str]:
             yield sentence if len(ways) == 1 else f"{sentence} ({count} sessions)"
             cited |= keys
     yield ""
-    yield "`storyframes release configuration FOLDER` prints the configuration that does the same. Please cite:"
-    yield ""
-    yield f"```bibtex\n{bibtex(cited)}\n```"
-    yield ""
+    yield "`storyframes release configuration FOLDER` prints the configuration that does the same. Please cite:\n"
+    yield f"```bibtex\n{bibtex(cited)}\n```\n"
 
 
 def _range(clips: pd.DataFrame, label: str) -> tuple[str, str]:
