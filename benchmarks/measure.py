@@ -53,9 +53,17 @@ def peak_memory_gb(module: str, name: str) -> float:
     return int(output.splitlines()[-1]) * 1024 / 1e9
 
 
-def print_machine() -> None:
-    """The date, the processor, how many of them this process may use, and what else keeps them busy."""
+def machine() -> dict[str, str]:
+    """The date, the processors that this process may use, by name, and the load, what else keeps them busy."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     name = next((line.split(": ")[1] for line in lines if line.startswith("model name")), "unknown processor")
+    flags = next((line for line in lines if line.startswith("flags")), "").split()
+    bfloat16 = " with ".join(["", *(flag for flag in ("avx512_bf16", "amx_bf16") if flag in flags)])
     cpus, busy = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {cpus} x {name}, load {busy:.1f} when the benchmark began\n")
+    return {"date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": f"{cpus} x {name}{bfloat16}", "load": f"{busy:.1f}"}
+
+
+def print_machine() -> None:
+    """The same, as a line."""
+    here = machine()
+    print(f"{here['date']}, {here['machine']}, load {here['load']} when the benchmark began\n")

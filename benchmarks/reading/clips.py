@@ -25,10 +25,6 @@ from benchmarks.reading.clip_data import WINDOW, ClipData, uniform, write_many_s
 from storyframes import ClipDataset, ClipLoader, FeatureStore, SessionBlockSampler, UniformSampler
 from storyframes.clips.dataset import BatchBuffers, new_memory
 from storyframes.features import VISION
-from storyframes.spec import ArraySpec, Axis, FeatureSpec
-from storyframes.store import catalogue
-from storyframes.store.publish import FeatureWriter
-from storyframes.store.storage.local_folder import LocalStorage
 
 BATCH = 64
 CLIPS = 3_072  # of a run: 48 batches, two turns of SessionBlockSampler
@@ -169,54 +165,6 @@ def clips_as_stored(data: ClipData) -> dict[str, Way]:
     return {MEMMAP: Way(CLIPS, by_hand), "ClipDataset, one thread": Way(CLIPS, partial(read_dataset, dataset))}
 
 
-# --- features without a mask array ------------------------------------------------------------------------------------
-
-WIDTHS = {"wide": 700, "middle": 128, "narrow": 32}
-LACKING = {"": 0, "_first": 1, "_lost": 700}
-"""How many columns, from the first one, are NaN in half of the rows."""
-
-
-def write_unmasked(data: ClipData) -> None:
-    """Features of several widths that have no mask array, with and without NaN."""
-    for number, session in enumerate(data.session_ids):
-        for name, width, lacking in unmasked():
-            generator = np.random.default_rng(number)
-            values = generator.normal(size=(data.frames, width)).astype(np.float32)
-            values[generator.random(data.frames) < 0.5, :lacking] = np.nan
-            np.save(data.npy(session, name), values)
-            array = ArraySpec(Axis.FRAME, "float32", "noise", (width,), ("column",))
-            spec = FeatureSpec(name, "noise", {"values": array})
-            with FeatureWriter(LocalStorage(data.features), session, spec) as out:
-                out.write("values", values)
-                out.publish("benchmark", {})
-    catalogue.compact(LocalStorage(data.features))
-
-
-def unmasked() -> list[tuple[str, int, int]]:
-    return [(name + end, width, lacking) for name, width in WIDTHS.items() for end, lacking in LACKING.items()]
-
-
-def clips_without_mask(data: ClipData, name: str, width: int) -> dict[str, Way]:
-    """The same clips by hand, without and with a mask that is False where a row is all NaN."""
-    dataset = ClipDataset(data.features, [name])
-    chosen = dataset.clips[["session_id", "start_frame"]].iloc[list(UniformSampler(dataset))[:CLIPS]]
-    arrays = {session: np.load(data.npy(session, name), mmap_mode="r") for session in data.session_ids}
-    clips = [(arrays[session], start) for session, start in chosen.itertuples(index=False)]
-    values, mask = np.empty((BATCH, WINDOW, width), np.float32), np.empty((BATCH, WINDOW), bool)
-
-    def by_hand(masks: bool) -> None:
-        for number, (rows, start) in enumerate(clips):
-            values[number % BATCH] = rows[start : start + WINDOW]
-            if masks:
-                mask[number % BATCH] = ~np.isnan(values[number % BATCH]).all(axis=1)
-
-    return {
-        MEMMAP: Way(CLIPS, partial(by_hand, False)),
-        "the same, with masks": Way(CLIPS, partial(by_hand, True)),
-        "ClipDataset, one thread": Way(CLIPS, partial(read_dataset, dataset), target=0.90 if width == 700 else 0.80),
-    }
-
-
 # --- torch's DataLoader ----------------------------------------------------------------------------------------------
 
 
@@ -301,8 +249,9 @@ def opening(data: ClipData, root: Path) -> None:
         print(f"  {name:<40} {result.cpu_s:6.3f} CPU-s {result.wall_s:6.3f} s  {target}".rstrip())
 
 
-def compare(title: str, ways: Mapping[str, Way], runs: int = 5) -> None:
-    """Measure and print; the first way is the baseline."""
+def compare(title: str, ways: Mapping[str, Way], runs: int = 5) -> dict[str, float]:
+    """Measure and print; the first way is the baseline. Returns the ratio of each per CPU-second."""
+    ratios = {}
     measured = interleave({name: way.read for name, way in ways.items()}, runs)
     (base_name, base), *_ = ways.items()
     print(f"{title} (median of {runs}, interleaved)")
@@ -311,8 +260,10 @@ def compare(title: str, ways: Mapping[str, Way], runs: int = 5) -> None:
         result, baseline = measured[name], measured[base_name]
         cpu = way.clips / result.cpu_s / (base.clips / baseline.cpu_s)
         wall = way.clips / result.wall_s / (base.clips / baseline.wall_s)
+        ratios[name] = cpu
         rates = f"{way.clips / result.cpu_s:11,.0f} {way.clips / result.wall_s:8,.0f}"
         print(f"  {name:<27} {rates} {cpu:9.2f} {wall:10.2f}  {_verdict(way, cpu, wall)}".rstrip(), flush=True)
+    return ratios
 
 
 def _verdict(way: Way, cpu: float, wall: float) -> str:
@@ -333,9 +284,6 @@ def main() -> None:
         data.write()
         compare("random clips of 120 frames x 2762 columns, in batches of 64", random_clips(data))
         compare("the same as stored: openface float32, resnet50 float16", clips_as_stored(data), runs=9)
-        write_unmasked(data)
-        for name, width, _ in unmasked():
-            compare(f"without a mask array: {name}, {width} float32", clips_without_mask(data, name, width), runs=9)
         compare("the first ones in torch's DataLoader, two fork workers", data_loaders(data))
         compare("whole sessions from beginning to end", whole_sessions(data))
         print("opening (median of 5)")

@@ -113,3 +113,33 @@ def test_the_reader_imports_nothing_of_the_pipeline() -> None:
     pipeline = "{'pydantic', 'torch', 'prefect', 'dask', 'cv2', 'av'}"
     code = f"import sys, storyframes; print(*({pipeline} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "\n"
+
+
+def test_tables_of_measured_numbers_are_those_that_were_recorded(tmp_path: Path, monkeypatch) -> None:
+    from benchmarks import performance_page as made
+
+    page, tables = made.PAGE.read_text(), made.read_tables()
+    assert made.rendered(page, tables) == page, "run python -m benchmarks --tables"
+    outside = re.sub(r"<!-- table: [a-z0-9-]+ -->.*?<!-- end of table -->|```.*?```", "", page, flags=re.DOTALL)
+    by_hand = [line for line in outside.splitlines() if line.startswith("|")]
+    assert not by_hand, "a table of docs/performance.md belongs into performance.json, between markers on the page"
+    monkeypatch.setattr(made, "RESULTS", tmp_path / "performance.json")
+    made.write_tables(tables)
+    assert made.read_tables() == tables
+    made.record("starting", "python -m benchmarks imports", ("started", "CPU-s"), [("all", "1.5")], ["zarr"])
+    new = made.rendered(page, made.read_tables())
+    text = new.split("<!-- table: starting -->\n")[1].split("<!-- end")[0]
+    assert text.startswith("| started | CPU-s |\n|---|---|\n| all | 1.5 |\n\n`python -m benchmarks imports`, 20")
+    assert re.search(r" x .*, load \d+\.\d; numpy \d.*, zarr \d", text)
+    with pytest.raises(ValueError, match=r"has 1 cells, but there are 2 columns"):
+        made.record("starting", "", ("a", "b"), [["1"]])
+    with pytest.raises(ValueError, match=r"not once on the page and in performance.json: starting"):
+        made.rendered(page, {name: table for name, table in tables.items() if name != "starting"})
+
+
+def test_help_lists_every_benchmark() -> None:
+    from benchmarks import __main__ as benchmarks
+
+    text = benchmarks.listing()
+    for name in benchmarks.NAMES:
+        assert re.search(rf"^  {re.escape(name)} +\S+ \S+", text, re.MULTILINE), name

@@ -1,0 +1,89 @@
+"""The tables of docs/performance.md, made from docs/performance.json, where benchmarks record what they measured.
+
+``python -m benchmarks --tables`` writes each table of the JSON between its two markers on the page; a test compares
+them. A table that was measured before the JSON existed has ``recorded_before``, with the machine and date that the page
+states.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import machine
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, RESULTS = DOCS / "performance.md", DOCS / "performance.json"
+_MARKED = re.compile(r"(?<=<!-- table: )([a-z0-9-]+) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)
+
+
+def record(
+    name: str, command: str, columns: Sequence[str], rows: Iterable[Sequence[str]], libraries: Sequence[str] = ()
+) -> None:
+    """Write a table into the JSON, in the place of an older one of its name.
+
+    Args:
+        command: what measures it again.
+        rows: of as many cells as ``columns``.
+        libraries: distributions whose versions are recorded.
+
+    Raises:
+        ValueError: a row has more or fewer cells.
+    """
+    cells = [[*row] for row in rows]
+    if wrong := [row for row in cells if len(row) != len(columns)]:
+        raise ValueError(f"table {name}: {wrong[0]} has {len(wrong[0])} cells, but there are {len(columns)} columns")
+    versions = {library: version(library) for library in ("numpy", *libraries)}
+    table = {"command": command, **machine(), "versions": versions, "columns": [*columns], "rows": cells}
+    write_tables(read_tables() | {name: table})
+    print(f"recorded as {name} in {RESULTS.name}; python -m benchmarks --tables writes it on the page")
+
+
+def read_tables() -> dict[str, dict[str, Any]]:
+    """The tables by name."""
+    tables: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text())
+    return tables
+
+
+def write_tables(tables: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the JSON, a row of a table in a line."""
+    text = []
+    for name, table in tables.items():
+        about = {key: value for key, value in table.items() if key not in ("columns", "rows")}
+        lines = [json.dumps(row, ensure_ascii=False) for row in (table["columns"], *table["rows"])]
+        rows = ",\n  ".join(lines[1:])
+        head = json.dumps(about, ensure_ascii=False)[:-1]
+        text.append(f'{json.dumps(name)}: {head},\n "columns": {lines[0]},\n "rows": [\n  {rows}\n ]}}')
+    RESULTS.write_text("{\n" + ",\n".join(text) + "\n}\n")
+
+
+def rendered(page: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page with every table as the JSON has it.
+
+    Raises:
+        ValueError: a table of one is not in the other.
+    """
+    names = [match[1] for match in _MARKED.finditer(page)]
+    if sorted(names) != sorted(tables):
+        differing = sorted({*names} ^ {*tables}) or sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"not once on the page and in {RESULTS.name}: {', '.join(differing)}")
+    return _MARKED.sub(lambda match: f"{match[1]} -->\n{_as_text(tables[match[1]])}", page)
+
+
+def _as_text(table: Mapping[str, Any]) -> str:
+    rows = [table["columns"], *table["rows"]]
+    lines = ["|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in rows]
+    lines.insert(1, "|" + "---|" * len(table["columns"]))
+    if not table.get("recorded_before"):
+        versions = ", ".join(f"{name} {number}" for name, number in table["versions"].items())
+        lines += ["", f"`{table['command']}`, {table['date']}, {table['machine']}, load {table['load']}; {versions}."]
+    return "\n".join(lines) + "\n"
+
+
+def write_page() -> None:
+    """Bring the page's tables up to date."""
+    PAGE.write_text(rendered(PAGE.read_text(), read_tables()))
