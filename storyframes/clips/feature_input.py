@@ -41,13 +41,15 @@ from storyframes.clips.row_finders import (
     find_speakers,
     refuse_speakers,
     timed_sound,
+    windows_inside,
 )
 from storyframes.features import CLOCK
 from storyframes.label_curves import CurveRule
 from storyframes.pooling import MEAN, POOLED_OVER, can_be_pooled, pools
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, is_label_curve, of_track
 
-_AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)  # what a clip can be cut from
+# what a clip can be cut from
+_AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WINDOW, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)
 
 
 class Way(Enum):
@@ -168,7 +170,7 @@ def _rows_of_clip(
     if axis is Axis.FRAME:
         if main is Axis.FRAME or (Axis.FRAME in arrays and not _frame_array(spec, main)):
             return Axis.FRAME, Way.PER_FRAME
-        if _frame_array(spec, main):
+        if _frame_array(spec, main) or main is Axis.WINDOW:
             return main, Way.PER_FRAME
         if _has_spans(spec, main):
             if requested.rate is None:
@@ -187,7 +189,8 @@ def _rows_of_clip(
         )
     axes = [possible for possible in arrays if possible is not Axis.MOMENT]
     if axis not in axes:
-        axes += [Axis.FRAME] if Axis.FRAME not in arrays and _frame_array(spec, main) else []
+        by_frame = _frame_array(spec, main) or main is Axis.WINDOW
+        axes += [Axis.FRAME] if Axis.FRAME not in arrays and by_frame else []
         names = " or ".join(repr(str(possible)) for possible in axes)
         raise ValueError(f"axis of {requested.field!r} cannot be {str(axis)!r}, only {names}")
     return axis, Way.OWN_ROWS if requested.rate is None else Way.AT_RATE
@@ -352,7 +355,8 @@ def _means_per_frame(opening: _Opening) -> InputReader:
     return _nearest_rows(opening, parts, mask_rule(opening.spec, [PER_FRAME]), CLOCK)
 
 
-def _sound_at_rate(opening: _Opening) -> InputReader:
+def _timed_at_rate(opening: _Opening) -> InputReader:
+    """Sound or windows, by the ``time`` of their rows."""
     opening.check_clock()
     return _nearest_rows(opening, opening.parts(), opening.mask(), feature_and_track(opening.feature)[0])
 
@@ -381,6 +385,8 @@ def _padded_rows(opening: _Opening) -> InputReader:
     finder: RowFinder
     if opening.axis is Axis.AUDIO_FRAME:
         finder = opening.sound or timed_sound(source.store, source.index, opening.feature, device)
+    elif opening.axis is Axis.WINDOW:
+        finder = windows_inside(source.store, source.index, opening.feature, device)
     else:
         finder = SpokenInClip(opening.feature, opening.axis is Axis.UTTERANCE, device)
         finder = RowsOfSpeakers(finder, opening.speakers) if opening.speakers else finder
@@ -425,7 +431,10 @@ READERS: Mapping[tuple[Axis, Way], Callable[[_Opening], InputReader]] = {
     (Axis.AUDIO_FRAME, Way.POOLED): _pooled_rows,
     (Axis.AUDIO_FRAME, Way.PER_FRAME): _means_per_frame,
     (Axis.AUDIO_FRAME, Way.OWN_ROWS): _padded_rows,
-    (Axis.AUDIO_FRAME, Way.AT_RATE): _sound_at_rate,
+    (Axis.AUDIO_FRAME, Way.AT_RATE): _timed_at_rate,
+    (Axis.WINDOW, Way.PER_FRAME): _moments,
+    (Axis.WINDOW, Way.OWN_ROWS): _padded_rows,
+    (Axis.WINDOW, Way.AT_RATE): _timed_at_rate,
     (Axis.WORD, Way.PER_FRAME): _spoken_per_frame,
     (Axis.WORD, Way.OWN_ROWS): _padded_rows,
     (Axis.WORD, Way.AT_RATE): _refuse_rate,

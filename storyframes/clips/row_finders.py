@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from storyframes.array_roles import SPEAKER
+from storyframes.array_roles import END, SPEAKER, START
 from storyframes.clips.grid import Grid, rows_of
 from storyframes.clips.inputs import Clip, ClipInput, ClipSource
 from storyframes.features import AUDIO_HOP_S
 from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.times import PER_SECOND, TrackClock, spoken_rows, ticks, usual_step
+from storyframes.times import PER_SECOND, ROUNDING, TrackClock, spoken_rows, ticks, usual_step
 
 
 class RowFinder(ABC):
@@ -75,8 +75,8 @@ class IndexedSound(RowFinder):
 
 
 @dataclass(frozen=True)
-class TimedSound(RowFinder):
-    """The rows whose ``time`` is inside the clip, looked up once for all clips of the index.
+class TimedRows(RowFinder):
+    """The rows that are inside the clip by their times, looked up once for all clips of the index.
 
     Attributes:
         windows: by session, of each clip its first frame, its first row, the row after its last, and the rows before.
@@ -97,7 +97,7 @@ class TimedSound(RowFinder):
         return slice(first, stop), before
 
 
-def timed_sound(store: FeatureStore, index: pd.DataFrame, feature: str, device: TrackClock) -> TimedSound:
+def timed_sound(store: FeatureStore, index: pd.DataFrame, feature: str, device: TrackClock) -> TimedRows:
     """Look up which rows of a feature each clip of the index has.
 
     Raises:
@@ -121,7 +121,33 @@ def timed_sound(store: FeatureStore, index: pd.DataFrame, feature: str, device: 
             before[late] = _rows_before(time[0], start_s[late], step)
         windows[session] = np.column_stack([clips["start_frame"], start, stop, before])
     _check_steps(feature, steps)
-    return TimedSound(windows)
+    return TimedRows(windows)
+
+
+def windows_inside(store: FeatureStore, index: pd.DataFrame, feature: str, device: TrackClock) -> TimedRows:
+    """Look up which windows lie in each clip of the index, to a frame of the clip: it begins with a frame, they do not.
+
+    Raises:
+        ValueError: a session's times do not rise, or no window lies in a clip.
+    """
+    windows: dict[str, np.ndarray] = {}
+    for session, clips in index.groupby("session_id"):
+        if not (store.has(session, feature) and device.is_known(session)):
+            continue
+        start, end = (ticks(store.view(session, feature, array=name)) for name in (START, END))
+        usual_step(start, f"{session}/{feature}")
+        clips = clips.drop_duplicates("start_frame").sort_values("start_frame")
+        frame_s = (clips["stop_s"] - clips["start_s"]) / (clips["stop_frame"] - clips["start_frame"])
+        first = np.searchsorted(start, device.device_ticks(session, clips["start_s"] - frame_s) - ROUNDING)
+        stop = np.searchsorted(end, device.device_ticks(session, clips["stop_s"] + frame_s) + ROUNDING, side="right")
+        windows[session] = np.column_stack([clips["start_frame"], first, np.maximum(first, stop), np.zeros_like(first)])
+    found = TimedRows(windows)
+    if not found.longest(store, index):
+        raise ValueError(
+            f"no window of {feature!r} lies in a clip: clips are shorter than windows, or they begin at other moments; "
+            "give the input axis='frame' or a rate= for the nearest windows, or cut clips as long as the windows"
+        )
+    return found
 
 
 def _check_steps(feature: str, steps: Mapping[str, int]) -> None:

@@ -16,8 +16,11 @@ from support.models.tiny_video_models import FRAMES, WIDTH, video_model
 from support.stores import local
 from support.studies import extract_session, make_study, run
 
+from storyframes import ClipDataset, ClipInput
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extractors.embed.extractor import ExtractionError
 from tasks.extractors.frames import Clock
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
@@ -219,6 +222,59 @@ def test_torchvisions_model_without_its_weights_is_a_caveat_and_gives_what_torch
         clip = video.R3D_18_Weights.KINETICS400_V1.transforms()(torch.from_numpy(frames).permute(0, 3, 1, 2))
         expected = network(clip[None])[0]
     np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
+
+
+# --- clips -----------------------------------------------------------------------------------------------------------
+
+
+def cut_clips(study: Path, store: FeatureStore, window_s: float) -> None:
+    spec = WindowSpec(window_s=window_s, stride_s=STRIDE_S, track="child", unlabelled="keep")
+    write_clip_index(build_clip_index(load_study(study), spec, store).clips, store.storage)
+
+
+def test_a_clip_has_the_windows_that_lie_in_it_or_the_nearest_ones(store: FeatureStore, study: Path) -> None:
+    """Clips of the second camera, whose clock is another one, and rows of both cameras."""
+    cut_clips(study, store, WINDOW_S)
+    inputs = [ClipInput("videomae@child"), ClipInput("vjepa2@child", axis="frame"), ClipInput("xclip", rate=4)]
+    dataset = ClipDataset(store.storage.location, inputs)
+    assert dataset.fields["videomae@child"].shape == (1, WIDTH)
+    start = 2 + 0.9995 * store.read("s", "videomae@child", array="start")
+    nearest = []
+    for number, clip in enumerate(dataset.clips.itertuples()):
+        own = int(np.abs(start - clip.start_s).argmin())
+        assert abs(start[own] - clip.start_s) < 0.041
+        assert dataset[number]["videomae@child_length"] == 1
+        np.testing.assert_array_equal(dataset[number]["videomae@child"][0], store.read("s", "videomae@child")[own])
+        shown = 2 + 0.9995 * store.read("s", "frames@child", array="time")[clip.start_frame : clip.stop_frame]
+        for feature, middles, points in (
+            ("vjepa2@child", start + 0.9995 * WINDOW_S / 2, shown),
+            ("xclip", store.read("s", "xclip", array="time"), clip.start_s + np.arange(4) / 4),
+        ):
+            distance = np.abs(points[:, None] - middles)
+            rows = distance.argmin(axis=1)
+            has_row = (distance.min(axis=1) < 0.2505) & (store.read("s", feature, array="valid")[rows] == 1)
+            np.testing.assert_array_equal(dataset[number][f"{feature}_mask"], has_row)
+            np.testing.assert_array_equal(dataset[number][feature][has_row], store.read("s", feature)[rows][has_row])
+            nearest.append(has_row)
+    assert len(nearest) == 12
+    assert 0 < np.concatenate(nearest[1::2]).mean() < 1  # the gap, and the end of the first camera
+
+
+def test_rows_that_a_clip_cannot_have_are_refused(store: FeatureStore, study: Path) -> None:
+    cut_clips(study, store, 0.4)
+    with pytest.raises(ValueError, match=r"no window of 'videomae@child' lies in a clip: .* axis='frame' or a rate="):
+        ClipDataset(store.storage.location, [ClipInput("videomae@child")])
+    with pytest.raises(ValueError, match="cannot be 'word', only 'window' or 'frame'"):
+        ClipDataset(store.storage.location, [ClipInput("videomae", axis="word")])
+
+
+def test_tables_have_the_start_the_middle_and_the_end_of_a_window(store: FeatureStore, study: Path) -> None:
+    cut_clips(study, store, WINDOW_S)  # the index has the clocks
+    table = store.to_pandas("s", "videomae@child")
+    times = {"start", "end", "device_time", "device_start", "device_end"}
+    assert {name for name in table.columns if "0" not in name} == times | {"window", "mask", "valid"}
+    np.testing.assert_allclose(table["start"], 2 + 0.9995 * STRIDE_S * np.arange(7))
+    np.testing.assert_allclose(table.index, 2 + 0.9995 * (0.5 + STRIDE_S * np.arange(7)))
 
 
 # --- what cannot be --------------------------------------------------------------------------------------------------
