@@ -31,7 +31,8 @@ class ClipInput:
             these except the bookkeeping; vision has "openface" and "resnet50" as well. dope has no ``values`` but
             arrays ("body_2d", "hands_3d"). The columns of label are schemes, each a field of its own.
         axis: what a row stands for; None takes what it is in ``values``. :attr:`Axis.FRAME` gives a feature of sound,
-            words or utterances one row per frame, if the store has its rows by frame. :attr:`Axis.WORD` or
+            words or utterances one row per frame, if the store has its rows by frame, and one of windows of the video
+            the window whose middle is nearest. :attr:`Axis.WORD` or
             :attr:`Axis.UTTERANCE` pools a feature of frames or sound: a row for each word of the clip, over the frames
             or steps of the sound during the word's own time, also where it ends after the clip.
         speakers: takes only words and utterances of these speakers, by their names in the store (``participant``,

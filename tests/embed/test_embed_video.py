@@ -28,6 +28,7 @@ from tasks.extractors.video.windows import Windows
 from tasks.media.recording import read_frames
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
+from tasks.planning.rates import measure_rates
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
@@ -191,6 +192,15 @@ def test_models_of_videos_and_of_pictures_are_one_pass_over_the_frames(
     passes = [set(unit.features) for unit in plan.units if "videomae" in unit.features]
     assert passes
     assert all(features == {*FRAMES, "vit"} for features in passes)
+
+
+def test_planning_measures_windows_that_are_longer_than_its_sample(study: Path, models: dict[str, Path]) -> None:
+    asked = ExtractorsSettings(embed=[section("v", models["videomae"]) | {"window_s": 3.0}], features=("v",))
+    (_, rate) = measure_rates(load_study(study), "s", asked, 4.0, lambda *_: None, "child")
+    assert (rate.feature, rate.reason) == ("v@child", "")
+    assert rate.arrays
+    measured = asked.for_measuring().section("v")  # a quarter of the sample has a window
+    assert (measured.window_s, measured.stride_s) == (0.5, 3.0)
 
 
 def test_torchvisions_model_without_its_weights_is_a_caveat_and_gives_what_torchvision_gives(

@@ -21,6 +21,7 @@ from tasks.extractors.video.shape import TORCHVISION, ClipShape, clip_shape
 from tasks.extractors.video.windows import MASK, Windows, WindowWriter
 
 _UNTRAINED = "untrained, seed 0"
+_SAMPLE_S = 0.5  # planning measures no less
 
 
 class VideoSettings(EmbedSettings):
@@ -48,8 +49,11 @@ class VideoSettings(EmbedSettings):
         return self
 
     def for_measuring(self) -> Self:
-        """With random weights where torchvision's are not here: they cost the same."""
-        return self.model_copy(update={"allow_untrained": self.origin is Origin.TORCHVISION})
+        """With random weights where torchvision's are not here, and short windows: they cost as much."""
+        changed: dict[str, Any] = {"allow_untrained": self.origin is Origin.TORCHVISION}
+        if self.window_s is not None:
+            changed |= {"window_s": min(self.window_s, _SAMPLE_S), "stride_s": self.stride_s or self.window_s}
+        return self.model_copy(update=changed)
 
 
 class VideoEmbedding(Embedding[VideoSettings], FrameExtractor[VideoSettings]):
