@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,14 +81,6 @@ def slurm_cluster(
         finally:
             stop.set()
             keeper.join()
-
-
-def job_scripts(settings: Slurm) -> list[str]:
-    """The batch scripts that would be submitted, for looking at them."""
-    return [
-        SLURMJob(scheduler="tcp://<scheduler>", name="worker", **_job(settings, shape, resources)).job_script()
-        for shape, resources in _workers(settings)
-    ]
 
 
 def _workers(settings: Slurm) -> list[tuple[WorkerShape, Needs]]:
@@ -166,7 +158,9 @@ class _Jobs:
         # None after the cluster's end
         self._loop, self._scheduler = cast("IOLoop", cluster.loop), cast("Scheduler", cluster.scheduler)
         self._seen_at: dict[str, float] = {}  # by job, when its worker was seen first; infinite until it is
-        self._brief: Counter[str] = Counter()  # by worker, its jobs in a row that have not lasted
+        # By worker, its jobs in a row that have not lasted.
+        self._brief: defaultdict[str, list[str]] = defaultdict(list)
+        self._given_up = ""  # the last worker that was, and why
         self._said = time.monotonic()
 
     def keep_at_strength(self, stop: threading.Event) -> None:
@@ -192,15 +186,20 @@ class _Jobs:
         for name in ended:  # Dask misses only workers that it has seen
             self._loop.add_callback(cluster.workers.pop, name, None)
         for name in {*ended, *(cluster.worker_spec.keys() - cluster.workers.keys())}:
-            if self._brief[name] >= STARTS:
+            if len(self._brief[name]) >= STARTS:
                 del cluster.worker_spec[name]
-                self._warn(f"the worker {name} is not started again: {self._why_not()}")
+                self._given_up = (
+                    f"the worker {name} is not started again: its jobs {', '.join(self._brief[name])} ended before it "
+                    f"had been there for {_BRIEF_S:.0f} s: look at their output in "
+                    f"{self._settings.log_directory or 'the folder where the run began'}"
+                )
+                self._warn(self._given_up)
         busy = any(worker.processing for worker in list(self._scheduler.workers.values()))
         refusals = [] if self._seen_at else [job.refusal for job in cluster.workers.copy().values()]
         if waiting_s > self._settings.start_timeout_s and not busy:
             self._gave_up.append(f"no worker for what is due since {waiting_s:.0f} s: {self.state()}")
         elif not cluster.worker_spec:
-            self._gave_up.append(f"no worker is left: {self._why_not()}")
+            self._gave_up.append(f"no worker is left: {self._given_up}")
         elif refusals:  # of the first jobs already
             self._gave_up.append(f"Slurm does not take the jobs: {refusals[0]}")
         else:
@@ -218,21 +217,14 @@ class _Jobs:
                 continue
             if job.job_id not in self._seen_at:
                 self._seen_at[job.job_id] = math.inf
-                self._brief[name] += 1
+                self._brief[name].append(job.job_id)
             if name in joined:
                 seen_at = self._seen_at[job.job_id] = min(self._seen_at[job.job_id], now)
                 if now > seen_at + _BRIEF_S:
-                    self._brief[name] = 0
+                    self._brief[name].clear()
             elif math.isinf(self._seen_at[job.job_id]) and not queue.may_have(job.job_id):
                 ended.append(name)
         return ended
-
-    def _why_not(self) -> str:
-        last, where = next(reversed(self._seen_at)), self._settings.log_directory or "the folder where the run began"
-        return (
-            f"{STARTS} of its jobs in a row ended before their worker had been there for {_BRIEF_S:.0f} s; the last of "
-            f"all is job {last}: look at its output in {where}"
-        )
 
     def state(self) -> str:
         """How many workers there are, and what Slurm says of the jobs that are to be others."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from storyframes.features import STORIES
 from storyframes.spec import MAIN
+from tasks.extractors.base import Extractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.selection import Selection, all_sessions, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.sources import track_length_s
@@ -68,17 +70,18 @@ def gpu_features(settings: ExtractorsSettings, features: Sequence[str]) -> tuple
 
 def processors_needed(settings: ExtractorsSettings, features: Sequence[str]) -> int:
     """The most processors that one of the features takes, or one that they wait for."""
-    extractors = build_extractors(settings, "", may_download=False)
-    needed = selected_extractors(extractors, tuple(features)).values()
-    return int(max([1, *(extractor.needs.get("CPU", 1) for extractor in needed)]))
+    return int(max([1, *(extractor.needs.get("CPU", 1) for extractor in _needed(settings, features))]))
 
 
 def memory_needed_gb(settings: ExtractorsSettings, features: Sequence[str]) -> int:
-    """GB of memory of a process that extracts these features, with a program that one of them, or of those that they
-    wait for, runs beside it."""
-    extractors = build_extractors(settings, "", may_download=False)
-    needed = selected_extractors(extractors, tuple(features)).values()
-    return _PROCESS_GB + math.ceil(max([0.0, *(extractor.tool_memory_gib for extractor in needed)]) * 2**30 / 1e9)
+    """GB of memory of a process that extracts these features, and of the largest program that it runs beside it."""
+    largest_gib = max([0.0, *(extractor.tool_memory_gib for extractor in _needed(settings, features))])
+    return _PROCESS_GB + math.ceil(largest_gib * 2**30 / 1e9)
+
+
+def _needed(settings: ExtractorsSettings, features: Sequence[str]) -> Iterable[Extractor[Any]]:
+    """The extractors of the features, and of those that they wait for."""
+    return selected_extractors(build_extractors(settings, "", may_download=False), tuple(features)).values()
 
 
 def deal(costs: Mapping[str, float], parts: int) -> list[list[str]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from dask_jobqueue.slurm import SLURMJob
 from support.commands import ROOT, storyframes
 from support.processes import command_line, ports_of, processes_with, wait_for
 from support.servers.slurm_cluster import skip_without_slurm, slurm
@@ -23,7 +24,7 @@ from flows.clusters.connection import ClusterError
 from flows.clusters.dask_cluster import DASK, dask_cluster
 from flows.clusters.dask_parts import JobTooShortError
 from flows.clusters.settings import load_cluster
-from flows.clusters.slurm import certificates_in_files
+from flows.clusters.slurm import _job, _workers, certificates_in_files
 
 CLUSTERS = ROOT / "deploy" / "clusters"
 
@@ -61,9 +62,11 @@ def _end(job: str) -> None:
 
 
 def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
-    from flows.clusters.slurm import job_scripts
-
-    cpu, gpu = job_scripts(load_cluster(str(CLUSTERS / "slurm.yaml")))
+    settings = load_cluster(str(CLUSTERS / "slurm.yaml"))
+    cpu, gpu = (
+        SLURMJob(scheduler="tcp://<scheduler>", name="worker", **_job(settings, shape, resources)).job_script()
+        for shape, resources in _workers(settings)
+    )
     for line in (
         "#SBATCH -p batch",
         "#SBATCH --cpus-per-task=2",
@@ -216,8 +219,8 @@ def test_a_drained_node_is_named_while_the_run_waits_and_when_it_gives_up(
     [
         (
             {"prologue": ["exit 1"]},
-            r"no worker is left: 5 of its jobs in a row ended before their worker had been there for 60 s; the last of "
-            r"all is job \d+: look at its output in {folder}$",
+            r"no worker is left: the worker cpu-0 is not started again: its jobs (\d+, ){{4}}\d+ ended before it had "
+            r"been there for 60 s: look at their output in {folder}$",
         ),
         ({"queue": "nowhere"}, "Slurm does not take the jobs: sbatch: error: invalid partition specified: nowhere "),
     ],
