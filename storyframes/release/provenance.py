@@ -35,7 +35,7 @@ _LIBRARIES = frozenset(
     "sentence-transformers timm torch torchvision transformers zarr".split()
 )
 _MODEL = re.compile(
-    r"resnet50|dope|vectors|image|program|requirements|FeatureExtraction|libraries|models|loads"
+    r"resnet50|dope|vectors|image|program|requirements|FeatureExtraction|libraries|models|loads|weights"
     r"|(model|pytorch_model|open_clip_model)(-\d{5}-of-\d{5})?\.(safetensors|bin)|(\d_(Pooling|Dense|Normalize)/)?config\.json"
     r"|(config_sentence_transformers|generation_config|merges|modules|preprocessor_config|processor_config|sentence_bert_config"
     r"|sentencepiece\.bpe|special_tokens_map|spiece|tokenizer|tokenizer_config|added_tokens|vocab)\.(json|txt|model)"
@@ -58,7 +58,7 @@ WORDS = {
     "dtype": "float16|float32",
     "engine": "openvino|torch",
     "feature_set": FEATURE_SETS.pattern,
-    "kind": "image|audio|text",
+    "kind": "image|video|audio|text",
     "landmarks": _KNOWN,
     "mouth": f"|{_KNOWN}",
     "people": "one|all",
@@ -74,9 +74,9 @@ WORDS = {
 """Settings that are words, by their names, and the words that they may be."""
 NUMBERS = frozenset(
     "batch_norm_eps chunk_s context_s demo_vectors every_n_frames layer margin max_pieces max_size min_size "
-    "nms_min_score rival_score rpn_post_nms_top_n rpn_pre_nms_top_n static_image_mode min_face_detection_confidence "
-    "min_face_presence_confidence min_pose_detection_confidence min_pose_presence_confidence "
-    "min_hand_landmarks_confidence".split()
+    "nms_min_score rival_score rpn_post_nms_top_n rpn_pre_nms_top_n static_image_mode stride_s "
+    "window_s min_face_detection_confidence min_face_presence_confidence min_pose_detection_confidence "
+    "min_pose_presence_confidence min_hand_landmarks_confidence".split()
 ) | {*_SECTIONS, *_OF_STUDY}
 """Settings that are numbers, lists of them, or switches."""
 _MOST = 1_000_000  # a larger number may be a date

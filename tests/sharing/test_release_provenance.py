@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.media.recordings import write_wave
 from support.models.tiny_image_models import transformers_model
+from support.models.tiny_video_models import video_model
 from support.planted_store import SETTINGS, planted_store, settings_of
 from support.studies import extract_session, make_study
 from support.tools.outside_programs import write_colours
@@ -30,6 +31,7 @@ from tasks.extractors.outside.settings import DECIDE_NO_VALUE
 from tasks.extractors.registry import registered
 from tasks.extractors.settings import RecordingSettings, TranscriptSettings
 from tasks.extractors.text.model import TextSettings
+from tasks.extractors.video.extractor import VideoSettings
 
 RELEASED = {
     "code": "storyframes 0.30.0",
@@ -89,22 +91,25 @@ allow_text_vectors = true
 frames = "all"
 opensmile = ["values"]
 tiny = ["values"]
+moving = ["values"]
 """
 
 
 def test_a_release_says_enough_to_make_its_features_again(
     study: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    model = transformers_model(tmp_path_factory.mktemp("models") / "of-the-lab", "vit")
+    folder = tmp_path_factory.mktemp("of-the-lab")
+    models = {"tiny": transformers_model(folder / "vit", "vit"), "moving": video_model(folder / "mae", "videomae")}
     settings: dict[str, Any] = {
         "recording": {"allow_truncated": True},
         "opensmile": {"feature_set": "eGeMAPSv02"},
         "embed": [
-            {"name": "tiny", "kind": "image", "source": f"path:{model}", "layer": [1, -1], "pool": "mean",
-             "every_n_frames": 3, "engine": "torch", "dtype": "float32"}
+            {"name": "tiny", "kind": "image", "source": f"path:{models['tiny']}", "layer": [1, -1], "pool": "mean",
+             "every_n_frames": 3, "engine": "torch", "dtype": "float32"},
+            {"name": "moving", "kind": "video", "source": f"path:{models['moving']}", "window_s": 1.0, "stride_s": 0.5},
         ],
     }  # fmt: skip
-    features = ("frames", "opensmile", "tiny")
+    features = ("frames", "opensmile", *models)
     original, outcomes = extract_session(study, tmp_path / "store", *features, **settings)
     assert not [outcome for outcome in outcomes.values() if outcome.failed], outcomes
     (tmp_path / "release.toml").write_text(RELEASE)
@@ -119,7 +124,10 @@ def test_a_release_says_enough_to_make_its_features_again(
     assert re.search(rf"# opensmile: .*, opensmile {versions['tools']['opensmile']}, numpy ", printed.stdout)
 
     again = tmp_path / "again.toml"
-    again.write_text(printed.stdout.replace("path:FOLDER", f"path:{model}"))
+    text = printed.stdout
+    for name, model in models.items():
+        text = text.replace(f'name = "{name}"\nsource = "path:FOLDER"', f'name = "{name}"\nsource = "path:{model}"')
+    again.write_text(text)
     made = load_settings(again)
     assert made.features == ("frames", "opensmile")
     assert made.recording.allow_truncated
@@ -255,7 +263,7 @@ _HOW_FAST = {"batch_size", "boxes_per_pass", "cpus", "device", "frames_per_pass"
 def test_every_setting_that_decides_values_is_on_a_list() -> None:
     """A new setting goes on the list in release/provenance.py, or here with the reason why it is not released."""
     sections = [cls.Settings for cls in registered().values() if not cls.distribution]
-    sections += [RecordingSettings, TranscriptSettings, AudioSettings, ImageSettings, TextSettings]
+    sections += [RecordingSettings, TranscriptSettings, AudioSettings, ImageSettings, TextSettings, VideoSettings]
     decided = {name for section in sections for name in section.model_fields}
     decided -= _WITH_MODELS | _HOW_FAST | {*DECIDE_NO_VALUE}
     assert decided <= {*WORDS, *NUMBERS}
