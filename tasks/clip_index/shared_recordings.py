@@ -6,9 +6,7 @@ was encoded again is another file. Only files of equal size are read, and of the
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,10 +16,10 @@ from storyframes.times import ticks
 from tasks.models.digests import DigestCache
 from tasks.study.labels import listed
 from tasks.study.load import Phase, Study, StudyFileError
+from tasks.study.study_identity import digest_of_ends
 
 COLUMNS = ("video", "audio")
 """Whose files are recordings; transcripts of two sessions may be alike because both are silent."""
-_END_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -100,13 +98,8 @@ def _same_content(study: Study, files: Iterable[str], digests: DigestCache | Non
             sizes[relative], gone[relative] = known or (relative, "")
 
     def ends(relative: str) -> str:
-        if digests:  # extraction has read the file as a whole already, or will
-            return ""
-        with study.path(relative).open("rb") as file:
-            digest = hashlib.sha256(file.read(_END_BYTES))
-            file.seek(-_END_BYTES if int(sizes[relative]) > _END_BYTES else 0, os.SEEK_END)
-            digest.update(file.read())
-        return digest.hexdigest()
+        # extraction has read the file as a whole already, or will, where digests are kept
+        return "" if digests else digest_of_ends(study.path(relative))
 
     def content(relative: str) -> str:
         path = study.root / relative

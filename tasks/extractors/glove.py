@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -210,12 +210,11 @@ class WordVectorsError(Exception):
     """The vector file is damaged; the message names the line."""
 
 
-def load_word_vectors(path: Path, progress: Callable[[int, int], None] = lambda *_: None) -> KeyedVectors:
+def load_word_vectors(path: Path) -> KeyedVectors:
     """The vectors of a GloVe text file, mapped from a binary form that is made on first use.
 
     Args:
         path: ``glove.*.txt``.
-        progress: called with (bytes read, bytes in all) while the binary form is made.
 
     Raises:
         WordVectorsError: a line has another number of values than the first, or something that is no number.
@@ -228,17 +227,17 @@ def load_word_vectors(path: Path, progress: Callable[[int, int], None] = lambda 
     if not folder.is_dir():
         with locked(folder.parent / f".{folder.name}.lock", _CONVERSION_S):  # one worker converts, the others wait
             if not folder.is_dir():
-                _convert(path, folder, progress)
+                _convert(path, folder)
     return KeyedVectors.load(str(folder / _FILE), mmap="r")
 
 
-def _convert(path: Path, folder: Path, progress: Callable[[int, int], None]) -> None:
+def _convert(path: Path, folder: Path) -> None:
     from gensim.models import KeyedVectors
 
     with scratch_beside(folder) as scratch:
         count, width = _measure(path)
         vectors = np.lib.format.open_memmap(scratch / "raw.npy", mode="w+", dtype=np.float32, shape=(count, width))
-        words = _fill(path, vectors, progress)
+        words = _fill(path, vectors)
         keyed = KeyedVectors(width)
         keyed.index_to_key = list(words)
         keyed.key_to_index = words
@@ -271,12 +270,11 @@ def _is_number(text: bytes) -> bool:
     return True
 
 
-def _fill(path: Path, vectors: np.ndarray, progress: Callable[[int, int], None]) -> dict[str, int]:
-    width, total, done = vectors.shape[1], path.stat().st_size, 0
+def _fill(path: Path, vectors: np.ndarray) -> dict[str, int]:
+    width = vectors.shape[1]
     words: dict[str, int] = {}
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            done += len(line)
             word, *values = line.rstrip(b"\n").rstrip().rsplit(b" ", width)
             try:
                 row = np.array(values, dtype=np.float32)
@@ -288,6 +286,4 @@ def _fill(path: Path, vectors: np.ndarray, progress: Callable[[int, int], None])
             if text not in words:  # a repeated word keeps its first vector
                 vectors[len(words)] = row
                 words[text] = len(words)
-            if number % 20_000 == 0:
-                progress(done, total)
     return words

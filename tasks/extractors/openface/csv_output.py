@@ -22,14 +22,11 @@ from storyframes.features import OPENFACE_COLUMNS
 
 _BLOCK_BYTES = 8 << 20
 _NOT_NUMBERS = ["", "nan", "-nan", "NaN", "-nan(ind)", "nan(ind)", "inf", "-inf", "-1.#IND", "1.#QNAN"]
-_TOP = 2  # the first row, as a spreadsheet shows it: the header is row 1
-_FRAME = OPENFACE_COLUMNS.index("frame")
-_TIMESTAMP = OPENFACE_COLUMNS.index("timestamp")
-_CONFIDENCE = OPENFACE_COLUMNS.index("confidence")
-_SUCCESS = OPENFACE_COLUMNS.index("success")
-_LANDMARKS_2D = slice(OPENFACE_COLUMNS.index("x_0"), OPENFACE_COLUMNS.index("y_67") + 1)
-_BOOKKEEPING = OPENFACE_COLUMNS.index("success") + 1
-_FACE_ID = OPENFACE_COLUMNS.index("face_id")
+TOP_ROW = 2  # the first row, as a spreadsheet shows it: the header is row 1
+FRAME, FACE_ID, TIMESTAMP, CONFIDENCE, SUCCESS = range(5)  # the columns before the measurements
+X, Y = (slice(OPENFACE_COLUMNS.index(f"{axis}_0"), OPENFACE_COLUMNS.index(f"{axis}_67") + 1) for axis in "xy")
+_LANDMARKS_2D = slice(X.start, Y.stop)
+_BOOKKEEPING = SUCCESS + 1
 _INTENSITIES = [number for number, name in enumerate(OPENFACE_COLUMNS) if re.fullmatch(r"AU\d\d_r", name)]
 _MOST_INTENSE = 5.0
 NEAR_S = 1.0  # from the frame's time; a timestamp further away is of another video
@@ -143,7 +140,7 @@ def last_frame_and_rows(path: Path) -> tuple[int, int]:
             while content := stream.read(_BLOCK_BYTES):
                 lines += content.count(b"\n")
                 tail = (tail + content)[-_TAIL_BYTES:]
-        return round(float(tail.rstrip().rpartition(b"\n")[2].split(b",")[_FRAME])), lines - 1
+        return round(float(tail.rstrip().rpartition(b"\n")[2].split(b",")[FRAME])), lines - 1
     except (OSError, EOFError, ValueError):  # reading the rows says what is wrong
         return 0, 0
 
@@ -207,10 +204,10 @@ class _Checks:
             OpenFaceOutputError: with the row, the column and the value.
         """
         self._check_numbering(block)
-        self._check_timestamps(block[:, _TIMESTAMP].astype(np.float64))
-        confidence = block[:, _CONFIDENCE]
+        self._check_timestamps(block[:, TIMESTAMP].astype(np.float64))
+        confidence = block[:, CONFIDENCE]
         self._refuse((confidence < 0) | (confidence > 1), "confidence", confidence, "and confidences are 0 to 1")
-        tracked = block[:, _SUCCESS] == 1
+        tracked = block[:, SUCCESS] == 1
         for row, column in np.argwhere(np.isnan(block) & tracked[:, None])[:1]:
             name = OPENFACE_COLUMNS[column]
             raise self._error(
@@ -220,14 +217,14 @@ class _Checks:
 
     def count_faces(self, block: np.ndarray) -> None:
         """Count the rows of each face_id; :meth:`refuse_several_people` needs all rows."""
-        ids, first_rows, counts = np.unique(block[:, _FACE_ID], return_index=True, return_counts=True)
+        ids, first_rows, counts = np.unique(block[:, FACE_ID], return_index=True, return_counts=True)
         if not len(ids):
             return
-        first = next(iter(self._faces), float(block[0, _FACE_ID]))
+        first = next(iter(self._faces), float(block[0, FACE_ID]))
         others = [(int(row), float(face)) for face, row in zip(ids, first_rows, strict=True) if face != first]
         if others and self._other_face is None:
             row, face = min(others)
-            self._other_face = self.rows + row + _TOP, face
+            self._other_face = self.rows + row + TOP_ROW, face
         self._faces[first] += 0  # the first one stays the first key
         self._faces.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
 
@@ -250,12 +247,12 @@ class _Checks:
 
     def _check_numbering(self, block: np.ndarray) -> None:
         expected = np.arange(self.rows + 1, self.rows + 1 + len(block), dtype=np.float32)
-        wrong = np.flatnonzero(block[:, _FRAME] != expected)
+        wrong = np.flatnonzero(block[:, FRAME] != expected)
         if len(wrong):
             row = wrong[0]
             rule = f"expected {expected[row]:g}: the frames must count 1 to T without a gap"
-            raise self._error(row, f"frame = {block[row, _FRAME]:g}, {rule}")
-        success = block[:, _SUCCESS]
+            raise self._error(row, f"frame = {block[row, FRAME]:g}, {rule}")
+        success = block[:, SUCCESS]
         self._refuse((success != 0) & (success != 1), "success", success, "expected 0 or 1")
 
     def _check_timestamps(self, timestamps: np.ndarray) -> None:
@@ -298,12 +295,12 @@ class _Checks:
             raise self._error(row, f"{column} = {values[row]:g}, {rule}")
 
     def _error(self, row: int, what: str) -> OpenFaceOutputError:
-        return OpenFaceOutputError(f"{self.path.name}: row {self.rows + row + _TOP} has {what}")
+        return OpenFaceOutputError(f"{self.path.name}: row {self.rows + row + TOP_ROW} has {what}")
 
 
 def _mask_never_tracked(block: np.ndarray) -> np.ndarray:
     """Mask the rows before the first face: OpenFace writes zeros there, and a pose of millions of millimetres."""
-    never = (block[:, _SUCCESS] == 0) & ~block[:, _LANDMARKS_2D].any(axis=1)
+    never = (block[:, SUCCESS] == 0) & ~block[:, _LANDMARKS_2D].any(axis=1)
     block[never, _BOOKKEEPING:] = np.nan
     return block
 
@@ -337,6 +334,6 @@ def peek_openface_csv(path: Path) -> int | None:
     try:
         if len(fields) != len(names):
             raise ValueError
-        return round(float(fields[_FRAME]))
+        return round(float(fields[FRAME]))
     except ValueError:
         raise OpenFaceOutputError(f"{path.name}: has no rows, or the last one is damaged") from None

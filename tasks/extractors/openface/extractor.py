@@ -34,7 +34,15 @@ from tasks.extractors.base import (
     Tolerance,
 )
 from tasks.extractors.frames import Clock, note_interlaced, read_clock
-from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
+from tasks.extractors.openface.csv_output import (
+    CONFIDENCE,
+    SUCCESS,
+    TIMESTAMP,
+    OpenFaceOutputError,
+    X,
+    Y,
+    read_openface_csv,
+)
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
 from tasks.extractors.openface.several_faces import PersonsFace, is_of_one_lost_face
 from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
@@ -53,12 +61,6 @@ _NO_CSV = (
     "backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the plug-in "
     "storyframes-mediapipe (docs/mediapipe.md)"
 )
-_CONFIDENCE = OPENFACE_COLUMNS.index("confidence")
-_SUCCESS = OPENFACE_COLUMNS.index("success")
-_X = slice(OPENFACE_COLUMNS.index("x_0"), OPENFACE_COLUMNS.index("x_67") + 1)
-_Y = slice(OPENFACE_COLUMNS.index("y_0"), OPENFACE_COLUMNS.index("y_67") + 1)
-_TIMESTAMP = OPENFACE_COLUMNS.index("timestamp")
-
 # How far two builds of OpenFace on two machines may differ, by the beginning of the column's name; the first match
 # counts.
 _BY_BEGINNING = {
@@ -316,14 +318,14 @@ def _store(blocks: Iterator[np.ndarray], clock: Clock, out: FeatureWriter) -> No
     positions: list[np.ndarray] = []
     for block in blocks:
         values.append(block)
-        valid.append(block[:, _SUCCESS].astype(np.uint8))
-        confidence.append(block[:, _CONFIDENCE])
+        valid.append(block[:, SUCCESS].astype(np.uint8))
+        confidence.append(block[:, CONFIDENCE])
         stored = out.change_rows(MAIN_ARRAY, rows, block) if out.change_rows else block  # of a region of the picture
-        tracked += float(np.nansum(stored[:, _SUCCESS]))
-        confident += float(np.nansum(stored[:, _CONFIDENCE]))
+        tracked += float(np.nansum(stored[:, SUCCESS]))
+        confident += float(np.nansum(stored[:, CONFIDENCE]))
         time = clock.time[rows : rows + len(block)]
-        off_s = max(off_s, float(np.abs(block[: len(time), _TIMESTAMP] - time).max(initial=0.0)))
-        x, y = (stored[stored[:, _SUCCESS] == 1, part] for part in (_X, _Y))
+        off_s = max(off_s, float(np.abs(block[: len(time), TIMESTAMP] - time).max(initial=0.0)))
+        x, y = (stored[stored[:, SUCCESS] == 1, part] for part in (X, Y))
         positions.append(np.stack([x.mean(axis=1), y.mean(axis=1), np.ptp(x, axis=1)], axis=1))
         rows += len(block)
     if tracked:  # where several faces are visible, this shows which one OpenFace followed

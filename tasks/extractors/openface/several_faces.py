@@ -16,17 +16,22 @@ import numpy as np
 
 from storyframes.features import OPENFACE_COLUMNS
 from tasks.extractors.openface.csv_output import (
+    CONFIDENCE,
+    FACE_ID,
+    FRAME,
     NEAR_S,
+    SUCCESS,
+    TIMESTAMP,
+    TOP_ROW,
     OpenFaceOutputError,
+    X,
+    Y,
     csv_blocks,
     last_frame_and_rows,
     read_openface_csv,
 )
 
-_FRAME, _FACE_ID, _TIMESTAMP, _CONFIDENCE, _SUCCESS = range(5)  # the columns before the measurements
-_X, _Y = (slice(OPENFACE_COLUMNS.index(f"{axis}_0"), OPENFACE_COLUMNS.index(f"{axis}_67") + 1) for axis in "xy")
 _SAME_PLACE_S = 0.5  # after a longer gap a face may be anywhere in its region
-_TOP = 2  # the first row, as a spreadsheet shows it: the header is row 1
 
 
 def count_faces(path: Path) -> dict[int, float]:
@@ -38,8 +43,8 @@ def count_faces(path: Path) -> dict[int, float]:
     rows: Counter[int] = Counter()
     last_frame, last_s = 1.0, 0.0
     for block in csv_blocks(path):
-        rows.update(block[:, _FACE_ID].astype(int).tolist())
-        last_frame, last_s = float(block[-1, _FRAME]), float(block[-1, _TIMESTAMP])
+        rows.update(block[:, FACE_ID].astype(int).tolist())
+        last_frame, last_s = float(block[-1, FRAME]), float(block[-1, TIMESTAMP])
     step_s = last_s / max(last_frame - 1, 1)
     return {face: count * step_s for face, count in sorted(rows.items())}
 
@@ -51,7 +56,7 @@ def has_several_faces(path: Path) -> bool:
         OpenFaceOutputError: the file is damaged.
     """
     first = next(csv_blocks(path), None)
-    return first is not None and len(np.unique(first[:, _FACE_ID])) > 1
+    return first is not None and len(np.unique(first[:, FACE_ID])) > 1
 
 
 def is_of_one_lost_face(path: Path) -> bool:
@@ -76,7 +81,7 @@ def checked_blocks(path: Path, time: np.ndarray) -> Iterator[np.ndarray]:
     checked, frame_before = 0, 1.0
     for block in csv_blocks(path):
         _check(path, time, block, checked, frame_before)
-        checked, frame_before = checked + len(block), float(block[-1, _FRAME])
+        checked, frame_before = checked + len(block), float(block[-1, FRAME])
         yield block
 
 
@@ -95,36 +100,36 @@ def face_boxes(path: Path, time: np.ndarray) -> np.ndarray:
     """
     found = [np.empty((0, 6))]
     for block in checked_blocks(path, time):
-        rows = block[block[:, _SUCCESS] == 1].astype(np.float64)
-        x, y = rows[:, _X], rows[:, _Y]
+        rows = block[block[:, SUCCESS] == 1].astype(np.float64)
+        x, y = rows[:, X], rows[:, Y]
         box = (x.min(axis=1), y.min(axis=1), np.ptp(x, axis=1), np.ptp(y, axis=1))
-        found.append(np.column_stack([rows[:, _FRAME] - 1, *box, rows[:, _CONFIDENCE]]))
+        found.append(np.column_stack([rows[:, FRAME] - 1, *box, rows[:, CONFIDENCE]]))
     return np.concatenate(found)
 
 
 def _check(path: Path, time: np.ndarray, block: np.ndarray, checked: int, frame_before: float) -> None:
-    frame, timestamp = block[:, _FRAME], block[:, _TIMESTAMP]
+    frame, timestamp = block[:, FRAME], block[:, TIMESTAMP]
 
     def refuse(wrong: np.ndarray, column: int, rule: str) -> None:
         for row in np.flatnonzero(wrong)[:1]:
             raise OpenFaceOutputError(
-                f"{path.name}: row {checked + row + _TOP} has {OPENFACE_COLUMNS[column]} = "
+                f"{path.name}: row {checked + row + TOP_ROW} has {OPENFACE_COLUMNS[column]} = "
                 f"{block[row, column]:g}, {rule}"
             )
 
     last = len(time)
     is_frame = (frame >= 1) & (frame <= last) & (frame == np.rint(frame))
-    refuse(~is_frame, _FRAME, f"and {last} frames of the video decode: it is another video's output, or damaged")
-    refuse(np.diff(frame, prepend=frame_before) < 0, _FRAME, "after a later frame: the rows are in another order")
-    refuse(~np.isin(block[:, _SUCCESS], (0, 1)), _SUCCESS, "expected 0 or 1")
-    confidence = block[:, _CONFIDENCE]
-    refuse(~((confidence >= 0) & (confidence <= 1)), _CONFIDENCE, "and confidences are 0 to 1")
+    refuse(~is_frame, FRAME, f"and {last} frames of the video decode: it is another video's output, or damaged")
+    refuse(np.diff(frame, prepend=frame_before) < 0, FRAME, "after a later frame: the rows are in another order")
+    refuse(~np.isin(block[:, SUCCESS], (0, 1)), SUCCESS, "expected 0 or 1")
+    confidence = block[:, CONFIDENCE]
+    refuse(~((confidence >= 0) & (confidence <= 1)), CONFIDENCE, "and confidences are 0 to 1")
     counted = frame - 1
     step_s = float(np.nanmedian(timestamp[counted > 0] / counted[counted > 0])) if (counted > 0).any() else 0.0
     is_counted = np.abs(timestamp - counted * step_s) <= step_s / 2
     is_near = np.abs(timestamp - time[counted.astype(int)]) <= NEAR_S
-    refuse(~(is_near | is_counted), _TIMESTAMP, "and OpenFace counts (frame - 1) / fps")
-    for row, column in np.argwhere(np.isnan(block) & (block[:, _SUCCESS, None] == 1))[:1]:
+    refuse(~(is_near | is_counted), TIMESTAMP, "and OpenFace counts (frame - 1) / fps")
+    for row, column in np.argwhere(np.isnan(block) & (block[:, SUCCESS, None] == 1))[:1]:
         refuse(np.arange(len(block)) == row, column, "although success = 1: wherever it tracks a face, it is known")
 
 
@@ -166,18 +171,18 @@ class PersonsFace:
         rest = np.empty((0, len(OPENFACE_COLUMNS)), np.float32)
         done = found = 0
         for block in checked_blocks(self.path, self.time):
-            self.faces.update(block[:, _FACE_ID].tolist())
-            self._last_frame = float(block[-1, _FRAME])
+            self.faces.update(block[:, FACE_ID].tolist())
+            self._last_frame = float(block[-1, FRAME])
             rows = np.concatenate([rest, block])
-            is_last = rows[:, _FRAME] == rows[-1, _FRAME]  # further faces of this frame may be in the next block
+            is_last = rows[:, FRAME] == rows[-1, FRAME]  # further faces of this frame may be in the next block
             rest, rows = rows[is_last], rows[~is_last]
-            chosen = self._of_frames(rows, done, int(rows[-1, _FRAME]) if len(rows) else done)
+            chosen = self._of_frames(rows, done, int(rows[-1, FRAME]) if len(rows) else done)
             done += len(chosen)
-            found += int(chosen[:, _SUCCESS].sum())
+            found += int(chosen[:, SUCCESS].sum())
             yield chosen
         chosen = self._of_frames(rest, done, len(self.time))
         yield chosen
-        if not found + int(chosen[:, _SUCCESS].sum()):
+        if not found + int(chosen[:, SUCCESS].sum()):
             raise OpenFaceOutputError(
                 f"{self.path.name}: no face of it is in this track's region, in any frame: is it the output of the "
                 "whole picture, and the region right?"
@@ -189,19 +194,19 @@ class PersonsFace:
     def _of_frames(self, rows: np.ndarray, first: int, stop: int) -> np.ndarray:
         """(stop - first, 714) the person's row of each of these frames, from all rows of them."""
         chosen = np.full((stop - first, len(OPENFACE_COLUMNS)), np.nan, np.float32)
-        chosen[:, _FRAME] = np.arange(first + 1, stop + 1)
-        chosen[:, _TIMESTAMP] = self.time[first:stop]
-        chosen[:, [_CONFIDENCE, _SUCCESS]] = 0
-        rows = rows[rows[:, _SUCCESS] == 1]
-        frames = rows[:, _FRAME].astype(np.int64) - 1
-        x, y = rows[:, _X].mean(axis=1, dtype=np.float64), rows[:, _Y].mean(axis=1, dtype=np.float64)
+        chosen[:, FRAME] = np.arange(first + 1, stop + 1)
+        chosen[:, TIMESTAMP] = self.time[first:stop]
+        chosen[:, [CONFIDENCE, SUCCESS]] = 0
+        rows = rows[rows[:, SUCCESS] == 1]
+        frames = rows[:, FRAME].astype(np.int64) - 1
+        x, y = rows[:, X].mean(axis=1, dtype=np.float64), rows[:, Y].mean(axis=1, dtype=np.float64)
         is_inside = self.holds(frames, x, y)
         count = np.bincount(frames[is_inside] - first, minlength=stop - first)
         self.ambiguous += int((count > 1).sum())
         is_hers = is_inside & (count[frames - first] == 1)
         chosen[frames[is_hers] - first] = rows[is_hers]
         self._note_jumps(
-            np.stack([self.time[frames], x, y, np.ptp(rows[:, _X], axis=1)], axis=1)[is_hers].astype(np.float64)
+            np.stack([self.time[frames], x, y, np.ptp(rows[:, X], axis=1)], axis=1)[is_hers].astype(np.float64)
         )
         return chosen
 
