@@ -172,4 +172,7 @@ def _submission(scheduler: Scheduler, names: list[str]) -> str:
     lines = [f"{name}=$({first.format(script=f'{name}.sh')})" for name in arrays]
     ids = [f"ended(${name})" if scheduler is Scheduler.LSF else f"${name}" for name in arrays]
     lines.append(then.format(ids=_BETWEEN[scheduler].join(ids), script=f"{last}.sh"))
-    return "\n".join(["#!/bin/bash", "set -euo pipefail", 'cd "$(dirname "$0")"', *lines]) + "\n"
+    begin = ["#!/bin/bash", "set -euo pipefail", 'cd "$(dirname "$0")"']
+    if scheduler is Scheduler.SLURM:
+        begin.append("unset SBATCH_TIMELIMIT  # which would replace the scripts' --time")
+    return "\n".join([*begin, *lines]) + "\n"

@@ -52,8 +52,11 @@ def slurm_cluster(
         warn: called every minute while work has no worker, with what the jobs wait for, by what Slurm says.
 
     Raises:
-        ClusterError: the jobs cannot meet the needs, none starts in time, or the certificates cannot be written.
+        ClusterError: the jobs cannot meet the needs, none starts in time, the environment sets another walltime, or the
+            certificates cannot be written.
     """
+    if limit := os.environ.get("SBATCH_TIMELIMIT"):
+        raise ClusterError(f"SBATCH_TIMELIMIT={limit} would replace the 'walltime' of the cluster's file: unset it")
     check_needs(needs, [resources for _, resources in _workers(settings)])
     # A job that Slurm killed is given up and replaced sooner than a worker that its nanny restarts.
     with (

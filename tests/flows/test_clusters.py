@@ -61,6 +61,15 @@ def test_the_seconds_of_a_walltime(walltime: str, seconds: int) -> None:
     assert Slurm(kind="slurm", walltime=walltime, cpu=WorkerShape(count=1)).walltime_s == seconds
 
 
+def test_a_walltime_that_the_environment_would_replace_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SBATCH_TIMELIMIT", "5")
+    with (
+        pytest.raises(ClusterError, match="^SBATCH_TIMELIMIT=5 would replace the 'walltime' of the cluster's file"),
+        dask_cluster(Slurm(kind="slurm", cpu=WorkerShape(count=1)), []),
+    ):
+        pass
+
+
 def test_work_on_a_gpu_is_not_judged_by_what_a_processor_takes(tmp_path: Path) -> None:
     storage = create_store(tmp_path)
     check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000, gpu=True)])

@@ -38,7 +38,8 @@ _GOLDEN = {
          "#SBATCH --time=01:30:00", "#SBATCH --signal=B:TERM@60", "#SBATCH --partition=long",
          '--part "$SLURM_ARRAY_TASK_ID"/2'],
         ["#SBATCH --gres=gpu:1"],
-        ["cpu=$(sbatch --parsable cpu.sh | cut -d ';' -f 1)", "sbatch --dependency=afterany:$cpu:$gpu index.sh"],
+        ["cpu=$(sbatch --parsable cpu.sh | cut -d ';' -f 1)", "sbatch --dependency=afterany:$cpu:$gpu index.sh",
+         "unset SBATCH_TIMELIMIT  # which would replace the scripts' --time"],
     ),
     "sge": (
         ["#$ -S /bin/bash", "#$ -t 1-2", "#$ -r y",
