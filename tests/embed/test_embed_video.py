@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from safetensors.torch import load_file, save_file
 from support.models.tiny_image_models import transformers_model
 from support.models.tiny_video_models import FRAMES, WIDTH, video_model
 from support.stores import local
@@ -324,3 +326,35 @@ def test_a_model_that_cannot_be_such_a_feature_is_refused_before_any_work(
     rated = video_model(tmp_path / "rated", "videomae", fps=8)
     settings = ExtractorsSettings(embed=[section("v", rated, window_s=None)])
     assert build_extractor(settings, "s", "v").value_settings()["window_s"] == 0.5  # 4 frames at 8 a second
+
+
+def test_what_goes_wrong_is_said_and_leaves_the_others_alone(
+    study: Path, models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Path(shutil.copytree(models["videomae"], tmp_path / "broken"))
+    weights = load_file(broken / "model.safetensors")
+    weights["encoder.layer.2.output.dense.bias"][3] = torch.nan
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    import transformers as t
+
+    whole = t.VJEPA2VideoProcessor.__call__
+
+    def mixing(self: Any, *given: Any, **options: Any) -> Any:
+        found = whole(self, *given, **options)
+        found["pixel_values_videos"] = found["pixel_values_videos"] - found["pixel_values_videos"].mean()
+        return found
+
+    monkeypatch.setattr(t.VJEPA2VideoProcessor, "__call__", mixing)
+    asked = [
+        section("long", models["videomae"]) | {"window_s": 4.5},
+        section("nan", broken),
+        section("mixing", models["vjepa2"]),
+        section("good", models["xclip"]),
+    ]
+    names = [each["name"] for each in asked]
+    outcomes = run(study, tmp_path / "f", Selection(only=("frames", *names), tracks=("child",)), embed=asked)
+    reasons = {name: outcomes[f"s/{name}@child"].reason for name in names}
+    assert "the video is 4.000 s long, shorter than one window of 4.5 s" in reasons["long"]
+    assert "gives NaN or infinity for the window around 0.50 s" in reasons["nan"]
+    assert "(VJEPA2VideoProcessor) makes of a frame depends on the frames beside it" in reasons["mixing"]
+    assert reasons["good"] == ""
