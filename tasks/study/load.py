@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
@@ -39,6 +38,9 @@ from tasks.study.rows import (
     spoken_name,
 )
 from tasks.study.table_rows import NamedFile, TableRows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "LONGEST_S",
@@ -134,6 +136,8 @@ class Study:
 
     def frame(self, table: str) -> pd.DataFrame:
         """The table sessions, phases, ratings, stories, surveys or participants, with its specified columns."""
+        import pandas as pd  # a fifth of a second, which the registry of extractors and workers do without
+
         rows: Iterable[Row] = self.sessions.values() if table == "sessions" else getattr(self, table)
         return pd.DataFrame([row.model_dump() for row in rows], columns=list(TABLES[table].model_fields))
 
