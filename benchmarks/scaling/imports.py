@@ -27,15 +27,15 @@ STARTS = {
     "import storyframes": (("-c", "import storyframes"), ("-c", "pass")),
     "its ClipDataset": (
         ("-c", "from storyframes import ClipDataset"),
-        ("-c", "import numpy, pandas, pyarrow.parquet, zarr"),
+        ("-c", "import numpy, pandas, pyarrow.parquet"),
     ),
     "storyframes --help": (("-m", "flows.cli", "--help"), ("-c", "import typer, rich.console")),
     "storyframes status": (("-m", "flows.cli", "status", STORE), ("-c", "import typer, rich.table, numpy")),
     f"extract, {SESSIONS} unchanged": (
         ("-m", "flows.cli", "extract", *UNCHANGED),
-        ("-c", "import typer, rich.table, pandas, pyarrow.parquet, pydantic, zarr"),
+        ("-c", "import typer, rich.table, pandas, pyarrow.parquet, pydantic"),
     ),
-    "the registry": (("-c", "import tasks.extractors.registry"), ("-c", "import numpy, pandas, zarr, cv2, av")),
+    "the registry": (("-c", "import tasks.extractors.registry"), ("-c", "import numpy, pyarrow.parquet, pydantic")),
 }
 
 
