@@ -1,6 +1,6 @@
 """What it costs to start: the package, commands, an extraction with nothing due, the registry; beside libraries alone.
 
-``--beside FOLDER`` measures another checkout (an earlier commit) in the same run.
+``--beside FOLDER`` measures another checkout (an earlier commit) in the same run. The table "starting" is recorded.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import interleave, print_machine
+from benchmarks.performance_page import record
 from benchmarks.scaling.unchanged_study import CONFIGURATION, unchanged_study
 from storyframes.store.layout import create_store
 
@@ -60,6 +61,8 @@ def main() -> None:
 
 
 def _measure(arguments: argparse.Namespace, store: str, unchanged: str) -> None:
+    columns = ["started", "CPU-s", "its libraries alone", *(["before"] if arguments.beside else [])]
+    rows = []
     for name, (ours, libraries) in STARTS.items():
         ours = tuple(word.replace("UNCHANGED", unchanged) if word != STORE else store for word in ours)
         candidates: dict[str, Callable[[], object]] = {"here": partial(_start, ours, HERE)}
@@ -70,6 +73,10 @@ def _measure(arguments: argparse.Namespace, store: str, unchanged: str) -> None:
         here = measured.pop("here").cpu_s
         ratios = ", ".join(f"{here / other.cpu_s:.2f} x {what} ({other.cpu_s:.2f})" for what, other in measured.items())
         print(f"  {name:<21} {here:5.2f}: {ratios}")
+        rows.append([name, *(f"{cpu_s:.2f}" for cpu_s in (here, *(other.cpu_s for other in measured.values())))])
+    record(
+        "starting", "python -m benchmarks scaling.imports", columns, rows, ["pandas", "pyarrow", "pydantic", "typer"]
+    )
 
 
 if __name__ == "__main__":
