@@ -305,7 +305,9 @@ def test_parquet_for_datasets(study: SyntheticStudy, tmp_path: Path) -> None:
                 flat = flat.flatten()
             got = flat.to_numpy(zero_copy_only=False).reshape(values.shape)
             np.testing.assert_array_equal(got, values.astype(got.dtype), name)
-    (config,) = yaml.safe_load((out / "README.md").read_text().split("---\n")[1])["configs"]
+    _, front, text = (out / "README.md").read_text().split("---\n", 2)
+    assert "float16 is float32" in text.partition("## What is lost")[2]
+    (config,) = yaml.safe_load(front)["configs"]
     assert [files["path"] for files in config["data_files"]] == [f"{split}.parquet" for split in SPLITS]
 
 
@@ -314,7 +316,8 @@ def test_whole_sessions_for_datasets(study: SyntheticStudy, tmp_path: Path) -> N
     chosen = ["--features", "openface,glove", "--per", "word", "--by", "session"]
     code, said = run(study.root, "--out", out, "--format", "datasets", *chosen)
     assert (code, "left out" in said) == (0, False)
-    _, front, _ = (out / "README.md").read_text().split("---\n", 2)
+    _, front, text = (out / "README.md").read_text().split("---\n", 2)
+    assert "Labels are lost" in text
     configs = yaml.safe_load(front)["configs"]
     assert {config["config_name"] for config in configs} == {"openface.word", "glove"}
     for config in configs:
@@ -339,6 +342,8 @@ def test_shards_for_webdataset(study: SyntheticStudy, tmp_path: Path, monkeypatc
     shards = sorted(path.name for path in out.glob("*.tar"))
     assert {name.rsplit("-", 1)[0] for name in shards} == set(SPLITS)
     assert "train-000001.tar" in shards
+    lost = (out / "README.md").read_text().partition("## What is lost")[2]
+    assert "Names of columns, units and caveats are not in the files" in lost
     seen: list[int] = []
     for name in shards:
         with tarfile.open(out / name) as tar:
