@@ -1,4 +1,4 @@
-"""DOPE's frame by part, with torch and with OpenVINO, beside a matrix product of as many operations; and its bfloat16.
+"""DOPE's frame by part, with torch and with OpenVINO, beside the fastest matrix product; and its bfloat16.
 
     python -m benchmarks.extracting.dope_layers [--runs 5]
 
@@ -24,7 +24,9 @@ from support.dope.fake_checkpoint import fake_checkpoint, shared_folder
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.extracting.bfloat16 import in_bfloat16, rounded
+from benchmarks.extracting.matrix_product import bound, products
 from benchmarks.measure import interleave, peak_memory_gb, print_machine
+from benchmarks.performance_page import record
 from tasks.extractors.dope.checkpoint import load_checkpoint
 from tasks.extractors.dope.detections import FrameDetections, pose_boxes
 from tasks.extractors.dope.detector import DopeDetector
@@ -35,20 +37,18 @@ from tasks.extractors.dope.network import BINS
 from tasks.extractors.dope.postprocessing import frame_detections
 from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings
-from tasks.extractors.settings import EngineName
+from tasks.models.libraries import import_openvino
 
 SIZES = {"676 x 1333": {}, "256 x 286": {"min_size": 256, "max_size": 448}}
 PICTURES = {"676 x 1333": "image3", "256 x 286": "image0"}
 SAME = 0.25  # of its longer side: detections whose joints are nearer to each other than this on average are one
-_PRODUCT = 4096
-_PRODUCT_GFLOP = 2 * _PRODUCT**3 / 1e9
 
 Job = Callable[[], object]
 
 
-def opened(size: str, engine: EngineName) -> DopeDetector:
-    settings = DopeSettings(device="cpu", batch_norm_eps=1e-5, engine=engine, **SIZES[size])
-    return DopeDetector(load_checkpoint(fake_checkpoint()), settings)
+def opened(size: str, **settings: object) -> DopeDetector:
+    chosen = {"device": "cpu", "batch_norm_eps": 1e-5, **SIZES[size], **settings}
+    return DopeDetector(load_checkpoint(fake_checkpoint()), DopeSettings.model_validate(chosen))
 
 
 def pictures() -> dict[str, np.ndarray]:
@@ -88,29 +88,31 @@ def in_inference_mode(job: Job) -> None:
         job()
 
 
-def print_parts(size: str, runs: int) -> None:
+def print_parts(size: str, runs: int) -> list[list[str]]:
+    """Prints and returns the table of a size."""
     frame = pictures()[PICTURES[size]]
-    by_engine = {engine: jobs_of(opened(size, engine), frame) for engine in (EngineName.TORCH, EngineName.OPENVINO)}
-    operations = {part: gflop(job) for part, job in by_engine[EngineName.TORCH].items()}
-    matrix = torch.ones(_PRODUCT, _PRODUCT)
-    jobs = {f"{engine} {part}": partial(in_inference_mode, job) for engine, those in by_engine.items()
+    variants = {"torch": {"engine": "torch"}, "OpenVINO": {"engine": "openvino"}}
+    if "BF16" in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        variants["OpenVINO, bfloat16"] = {"engine": "openvino", "precision": "bfloat16"}
+    by_variant = {name: jobs_of(opened(size, **settings), frame) for name, settings in variants.items()}
+    operations = {part: gflop(job) for part, job in by_variant["torch"].items()}
+    jobs = {f"{name} {part}": partial(in_inference_mode, job) for name, those in by_variant.items()
             for part, job in those.items()}  # fmt: skip
-    cost = {
-        name: of.cpu_s for name, of in interleave(jobs | {"bound": partial(torch.mm, matrix, matrix)}, runs).items()
-    }
-    rate = _PRODUCT_GFLOP / cost["bound"]
-    print(f"{size} after resizing; a matrix product: {rate:.0f} GFLOP/s")
-    print("| part | GFLOP | the bound | torch | OpenVINO | torch, of the bound | OpenVINO, of the bound |")
-    print("|---|---|---|---|---|---|---|")
+    measured = interleave(jobs | products(), runs)
+    library, rate = bound(measured)
+    print(f"{size} after resizing; the bound is {library}'s matrix product, {rate:.0f} GFLOP a CPU-second")
+    table = []
     for part, of_part in operations.items():
-        torchs, openvinos = cost[f"torch {part}"], cost[f"openvino {part}"]
+        costs = [measured[f"{name} {part}"].cpu_s for name in variants]
         least = of_part / rate
-        shares = f"{least / torchs:.2f} | {least / openvinos:.2f}" if of_part > 1 else " | "
-        print(f"| {part} | {of_part:.1f} | {least:.3f} | {torchs:.3f} | {openvinos:.3f} | {shares} |")
-    for engine in by_engine:
-        memory = peak_memory_gb("benchmarks.extracting.dope_layers", f"{size},{engine}")
-        print(f"{engine}: {memory:.2f} GB of memory at most, a process that sees three frames")
+        cells = [f"{cost:.3f}: {least / cost:.2f}" if of_part > 1 else f"{cost:.3f}" for cost in costs]
+        table.append([size, part, f"{of_part:.1f}", f"{least:.3f}", *cells, *[""] * (3 - len(cells))])
+        print(" | ".join(table[-1]))
+    for name in variants:
+        memory = peak_memory_gb("benchmarks.extracting.dope_layers", f"{size},{name}")
+        print(f"{name}: {memory:.2f} GB of memory at most, a process that sees three frames", flush=True)
     print()
+    return table
 
 
 def rounding(layers: TorchLayers) -> None:
@@ -146,11 +148,11 @@ def compared(exact: list[FrameDetections], other: list[FrameDetections], part: P
 
 def print_bfloat16() -> None:
     size, frames = "256 x 286", list(pictures().values())
-    torchs, coarse = opened(size, EngineName.TORCH), opened(size, EngineName.TORCH)
+    torchs, coarse = opened(size, engine="torch"), opened(size, engine="torch")
     assert isinstance(coarse.network.layers, TorchLayers)
     rounding(coarse.network.layers)
     exact = torchs.detect(frames)
-    others = {"OpenVINO, float32": opened(size, EngineName.OPENVINO).detect(frames), "bfloat16": coarse.detect(frames)}
+    others = {"OpenVINO, float32": opened(size, engine="openvino").detect(frames), "bfloat16": coarse.detect(frames)}
     print(f"{len(frames)} pictures at the small size; beside torch in float32, median (largest)")
     print("| | part | detections | lost | new | score | joints in 2D, pixels | joints in 3D |")
     print("|---|---|---|---|---|---|---|---|")
@@ -183,6 +185,7 @@ def print_boxes(exact: DopeDetector, coarse: DopeDetector, frames: list[np.ndarr
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--size", action="append", choices=SIZES, help="speed at this size alone; may be given again")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     arguments, _ = parser.parse_known_args()
     torch.set_num_threads(1)
@@ -190,17 +193,21 @@ def main() -> None:
         print(f"DOPE: not measured, the reference frames are not at {shared_folder()}")
         return
     if arguments.memory_of:
-        size, engine = arguments.memory_of.split(",")
-        detector, frame = opened(size, EngineName(engine)), pictures()[PICTURES[size]]
+        size, *variant = arguments.memory_of.split(",")
+        settings = {"engine": variant[0].lower()} | ({"precision": "bfloat16"} if len(variant) > 1 else {})
+        detector, frame = opened(size, **settings), pictures()[PICTURES[size]]
         for _ in range(3):
             detector.detect([frame])
         print(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line))
         return
     print_machine()
-    print_bfloat16()
+    if not arguments.size:
+        print_bfloat16()
     print()
-    for size in SIZES:
-        print_parts(size, arguments.runs)
+    rows = [row for size in arguments.size or SIZES for row in print_parts(size, arguments.runs)]
+    columns = ("frame", "part", "GFLOP", "bound, CPU-s", "torch, CPU-s: of the bound", "OpenVINO", "OpenVINO, bfloat16")
+    record("dope-bounds", f"python -m benchmarks.extracting.dope_layers --runs {arguments.runs}", columns, rows,
+           ["torch", "openvino"])  # fmt: skip
 
 
 if __name__ == "__main__":

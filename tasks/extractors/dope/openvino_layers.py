@@ -94,6 +94,7 @@ def _of_cells(conv: nn.Conv2d) -> nn.Linear:
 
 
 _SIDE = 7  # cells along each side of a box's features
+_MOST_KEPT = 2**17  # pixels of a pass: the smallest size that docs/dope.md names is 256 x 448
 
 
 class OpenVinoLayers:
@@ -120,12 +121,16 @@ class OpenVinoLayers:
         _return_freed_memory()
 
     def of_frames(self, pixels: Tensor) -> FrameMaps:
-        # What the two need besides weights is most of the memory, and they never compute at the same time.
-        self._box.get_compiled_model().release_memory()
+        # What the two need besides weights is most of the memory, and they never compute at the same time. Of small
+        # frames it is little, and to get it back from the kernel for each is a twentieth of their time.
+        is_large = pixels[:, 0].numel() > _MOST_KEPT
+        if is_large:
+            self._box.get_compiled_model().release_memory()
         features, objectness, deltas = _computed(self._frame, pixels)
-        self._frame.get_compiled_model().release_memory()
         self._weights.release()
-        _return_freed_memory()
+        if is_large:
+            self._frame.get_compiled_model().release_memory()
+            _return_freed_memory()
         return FrameMaps(features.permute(0, 3, 1, 2), objectness, deltas)
 
     def of_boxes(self, crops: Tensor) -> BoxNumbers:
