@@ -11,6 +11,7 @@ poses are right, only how far they move.
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -206,7 +207,7 @@ def main() -> None:
     print()
     rows = [row for size in arguments.size or SIZES for row in print_parts(size, arguments.runs)]
     columns = ("frame", "part", "GFLOP", "bound, CPU-s", "torch, CPU-s: of the bound", "OpenVINO", "OpenVINO, bfloat16")
-    record("dope-bounds", f"python -m benchmarks.extracting.dope_layers --runs {arguments.runs}", columns, rows,
+    record("dope-bounds", shlex.join(["python", "-m", "benchmarks.extracting.dope_layers", *sys.argv[1:]]), columns, rows,
            ["torch", "openvino"])  # fmt: skip
 
 

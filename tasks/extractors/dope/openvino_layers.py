@@ -94,7 +94,7 @@ def _of_cells(conv: nn.Conv2d) -> nn.Linear:
 
 
 _SIDE = 7  # cells along each side of a box's features
-_MOST_KEPT = 2**17  # pixels of a pass: the smallest size that docs/dope.md names is 256 x 448
+_MOST_KEPT = 2**17  # pixels of a pass: more than 256 x 448
 
 
 class OpenVinoLayers:
