@@ -207,8 +207,8 @@ def main() -> None:
     print()
     rows = [row for size in arguments.size or SIZES for row in print_parts(size, arguments.runs)]
     columns = ("frame", "part", "GFLOP", "bound, CPU-s", "torch, CPU-s: of the bound", "OpenVINO", "OpenVINO, bfloat16")
-    record("dope-bounds", shlex.join(["python", "-m", "benchmarks.extracting.dope_layers", *sys.argv[1:]]), columns, rows,
-           ["torch", "openvino"])  # fmt: skip
+    command = shlex.join(["python", "-m", "benchmarks.extracting.dope_layers", *sys.argv[1:]])
+    record("dope-bounds", command, columns, rows, ["torch", "openvino"])
 
 
 if __name__ == "__main__":
