@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -138,8 +139,7 @@ def test_tables_of_measured_numbers_are_those_that_were_recorded(tmp_path: Path,
 
 
 def test_help_lists_every_benchmark() -> None:
-    from benchmarks import __main__ as benchmarks
-
+    benchmarks = import_module("benchmarks.__main__")
     text = benchmarks.listing()
     for name in benchmarks.NAMES:
         assert re.search(rf"^  {re.escape(name)} +\S+ \S+", text, re.MULTILINE), name
