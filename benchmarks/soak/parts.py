@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from tasks.media.synthesize import SyntheticStudy, write_study
 FEATURES = "frames,opensmile"
 _CONFIG = "[clips]\nwindow = 4\nstride = 2\n"  # frames: the recordings are short
 _STRIKES = 3
+_STRUCK_DOWN = (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM)  # exit codes
 _STRUCK, _TWICE = 0.6, 0.1  # how likely a start is struck, and a part is begun twice
 _COLUMNS = ("session_id", "feature", "status", "fingerprint", "rows", "bytes", "caveats", "quality")
 
@@ -63,8 +64,8 @@ class Array:
             self.happened[f"ended with {code}"] += 1
             if code == 0:
                 return
-            if strike is None:
-                raise SystemExit(f"part {number}/{self.parts} ended with {code}, and nothing had struck it")
+            if strike is None or code not in _STRUCK_DOWN:
+                raise SystemExit(f"part {number}/{self.parts} ended with {code}, and it was not struck so")
 
     def _start(self, number: int, strike: signal.Signals | None, dice: random.Random) -> int:
         part = ("--part", f"{number}/{self.parts}", "--workers", "1")
@@ -78,14 +79,18 @@ class Array:
         )
         assert process.stderr
         after = dice.randint(0, self.lines)
+        said: deque[str] = deque(maxlen=20)
         for line in process.stderr:
+            said.append(line)
             after -= line.startswith(("done", "extracting"))
             if after < 0 and strike is not None:
                 time.sleep(dice.uniform(0, 0.1))
                 process.send_signal(strike)
                 self.happened[strike.name] += 1
                 strike = None
-        return process.wait()
+        if process.wait() not in (0, *_STRUCK_DOWN):
+            print("".join(said))
+        return process.returncode
 
 
 def _extraction(study: Path, store: Path, *options: str) -> list[str]:

@@ -20,7 +20,7 @@ from storyframes.features import STORIES
 from storyframes.store.records import ATTEMPT, CURRENT, STORE_FORMAT, RecordError, unseal
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.storage.files import TEMPORARY_SUFFIX
-from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.storage.local_folder import LOCK_SUFFIX, LocalStorage
 from storyframes.store.validation import ID_PATTERN as ID_PATTERN
 from storyframes.store.validation import VERSION_PATTERN as VERSION_PATTERN
 from storyframes.store.validation import InvalidError, check_names, parse_json, shown
@@ -122,16 +122,24 @@ def create_store(location: str | os.PathLike[str]) -> Storage:
         StorageError: it cannot be reached, or no store can be written there.
     """
     storage = open_storage(location)
-    if not is_store(storage) and not holds_records(storage):
-        if isinstance(storage, LocalStorage):
-            if storage.root.exists() and (not storage.root.is_dir() or any(storage.root.iterdir())):
-                raise StoreError(f"{storage.root} is not a feature store and not empty: give a new or an empty folder")
-        elif storage.files():
-            raise StoreError(f"{storage.location} is not a feature store and not empty: give a new or an empty prefix")
+    # What is there is looked at before the second question: another process may make the store at the same time.
+    if not is_store(storage) and not holds_records(storage) and _is_taken(storage) and not is_store(storage):
+        kind = "folder" if isinstance(storage, LocalStorage) else "prefix"
+        raise StoreError(f"{storage.location} is not a feature store and not empty: give a new or an empty {kind}")
     storage.prepare()
     if storage.read(ZARR_JSON) != ROOT_GROUP:  # always the same, so damage is repaired in passing
         storage.replace(ZARR_JSON, ROOT_GROUP)
     return storage
+
+
+def _is_taken(storage: Storage) -> bool:
+    """Whether something is there that no process leaves which begins a store, or was killed while it did."""
+    if not isinstance(storage, LocalStorage):
+        return bool(storage.files())
+    if not storage.root.is_dir():
+        return storage.root.exists()
+    names = [path.name for path in storage.root.iterdir()]
+    return not all(name.startswith(".") and name.endswith((LOCK_SUFFIX, TEMPORARY_SUFFIX)) for name in names)
 
 
 def is_store(storage: Storage) -> bool:

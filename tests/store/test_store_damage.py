@@ -22,6 +22,7 @@ from storyframes.store import catalogue, maintenance, record_status, table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INNER_GROUP, ROOT_GROUP, StoreError, create_store, open_store
 from storyframes.store.records import seal, unseal
+from storyframes.store.storage import Storage
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,6 +103,29 @@ def test_the_command_repairs(store: Path) -> None:
     repaired = verify("--repair")
     assert repaired.returncode == 0, repaired.stdout
     assert "repaired zarr.json" in repaired.stdout
+
+
+def test_a_store_that_others_begin_at_the_same_time_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the parts of an array do; and what one that was killed then has left is in nobody's way."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    for name in (".store.lock", ".zarr.json.0a1b2c3d.tmp"):
+        (begun / name).touch()
+    create_store(begun)
+    finished = tmp_path / "finished"
+
+    def meanwhile(storage: Storage) -> bool:
+        monkeypatch.undo()
+        create_store(finished)
+        (finished / "s" / "frames").mkdir(parents=True)
+        return False
+
+    monkeypatch.setattr("storyframes.store.layout.holds_records", meanwhile)
+    create_store(finished)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/.profile").touch()
+    with pytest.raises(StoreError, match="is not a feature store and not empty: give a new or an empty folder"):
+        create_store(tmp_path / "other")
 
 
 def test_another_folder_is_still_no_store(tmp_path: Path) -> None:
