@@ -65,7 +65,7 @@ LONGEST = (
     "tests/flows/test_strangers.py", "plugins/storyframes-empathy/tests/text/test_topics.py", "media",
     "tests/store/test_gc_protocol.py", "plugins/storyframes-transcribe/tests",
     "embed", "study", "store", "tests/store/test_object_store.py",
-    "tests/media/test_sync.py", "tests/flows/test_existing_scheduler.py", "tests/plugins/test_outside.py",
+    "tests/flows/test_existing_scheduler.py", "tests/plugins/test_outside.py",
     "tests/extractors/test_stored_pictures.py", "tests/plugins/test_plugin_privacy.py", "planning", "reading",
     "index", "tests/flows/test_clusters.py",
 )  # fmt: skip
