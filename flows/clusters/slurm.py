@@ -57,7 +57,7 @@ def slurm_cluster(
     """
     if limit := os.environ.get("SBATCH_TIMELIMIT"):
         raise ClusterError(f"SBATCH_TIMELIMIT={limit} would replace the 'walltime' of the cluster's file: unset it")
-    check_needs(needs, [resources for _, resources in _workers(settings)])
+    check_needs(needs, [resources for _, resources in kinds_of_workers(settings)])
     # A job that Slurm killed is given up and replaced sooner than a worker that its nanny restarts.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": _LOST_AFTER}),
@@ -67,7 +67,7 @@ def slurm_cluster(
             job_cls=_Job,  # type: ignore[arg-type]  # a class, whatever its annotation says
             scheduler_cls=Scheduler,
             scheduler_options={"dashboard": False, "walltime_s": settings.walltime_s},
-            **_job(settings, settings.cpu, {"CPU": settings.cpu.cpus}),
+            **job_options(settings, settings.cpu, {"CPU": settings.cpu.cpus}),
         ) as cluster,
     ):
         _set_workers(cluster, settings)
@@ -86,14 +86,14 @@ def slurm_cluster(
             keeper.join()
 
 
-def _workers(settings: Slurm) -> list[tuple[WorkerShape, Needs]]:
+def kinds_of_workers(settings: Slurm) -> list[tuple[WorkerShape, Needs]]:
     workers: list[tuple[WorkerShape, Needs]] = [(settings.cpu, {"CPU": settings.cpu.cpus})]
     if settings.gpu:
         workers.append((settings.gpu, {"GPU": 1}))
     return workers
 
 
-def _job(settings: Slurm, shape: WorkerShape, resources: Needs) -> dict[str, Any]:
+def job_options(settings: Slurm, shape: WorkerShape, resources: Needs) -> dict[str, Any]:
     declared = ",".join(f"{name}={amount:g}" for name, amount in resources.items())
     directives = [*shape.directives, *([settings.gpu_directive] if "GPU" in resources else [])]
     options = {
@@ -124,11 +124,11 @@ def _job(settings: Slurm, shape: WorkerShape, resources: Needs) -> dict[str, Any
 def _set_workers(cluster: SLURMCluster, settings: Slurm) -> None:
     template = cluster.new_spec
     specification = {}
-    for shape, resources in _workers(settings):
+    for shape, resources in kinds_of_workers(settings):
         kind = "gpu" if "GPU" in resources else "cpu"
         for number in range(shape.count):
             job = copy.copy(template)
-            job["options"] = {**template["options"], **_job(settings, shape, resources)}
+            job["options"] = {**template["options"], **job_options(settings, shape, resources)}
             specification[f"{kind}-{number}"] = job
     cluster.worker_spec.update(specification)
     cluster.scale(len(cluster.worker_spec))

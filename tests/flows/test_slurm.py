@@ -24,7 +24,7 @@ from flows.clusters.connection import ClusterError
 from flows.clusters.dask_cluster import DASK, dask_cluster
 from flows.clusters.dask_parts import JobTooShortError
 from flows.clusters.settings import load_cluster
-from flows.clusters.slurm import _job, _workers, certificates_in_files
+from flows.clusters.slurm import certificates_in_files, job_options, kinds_of_workers
 
 CLUSTERS = ROOT / "deploy" / "clusters"
 
@@ -64,8 +64,8 @@ def _end(job: str) -> None:
 def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
     settings = load_cluster(str(CLUSTERS / "slurm.yaml"))
     cpu, gpu = (
-        SLURMJob(scheduler="tcp://<scheduler>", name="worker", **_job(settings, shape, resources)).job_script()
-        for shape, resources in _workers(settings)
+        SLURMJob(scheduler="tcp://<scheduler>", name="worker", **job_options(settings, shape, resources)).job_script()
+        for shape, resources in kinds_of_workers(settings)
     )
     for line in (
         "#SBATCH -p batch",

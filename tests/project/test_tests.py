@@ -74,7 +74,8 @@ def faults(text: str) -> list[str]:
             found.append(
                 f"imports from {module}: what files of tests share is in tests/support, fixtures in a conftest.py"
             )
-        if module.partition(".")[0] in OURS and (name.startswith("_") or last.startswith("_")):
+        private = [part for part in (name, last) if part.startswith("_") and part != "__main__"]
+        if module.partition(".")[0] in OURS and private:
             found.append(f"imports {name or last} of {module}, which is private: there is a public way, or should be")
     if cuts_source(tree):
         found.append("cuts a piece out of source text: import what it needs")
