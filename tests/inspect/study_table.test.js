@@ -2,10 +2,11 @@
 "use strict";
 const assert = require("node:assert/strict");
 const test = require("node:test");
-const { columnsOf, matching, sorted, inSight } = require("../../tasks/inspect/report/assets/study.js");
+const { columnsOf, matching, countOf, sorted, inSight } = require("../../tasks/inspect/report/assets/study.js");
 
 const data = {
   sessions: ["p1-s1", "p1-s2", "p2-s10", "p2-s9"],
+  pages: [1, 1, 1, 1],
   participants: ["p1", "p1", "p2", "p2"],
   obstacles: ["", "the video is damaged", "", ""],
   clips: [5, 0, 7, 2],
@@ -47,6 +48,12 @@ test("a filter finds ids, participants, states with reasons, findings and obstac
   assert.deepEqual(matching(data, "silence"), [1, 3]);
   assert.deepEqual(matching(data, "damaged"), [1]);
   assert.deepEqual(matching(data, "nowhere"), []);
+});
+
+test("stories are a row of the table and no session", () => {
+  const withStories = { pages: [1, 1, 0], sessions: ["p1-s1", "p1-s2", "stories"] };
+  assert.equal(countOf(withStories, [0, 1, 2]), "2 of 2");
+  assert.equal(countOf(withStories, [1, 2]), "1 of 2");
 });
 
 test("findings are counted, lengths are minutes and seconds, and nothing stands for none", () => {

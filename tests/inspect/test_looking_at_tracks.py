@@ -308,7 +308,7 @@ def test_every_scheme_of_labels_is_in_the_report(group: Path, tmp_path: Path) ->
         assert "WHISPERED" not in shown
         assert "<b>calm" not in shown
     session = (tmp_path / "site/sessions/s0001.html").read_text()
-    about = page_data(session, "clips")[0]["about"]
+    about = page_data(session, "windows")[0]["about"]
     assert ["rapport", "high"] in about
     assert ["mood", "<b>calm</b>"] in about
     assert ["warmth", "12.5"] in about
@@ -411,7 +411,7 @@ def test_a_tracks_timeline_is_in_its_own_seconds(site: Path) -> None:
     assert [one["layout"]["meta"]["range"][1] for one in figures] == [
         pytest.approx(end, abs=0.02) for end in (3.0, 2.84, 2.72)
     ]
-    assert page.count('id="clips"') == 1
+    assert page.count('id="windows"') == 1
 
 
 def test_the_study_page_has_the_features_of_every_track(site: Path) -> None:
@@ -473,5 +473,5 @@ def test_clips_of_another_camera_say_whose_frames_they_are(group: Path, tmp_path
     build_report(study, FeatureStore(folder / "features"), ExtractorsSettings(), tmp_path / "site")
     assert "<dt>clips of child_b</dt>" in (tmp_path / "site/index.html").read_text()
     page = (tmp_path / "site/sessions/s0001.html").read_text()
-    about = dict(page_data(page, "clips")[0]["about"])
+    about = dict(page_data(page, "windows")[0]["about"])
     assert (about["frames"], about["time"]) == ("0 to 25 of child_b", "0.30 s to 1.30 s")

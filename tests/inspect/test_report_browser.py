@@ -219,12 +219,12 @@ def test_hovering_tells_value_and_time(browser, site: Path) -> None:
         assert text.endswith(" s")
 
 
-def test_a_clip_is_chosen_by_list_and_by_click(browser, site: Path) -> None:
+def test_a_window_is_chosen_by_list_and_by_click(browser, site: Path) -> None:
     with Visit(browser, site / "sessions/p02-s01.html") as visit:
         page = visit.page
-        assert page.locator("#clip option").count() == 7
-        page.select_option("#clip", "0")
-        about = page.locator("#clip-about")
+        assert page.locator("#window option").count() == 7
+        page.select_option("#window", "0")
+        about = page.locator("#window-about")
         assert "story_share" in about.text_content()
         assert "empathy" in about.text_content()
         assert page.evaluate("document.getElementById('timeline').layout.shapes.length") == 1
@@ -234,7 +234,7 @@ def test_a_clip_is_chosen_by_list_and_by_click(browser, site: Path) -> None:
         visit.until("document.getElementById('timeline').layout.xaxis.range[1] > 20")
         box = page.locator("#timeline .trace.bars .point").nth(-1).bounding_box()
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        visit.until("document.getElementById('clip').value === '5'")
+        visit.until("document.getElementById('window').value === '5'")
         assert "reflection" in about.text_content()
 
 

@@ -91,7 +91,19 @@ def test_a_robust_deviation_is_that_of_the_median_and_has_a_floor() -> None:
     numbers = {str(number): float(number) for number in (1, 2, 3, 4, 100)}
     assert modified_z(numbers)["100"] == pytest.approx(97 / 1.4826)
     assert modified_z({"a": 1.0, "b": 1.0, "c": 0.98})["c"] == pytest.approx(-2)  # a hundredth of the median is one
-    assert modified_z({"a": 0.0, "b": 0.0, "c": 1.0}) == {}
+    assert modified_z({"a": 0.0, "b": 0.0, "c": 0.0}) == {}
+
+
+def test_where_most_are_equal_the_others_are_measured_by_the_mean_deviation() -> None:
+    silent = {str(number): 0.0 for number in range(9)}
+    assert modified_z({**silent, "odd": 4.0})["odd"] == pytest.approx(10 / 1.2533)  # the mean deviation is 0.4
+    both = modified_z({**silent, **{f"half {number}": 4.0 for number in range(8)}})  # two groups, and nobody is odd
+    assert max(both.values()) < 2
+    typical = {one: {"laughter": 3.0 * one.startswith("p4")} for one in SESSIONS}
+    made = page({}, {})
+    summaries = {one: SessionSummary(typical=typical[one]) for one in SESSIONS}
+    people = asked(dataclasses.replace(made, summaries=summaries))["people"]
+    assert people.answer == "1 of 6 participants, most of all p4 by laughter: 3, half of them 0 to 0."
 
 
 def test_of_clocks_the_largest_offset_and_the_largest_drift_are_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,8 +12,12 @@ import pytest
 from support.synthetic_features import StudySpec, write_features
 
 from storyframes import ClipDataset, ExtractedFile, FeatureStore
+from storyframes.features import FEATURES
 from storyframes.installation import install_line
 from storyframes.notebook import HEIGHT, WIDTH, html_table, strip
+from storyframes.store import catalogue
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +101,17 @@ def test_columns_of_any_feature_are_drawn_over_one_time_axis_with_labels_behind(
         session.plot(["AU99_r"])
     with pytest.raises(ValueError, match="several units"):
         session.plot(["AU12_r", "loudness"], ax=face)
+
+
+def test_an_empty_feature_is_drawn_as_nothing(tmp_path: Path) -> None:
+    root = create_store(tmp_path / "features")
+    with FeatureWriter(root, "s00", FEATURES["opensmile"]) as out:
+        for name, spec in FEATURES["opensmile"].arrays.items():
+            out.write(name, np.zeros((0, *spec.shape), spec.dtype))
+        out.publish("f", {})
+    catalogue.compact(root)
+    for panel in FeatureStore(tmp_path / "features").session("s00").plot(["loudness", "pcm_RMSenergy_sma"]):
+        assert [len(line.get_xdata()) for line in panel.lines] == [0]
 
 
 def test_labels_are_bands_where_they_hold(store: FeatureStore) -> None:

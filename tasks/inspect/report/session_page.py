@@ -140,8 +140,8 @@ def write_session(pages: Pages, session_id: str) -> None:
         played=played if any(track.playable for track in played) else [],
         points=quote(points) if with_points else "",
         people=people,
-        clip_data=deflate_json(
-            [{"start": clip.start_s, "stop": clip.stop_s, "about": clip.about} for clip in main.table.clips]
+        window_data=deflate_json(
+            [{"start": each.start_s, "stop": each.stop_s, "about": each.about} for each in main.table.windows]
         ),
         cells=pages.matrix.by_track(session_id),
     )

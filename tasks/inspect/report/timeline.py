@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from storyframes.spec import MAIN
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
-from tasks.inspect.report.timetable import NUMBERS, Clip, Tier, Timetable, numbers_of, speakers_of
+from tasks.inspect.report.timetable import NUMBERS, Tier, Timetable, Window, numbers_of, speakers_of
 from tasks.inspect.session_curves import ACTION_UNITS, CHOSEN_UNITS, SessionCurves
 
 _DASHES = ("solid", "dot", "dash")
@@ -21,7 +21,7 @@ _SIGNS = ("—", "···", "- -")
 _CLEAR_ORANGE = "rgba(213, 94, 0, 0)"
 _CLEAR_GREY = "rgba(119, 119, 124, 0)"
 _MOST_DEVIATIONS = 3  # of a column from its mean: full colour from there on
-_LANES = 8  # overlapping clips are drawn in this many rows
+_LANES = 8  # overlapping windows are drawn in this many rows
 _GAP_PX, _TOP_PX, _BOTTOM_PX = 30, 34, 44
 
 
@@ -39,7 +39,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
     """Everything of a track over time, in seconds of its own recording; None where nothing can be drawn.
 
     Args:
-        table: phases, clips and utterances of the track.
+        table: phases, windows and utterances of the track.
         key: the chart's id on the page.
     """
     rows = [*_spoken_rows(curves, table), *_label_rows(table), *_face_rows(curves), *_sound_rows(curves)]
@@ -117,7 +117,7 @@ def _stack(rows: Sequence[Row], span: tuple[float, float], seconds: str) -> tupl
     return figure, inner + _TOP_PX - _GAP_PX + _BOTTOM_PX
 
 
-# --- speakers, phases, clips ---
+# --- speakers, phases, windows ---
 
 
 def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
@@ -140,9 +140,9 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
     if traces:
         axis = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "automargin": True}
         yield Row("Phases and utterances", traces, 26 * len(names) + 8, axis)
-    if table.clips:
-        about = f"click one to see {'its labels' if any(clip.labels for clip in table.clips) else 'more'}"
-        yield Row(f"Clips ({len(table.clips)}, {about})", [_clip_bars(table.clips)], 84, {"visible": False})
+    if table.windows:
+        about = f"click one to see {'its labels' if any(window.labels for window in table.windows) else 'more'}"
+        yield Row(f"Windows ({len(table.windows)}, {about})", [_window_bars(table.windows)], 84, {"visible": False})
 
 
 def _spans(
@@ -168,18 +168,18 @@ def _spans(
     )
 
 
-def _clip_bars(clips: Sequence[Clip]) -> go.Bar:
+def _window_bars(windows: Sequence[Window]) -> go.Bar:
     return go.Bar(
-        name="clips",
-        meta="clips",
+        name="windows",
+        meta="windows",
         orientation="h",
-        y=[-(number % _LANES) for number in range(len(clips))],
-        base=np.array([clip.start_s for clip in clips], np.float64),
-        x=np.array([clip.stop_s - clip.start_s for clip in clips], np.float64),
+        y=[-(number % _LANES) for number in range(len(windows))],
+        base=np.array([window.start_s for window in windows], np.float64),
+        x=np.array([window.stop_s - window.start_s for window in windows], np.float64),
         width=0.8,
-        text=[label(clip.name) for clip in clips],
+        text=[label(window.name) for window in windows],
         textposition="none",
-        customdata=np.arange(len(clips)),
+        customdata=np.arange(len(windows)),
         marker={"color": BLUE, "line": {"width": 0}},
         hovertemplate="%{text}<extra></extra>",
     )

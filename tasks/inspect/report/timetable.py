@@ -1,4 +1,4 @@
-"""The phases, clips, labels and utterances of a session, from the study's tables and the clip index; and the table
+"""The phases, windows, labels and utterances of a session, from the study's tables and the clip index; and the table
 behind its timeline."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tasks.study.transcript import TranscriptError, read_transcript
 
 
 @dataclass(frozen=True)
-class Clip:
+class Window:
     """One window with its labels; seconds and frames, stop exclusive."""
 
     phase: str
@@ -102,10 +102,10 @@ class Tier:
 
 @dataclass(frozen=True)
 class Timetable:
-    """Phases in order, the clips inside them, labels, and utterances; in seconds of a track's own recording."""
+    """Phases in order, the windows inside them, labels, and utterances; in seconds of a track's own recording."""
 
     phases: tuple[Phase, ...] = ()
-    clips: tuple[Clip, ...] = ()
+    windows: tuple[Window, ...] = ()
     spoken: tuple[Spoken, ...] = ()
     tiers: tuple[Tier, ...] = ()
 
@@ -123,12 +123,12 @@ def read_timetable(
 
     Args:
         device: the track's; None where the study has no such track.
-        index: the clip index; None where the track has no clips.
+        index: the clip index; None where the track has no windows.
         speaker_prefixes: ``[transcript] speaker_prefixes``.
         with_text: whether utterances, and labels that are texts, may be on the page.
     """
     tiers, problem = _tiers(study, session_id, device, with_text=with_text)
-    table = Timetable(_phases(study, session_id, device), _clips(study, index, session_id), tiers=tiers)
+    table = Timetable(_phases(study, session_id, device), _windows(study, index, session_id), tiers=tiers)
     if problem or not with_text or device is None or device.files.transcript is None:
         return table, problem
     try:
@@ -202,19 +202,19 @@ def _tiers(study: Study, session_id: str, device: Device | None, *, with_text: b
     return tuple(tiers), " ".join(problems)
 
 
-def _clips(study: Study, index: pd.DataFrame | None, session_id: str) -> tuple[Clip, ...]:
+def _windows(study: Study, index: pd.DataFrame | None, session_id: str) -> tuple[Window, ...]:
     """The windows of a session, from the clip index."""
     if index is None:
         return ()
     track = index.attrs.get("track", MAIN)
     files = study.tracks.get(session_id, {}).get(track)
     columns = [name for name in index.attrs.get("schemes", {}) if name in index]
-    clips = []
+    windows = []
     for _, rows in index[index["session_id"] == session_id].groupby(["phase", "start_frame"], sort=False):
         row = rows.iloc[0]
         labels = [(name, _label(rows, name)) for name in columns]
-        clips.append(
-            Clip(
+        windows.append(
+            Window(
                 phase=str(row.phase),
                 start_s=float(row.start_s),
                 stop_s=float(row.stop_s),
@@ -228,7 +228,7 @@ def _clips(study: Study, index: pd.DataFrame | None, session_id: str) -> tuple[C
                 has_frames=files is None or files.video is not None,
             )
         )
-    return tuple(sorted(clips, key=lambda clip: (clip.start_s, clip.phase)))
+    return tuple(sorted(windows, key=lambda window: (window.start_s, window.phase)))
 
 
 def _label(rows: pd.DataFrame, column: str) -> str:

@@ -111,42 +111,33 @@
     window.addEventListener("afterprint", () => prepare(false));
   }
 
-  // --- clips of the session page ---
+  // --- windows of the session page ---
 
-  function describe(list, clip) {
-    list.replaceChildren();
-    for (const [term, text] of clip.about) {
-      const dt = document.createElement("dt");
-      const dd = document.createElement("dd");
-      dt.textContent = term;
-      dd.textContent = text;
-      list.append(dt, dd);
-    }
-  }
-
-  async function clips(timeline) {
-    const select = document.getElementById("clip");
-    const all = await inflated("clips");
+  async function windows(timeline) {
+    const select = document.getElementById("window");
+    const all = await inflated("windows");
     if (!select || !all) return;
-    const list = document.getElementById("clip-about");
+    const list = document.getElementById("window-about");
+    const drawn = (timeline.layout.shapes || []).slice();
     function show(number) {
       select.value = String(number);
-      const clip = all[number];
-      list.replaceChildren();
-      if (!clip) return Plotly.relayout(timeline, { shapes: timeline._drawn });
-      describe(list, clip);
-      const mark = { type: "rect", xref: "x", yref: "paper", x0: clip.start, x1: clip.stop, y0: 0, y1: 1, layer: "below",
+      const chosen = all[number];
+      list.replaceChildren(...(chosen ? chosen.about : []).flatMap((texts) => texts.map((text, at) => {
+        const element = document.createElement(at ? "dd" : "dt");
+        element.textContent = text;
+        return element;
+      })));
+      const mark = chosen && { type: "rect", xref: "x", yref: "paper", x0: chosen.start, x1: chosen.stop, y0: 0, y1: 1, layer: "below",
         fillcolor: colour("--link"), opacity: 0.18, line: { width: 0 } };
-      return Plotly.relayout(timeline, { shapes: timeline._drawn.concat([mark]) });
+      return Plotly.relayout(timeline, { shapes: drawn.concat(mark || []) });
     }
-    timeline._drawn = (timeline.layout.shapes || []).slice();
     select.addEventListener("change", () => show(select.value));
-    document.getElementById("clip-zoom").addEventListener("click", () => {
-      const clip = all[select.value];
-      if (clip) storyframesTimeline.jump(timeline, clip.start - 1, clip.stop + 1);
+    document.getElementById("window-zoom").addEventListener("click", () => {
+      const chosen = all[select.value];
+      if (chosen) storyframesTimeline.jump(timeline, chosen.start - 1, chosen.stop + 1);
     });
     timeline.on("plotly_click", (event) => {
-      const point = event.points.find((one) => one.data.meta === "clips");
+      const point = event.points.find((one) => one.data.meta === "windows");
       if (point) show(point.customdata);
     });
   }
@@ -194,8 +185,8 @@
       await draw(holder);
       if ("controls" in holder.dataset) storyframesTimeline.listen(holder);
     }
-    const timeline = document.getElementById("timeline"); // of the session's own files, of which clips are cut
-    if (timeline) await clips(timeline);
+    const timeline = document.getElementById("timeline"); // of the session's own files, of which windows are cut
+    if (timeline) await windows(timeline);
     spans();
     moment();
     window.addEventListener("hashchange", moment);

@@ -50,6 +50,12 @@ const storyframesStudy = (function () {
     return asked ? rows.filter((row) => rowText(data, row).includes(asked)) : rows;
   }
 
+  // Of rows without the stories, which have features and are no session.
+  function countOf(data, rows) {
+    const isSession = (row) => data.pages[row];
+    return `${rows.filter(isSession).length} of ${data.sessions.filter((_, row) => isSession(row)).length}`;
+  }
+
   // Rows in the order of a column's values; those without one are last, whichever way it is sorted.
   function sorted(rows, values, descending) {
     const order = typeof values.find((value) => value !== null) === "string"
@@ -115,7 +121,7 @@ const storyframesStudy = (function () {
         if (this.columns[at] === this.by) head.setAttribute("aria-sort", this.descending ? "descending" : "ascending");
         else head.removeAttribute("aria-sort");
       });
-      document.getElementById("table-count").textContent = `${rows.length} of ${this.data.sessions.length}`;
+      document.getElementById("table-count").textContent = countOf(this.data, rows);
       this.table.setAttribute("aria-rowcount", this.rows.length + 1);
       this.render(true);
     }
@@ -235,7 +241,7 @@ const storyframesStudy = (function () {
     document.documentElement.dataset.listed = String(data.sessions.length);
   }
 
-  return { columnsOf, matching, sorted, inSight, cellText, start };
+  return { columnsOf, matching, countOf, sorted, inSight, cellText, start };
 })();
 if (typeof module === "undefined") storyframesStudy.start();
 else module.exports = storyframesStudy;

@@ -280,14 +280,17 @@ def _differing(page: StudyPage) -> Answer:
 
 
 def modified_z(values: Mapping[str, float]) -> dict[str, float]:
-    """How far each value is from the median, in robust standard deviations (1.4826 median absolute deviations).
+    """How far each value is from the median, in robust standard deviations: 1.4826 median absolute deviations.
 
-    The deviation is at least a hundredth of the median, so that among equal values a trifle is no outlier; empty where
-    it is 0.
+    Where more than half of the values are equal that is 0, and 1.2533 mean absolute deviations take its place (Iglewicz
+    and Hoaglin). The deviation is at least a hundredth of the median, so that among equal values a trifle is no
+    outlier; empty where all are 0.
     """
     numbers = np.array(list(values.values()))
     middle = float(np.median(numbers))
-    spread = max(1.4826 * float(np.median(np.abs(numbers - middle))), _SPREAD_FLOOR * abs(middle))
+    deviations = np.abs(numbers - middle)
+    robust = 1.4826 * float(np.median(deviations)) or 1.2533 * float(np.mean(deviations))
+    spread = max(robust, _SPREAD_FLOOR * abs(middle))
     return {name: (value - middle) / spread for name, value in values.items()} if spread else {}
 
 
