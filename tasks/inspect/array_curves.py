@@ -19,7 +19,7 @@ from tasks.inspect.session_curves import ArrayCurves, HeatMap
 from tasks.inspect.stored_feature import CLOCKS, StoredFeature
 
 MOST_COLUMNS = 12
-MOST_SHOWN, MOST_CELLS = 48, 400  # of a heat map: columns, and cells of time
+MOST_SHOWN, MOST_CELLS = 48, 320  # of a heat map: columns, and cells of time
 _BLOCK = 512  # rows read at once, so that memory never holds a long session's 2048 columns
 
 

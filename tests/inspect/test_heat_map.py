@@ -19,7 +19,7 @@ from tasks.inspect.report.timeline import timeline
 from tasks.inspect.report.timetable import Timetable
 from tasks.inspect.session_curves import ArrayCurves, HeatMap
 
-ROWS = 5_001  # several blocks; cells of 13 rows, the last one not full
+ROWS = 5_001  # several blocks; cells of 16 rows, the last one not full
 TIME = np.arange(ROWS) / 15 + 0.4
 
 
@@ -70,18 +70,18 @@ def test_cells_are_means_of_their_rows_in_standard_deviations(store: FeatureStor
     maps = of(store)
     assert set(maps) == {"openface", "resnet50"}
     for feature, one in maps.items():
-        assert (len(one.names), one.rows, one.values.shape) == (MOST_SHOWN, 13, (385, MOST_SHOWN))
+        assert (len(one.names), one.rows, one.values.shape) == (MOST_SHOWN, 16, (313, MOST_SHOWN))
         assert len(one.time) <= MOST_CELLS
-        np.testing.assert_allclose(one.time, TIME[::13])
+        np.testing.assert_allclose(one.time, TIME[::16])
         values = store.read("s", feature).astype(np.float64)
         if feature == "openface":
             values[100:200] = np.nan
         columns = np.linspace(0, values.shape[1] - 1, MOST_SHOWN).round().astype(int)
         assert one.names == tuple(np.array(store.columns("s", feature))[columns])
         with np.errstate(invalid="ignore"):
-            expected = by_hand(values, columns, 13)
+            expected = by_hand(values, columns, 16)
         np.testing.assert_allclose(one.values, expected, atol=1e-6)
-    assert np.isnan(maps["openface"].values[8:15]).all()  # rows 104 to 194: no face
+    assert np.isnan(maps["openface"].values[7:12]).all()  # rows 112 to 191: no face
     assert np.isnan(maps["resnet50"].values[:, -1]).all()
 
 
@@ -92,8 +92,8 @@ def test_the_timeline_has_it_with_names_that_are_no_templates(store: FeatureStor
     assert chart is not None
     drawn = {trace.name: trace for trace in chart.figure.data if trace.type == "heatmap"}
     assert len(drawn["resnet50"].y) == MOST_SHOWN
-    assert "mean of 13 rows" in drawn["resnet50"].hovertemplate
-    edges = np.append(TIME[::13], TIME[-1] + 1 / 15)  # a cell lies where its rows are, not around its first one
+    assert "mean of 16 rows" in drawn["resnet50"].hovertemplate
+    edges = np.append(TIME[::16], TIME[-1] + 1 / 15)  # a cell lies where its rows are, not around its first one
     np.testing.assert_allclose(drawn["resnet50"].x, edges, rtol=1e-6)
     np.testing.assert_allclose(drawn["%&#123;x}&lt;b&gt;"].x, TIME[:3], rtol=1e-6)  # of one row each
     assert list(drawn["%&#123;x}&lt;b&gt;"].y) == ["%&#123;y}", "&lt;i&gt;"]

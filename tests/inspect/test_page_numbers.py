@@ -10,7 +10,7 @@ from support.page_data import page_data
 from tasks.inspect.report.chart import Chart
 
 
-def carried(*traces: go.Scatter | go.Heatmap) -> tuple[list[dict], str]:
+def carried(*traces: go.Bar | go.Scatter | go.Heatmap) -> tuple[list[dict], str]:
     chart = Chart("one", "One", "One chart.", go.Figure(traces))
     page = f'<script type="application/json" id="one-figure">{chart.data}</script>'
     return page_data(page, "one-figure")["data"], page
@@ -25,9 +25,16 @@ def test_a_curve_comes_back_as_fine_as_it_is_drawn(low: float, span: float) -> N
     gaps = [0, 7, 8, 1999]
     assert np.flatnonzero(np.isnan(trace["y"])).tolist() == gaps
     np.testing.assert_allclose(
-        np.delete(trace["y"], gaps), np.delete(values, gaps), rtol=1e-15, atol=(span or abs(low)) / 4000
+        np.delete(trace["y"], gaps), np.delete(values, gaps), rtol=1e-15, atol=(span or abs(low)) / 1000
     )
-    np.testing.assert_allclose(trace["x"], time, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(trace["x"], time, rtol=0, atol=time[-1] / 50_000)
+
+
+def test_bars_begin_and_end_to_a_tenth_of_a_millisecond() -> None:
+    start = np.cumsum(np.random.default_rng(0).uniform(0.01, 0.1, 2000))
+    (trace,), _ = carried(go.Bar(base=start, x=start / 100))
+    np.testing.assert_allclose(trace["base"], start, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(trace["x"], start / 100, rtol=0, atol=1e-6)
 
 
 def test_whole_numbers_and_zeros_stay_exact() -> None:

@@ -31,14 +31,14 @@ def run(*arguments: object):
 
 
 def test_short_curves_are_drawn_as_they_are() -> None:
-    time, values = np.arange(3000) / 15, np.sin(np.arange(3000))
+    time, values = np.arange(2000) / 15, np.sin(np.arange(2000))
     drawn = thin(time, values)
     assert drawn.rows == 1
     np.testing.assert_array_equal(drawn.y, values.astype(np.float32))
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.integers(3001, 40_000), st.integers(0, 2**32 - 1))
+@given(st.integers(2001, 40_000), st.integers(0, 2**32 - 1))
 def test_no_extreme_of_a_long_curve_is_lost(rows: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
     time, values = np.arange(rows) / 15, generator.normal(size=rows)
@@ -46,7 +46,7 @@ def test_no_extreme_of_a_long_curve_is_lost(rows: int, seed: int) -> None:
     gap = generator.integers(0, rows // 2)
     values[gap : gap + rows // 10] = np.nan
     drawn = thin(time, values)
-    assert len(drawn.x) <= 3002
+    assert len(drawn.x) <= 2002
     assert (np.diff(drawn.x) >= 0).all()
     for start in range(0, rows, drawn.rows):
         block = values[start : start + drawn.rows]
@@ -84,7 +84,7 @@ def test_a_session_of_29_minutes_stays_light(store_root: Path, demo_study: Path,
     assert result.exit_code == 0, result.output
     page = tmp_path / "site/sessions/p01-s01.html"
     assert page.stat().st_size < 1_000_000
-    assert "smallest and the largest value of each 18 frames" in page.read_text()
+    assert "smallest and the largest value of each 27 frames" in page.read_text()
 
 
 def test_the_page_of_many_sessions_grows_by_little_for_each(store_root: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from storyframes.times import last_frame_end_s
 
-BUCKETS = 1500  # about one for each pixel of a wide screen
+BUCKETS = 1000  # one for each pixel of a timeline on a wide screen
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from storyframes.features import CLOCK, STORIES
+from storyframes.features import CLOCK, FEATURES, STORIES
 from storyframes.spec import MAIN, feature_and_track
 from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
@@ -84,15 +84,33 @@ def read_facts(
     rules: Mapping[str, LabelRule] = MappingProxyType({}),
 ) -> StudyFacts:
     """The study page's content, from records and tables alone; ``rules`` name the raters whose curves are features."""
+    return facts_with_clips(study, store, settings, rules, read_clips(store))
+
+
+def facts_with_clips(
+    study: Study,
+    store: FeatureStore,
+    settings: ExtractorsSettings,
+    rules: Mapping[str, LabelRule],
+    clips: pd.DataFrame | None,
+) -> StudyFacts:
+    """The same, where the clip index has been read."""
     entries = list(record_status.scan(store.storage))
     matrix = build_matrix(study.sessions, entries, expected_versions(study, store.storage, settings, rules))
-    return study_facts(study, entries, read_clips(store), matrix)
+    return study_facts(study, entries, clips, matrix)
+
+
+# Columns that the pages do not show: of many sessions they take a third of the index's memory.
+_OF_TRAINING_ALONE = [
+    "clip_id", "audio_start", "audio_stop", "sound_covered", "face_confidence", "frames_expected", "longest_gap_s",
+    "position", "split_group", *(f"has_{feature}" for feature in FEATURES),
+]  # fmt: skip
 
 
 def read_clips(store: FeatureStore) -> pd.DataFrame | None:
     """The clip index; None where it is missing or damaged, which the page says with the command that writes it."""
     try:
-        return store.clips()
+        return store.clips().drop(columns=_OF_TRAINING_ALONE, errors="ignore")
     except StoreError:
         return None
 

@@ -18,7 +18,7 @@ from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.formatting import counted
 from tasks.inspect.report.chart import Chart
-from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
+from tasks.inspect.report.facts import StudyFacts, facts_with_clips, read_clips
 from tasks.inspect.report.packing import deflate_json
 from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
 from tasks.inspect.report.pages import new_site, render
@@ -29,7 +29,7 @@ from tasks.inspect.report.study_page.charts import study_charts
 from tasks.inspect.report.study_page.columns import StudyPage, read_columns, session_columns
 from tasks.study.load import Study
 
-_COLLECTED_EACH = 10  # sessions: plotly's figures refer to themselves, so their arrays stay until a full collection
+_COLLECTED_EACH = 2  # sessions: plotly's figures refer to themselves, so their arrays stay until a full collection
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,10 @@ def build_report(
     """
     with new_site(out) as site:
         options = options or ReportOptions()
-        facts = read_facts(study, store, settings, options.rules)
+        clips = read_clips(store)
+        facts = facts_with_clips(study, store, settings, options.rules, clips)
         prefixes = settings.transcript.speaker_prefixes
-        pages = Pages(study, store, facts.matrix, read_clips(store), options, site, prefixes)
+        pages = Pages(study, store, facts.matrix, clips, options, site, prefixes)
         (site / "sessions").mkdir()
         session_ids = [session_id for session_id in facts.matrix.sessions if session_id != STORIES]
         for number, session_id in enumerate(session_ids, start=1):

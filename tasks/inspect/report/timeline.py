@@ -162,9 +162,9 @@ def _spans(
         textposition="inside",
         insidetextanchor="middle",
         textfont={"color": "#ffffff"},
-        customdata=[[text, start, stop] for text, (start, stop) in zip(hover, spans, strict=True)],
-        marker={"color": colours, "line": {"width": 0}},
-        hovertemplate="%{customdata[0]}<br>%{customdata[1]:.2f} to %{customdata[2]:.2f} s<extra></extra>",
+        customdata=hover,
+        marker={"color": colours if len(set(colours)) != 1 else colours[0], "line": {"width": 0}},
+        hovertemplate="%{customdata}<br>%{base:.2f} to %{x:.2f} s<extra></extra>",
     )
 
 
@@ -173,13 +173,11 @@ def _window_bars(windows: Sequence[Window]) -> go.Bar:
         name="windows",
         meta="windows",
         orientation="h",
-        y=[-(number % _LANES) for number in range(len(windows))],
+        y=-(np.arange(len(windows)) % _LANES).astype(np.int8),
         base=np.array([window.start_s for window in windows], np.float64),
         x=np.array([window.stop_s - window.start_s for window in windows], np.float64),
         width=0.8,
-        text=[label(window.name) for window in windows],
-        textposition="none",
-        customdata=np.arange(len(windows)),
+        textposition="none",  # their names are with what the page says of them, and read by its script
         marker={"color": BLUE, "line": {"width": 0}},
         hovertemplate="%{text}<extra></extra>",
     )

@@ -48,10 +48,6 @@ class Window:
     has_frames: bool = True  # whether there are any: a session without a video has none
 
     @property
-    def name(self) -> str:
-        return f"{self.phase}, " + (f"frames {self.frames}" if self.has_frames else f"from {self.start_s:.2f} s")
-
-    @property
     def frames(self) -> str:
         if not self.has_frames:
             return "none"

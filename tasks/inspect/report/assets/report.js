@@ -25,6 +25,14 @@
     return content && JSON.parse(new TextDecoder().decode(await unpack(content.deflated, Uint8Array)));
   }
 
+  // As plotly reads texts, with tags and entities.
+  const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+  function nameOf(part) {
+    const [[, phase], , [, frames]] = part.about;
+    return `${phase}, ${frames === "none" ? `from ${part.start.toFixed(2)} s` : `frames ${frames}`}`;
+  }
+
   async function numbers({ decimals, multiple, first, steps, shape }) {
     const bytes = await unpack(steps, Uint8Array);
     const count = bytes.length / 4;
@@ -77,6 +85,9 @@
 
   async function draw(holder) {
     const figure = await unpackFigure(read(holder.id + "-figure"));
+    for (const trace of figure.data) {
+      if (trace.meta === "windows") trace.text = (await inflated("windows")).map((one) => escaped(nameOf(one)));
+    }
     const layout = figure.layout;
     delete layout.template;
     layout.xaxis = layout.xaxis || {};
@@ -117,6 +128,7 @@
     const select = document.getElementById("window");
     const all = await inflated("windows");
     if (!select || !all) return;
+    all.forEach((one, number) => select.add(new Option(nameOf(one), number)));
     const list = document.getElementById("window-about");
     const drawn = (timeline.layout.shapes || []).slice();
     function show(number) {
@@ -138,7 +150,7 @@
     });
     timeline.on("plotly_click", (event) => {
       const point = event.points.find((one) => one.data.meta === "windows");
-      if (point) show(point.customdata);
+      if (point) show(point.pointNumber);
     });
   }
 
@@ -182,6 +194,7 @@
     filter();
     const holders = Array.from(document.querySelectorAll(".plot"));
     for (const holder of holders) {
+      await new Promise((done) => setTimeout(done)); // clicks and keys in between
       await draw(holder);
       if ("controls" in holder.dataset) storyframesTimeline.listen(holder);
     }
