@@ -1,8 +1,9 @@
 """How rightly ``people`` attributes faces, on planted scenes: ``python -m benchmarks.extracting.people [SEEDS]``.
 
 The scenes are tests/support/media/people_scenes.py: people made of one portrait move, cross, leave, take each other's
-seats. The detector is planted: the true boxes with noise, of which some are lost, and false alarms. So is the model of
-faces, of a second row for each kind: how alike the colours of a face are to those of each of the three people.
+seats. The detector is planted: the true boxes with noise, of which some are lost, and false alarms; or a real one, by
+``--detector``. Planted is the model of faces, of a second row for each kind: how alike the colours of a face are to
+those of each of the three people.
 
 Then recordings without pictures are simulated (tests/support/media/people_walks.py), whose people look alike or not,
 cross and change seats: in how many is a track surely of two people, or a name surely somebody else's.
@@ -10,19 +11,25 @@ cross and change seats: in how many is a track surely of two people, or a name s
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, planted, planted_embeddings, scenes
+from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, picture, planted, planted_embeddings, scenes
 from support.media.people_walks import KINDS, people_of, simulated
 
+from flows.settings import Settings
 from storyframes_people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
-from storyframes_people.detections import Detections, overlap
+from storyframes_people.boxes import region, with_shared_as_doubtful
+from storyframes_people.detections import Detections, detect_faces, overlap
+from storyframes_people.detectors import Pictures, choose_detector, evenly
 from storyframes_people.joining import joined
 from storyframes_people.pieces import find_pieces
 
@@ -39,43 +46,66 @@ def attributed(scene: Scene, detections: Detections, *, with_faces: bool) -> lis
     return by_seats(pieces, seats, size)[0] if seats else by_themselves(pieces)
 
 
-def score(detections: Detections, names: list[list[str]], people: list[Person], *, with_faces: bool) -> Counter[str]:
-    """Detections of faces: ``all``, and those that are attributed ``right``, ``wrong`` or ``doubtful``.
+def score(scene: Scene, people: list[Person], *, with_faces: bool) -> Counter[str]:
+    """Frames of faces that can be seen: ``all``, and those that are attributed ``right``, ``wrong`` or ``doubtful``.
 
+    A track shows the person whose face its box without margin overlaps most, and by more than 0.3 of their union.
     Right is the name of the seat. For a track with a number it is who most of the track is; with a model of faces, all
     that is elsewhere of somebody of whom most is in one track is wrong.
     """
-    whose = {
-        (float(t), *box): name
-        for t, boxes, of in zip(detections.time, detections.boxes, names, strict=True)
-        for box, name in zip(boxes.tolist(), of, strict=True)
-    }
-    counts = Counter(all=sum(name != "" for name in whose.values()))
-    tracks: list[tuple[str, list[str]]] = []  # name, and whose each sure detection is
+    size, frame_s, time = (WIDTH, HEIGHT), 1 / scene.fps, scene.time
+    regions = with_shared_as_doubtful({person.name: region(person, size, frame_s) for person in people})
+    truth = {name: [scene.truth(name, float(t)) for t in time] for name in scene.people}
+    right, wrong, doubtful = ({name: np.zeros(len(time), bool) for name in truth} for _ in range(3))
+    sure: dict[str, dict[str, np.ndarray]] = {}  # of each track the frames that surely show each person
     for person in people:
-        found: list[str] = []
-        for piece in person.pieces:
-            seen = [whose[(float(t), *box)] for t, box in zip(piece.time, piece.box.tolist(), strict=True)]
-            sure = [name for name, doubtful in zip(seen, piece.doubtful, strict=True) if not doubtful]
-            counts["doubtful"] += len(seen) - len(sure)
-            found += sure
-        tracks.append((person.name, found))
-    largest = {name: max((sure.count(name) for _, sure in tracks), default=0) for name in NAMES}
-    for track, sure in tracks:
-        expected = track if track in NAMES else Counter(sure).most_common(1)[0][0]
-        is_right = not with_faces or sure.count(expected) == largest.get(expected)
-        counts += Counter("right" if name == expected and is_right else "wrong" for name in sure)
+        face = region(person, size, frame_s, margin=0).at(time, frame_s) * (*size, *size)
+        boxes, sure[person.name] = regions[person.name], {}
+        is_sure = ~boxes.doubtful[np.clip(np.searchsorted(boxes.time_s, time + 1e-6) - 1, 0, None)]
+        common = np.array(
+            [
+                [0 if at is None else overlap(box, at) for box, at in zip(face, truth[name], strict=True)]
+                for name in truth
+            ]
+        )
+        for name, of_face in zip(truth, common, strict=True):
+            shown = (of_face > 0.3) & (of_face == common.max(axis=0))
+            sure[person.name][name] = shown & is_sure
+            doubtful[name] |= shown & ~is_sure
+    most = {name: max((frames[name].sum() for frames in sure.values()), default=0) for name in truth}
+    for track, frames in sure.items():
+        expected = track if track in NAMES else max(frames, key=lambda name: frames[name].sum())
+        has_most = not with_faces or frames[expected].sum() == most[expected]
+        for name, seen in frames.items():
+            (right if has_most and name == expected else wrong)[name] |= seen
+    counts: Counter[str] = Counter()
+    for name, places in truth.items():
+        counts["all"] += sum(at is not None for at in places)
+        counts["wrong"] += int(wrong[name].sum())
+        counts["right"] += int((right[name] & ~wrong[name]).sum())
+        counts["doubtful"] += int((doubtful[name] & ~wrong[name] & ~right[name]).sum())
     return counts
 
 
-def beside(detections: Detections) -> int:
-    """How many faces overlap another, and do not only touch it."""
-    return sum(
-        overlap(box, other) > 0
-        for boxes in detections.boxes
-        for number, box in enumerate(boxes)
-        for other in np.delete(boxes, number, axis=0)
-    )
+@dataclass(frozen=True)
+class Drawn(Pictures):
+    """The pictures of a scene, for a real detector."""
+
+    scene: Scene
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (picture(self.scene, float(t)) for t in self.time)
+
+
+def faces_of(scene: Scene, seed: int, detector: str | None) -> Detections:
+    """What a detector finds in a scene; a planted one without a name."""
+    if detector is None:
+        return planted(scene, np.random.default_rng(seed), rate=RATE)[0]
+    settings = Settings()
+    name, finder = choose_detector(settings, detector)
+    frames = evenly(len(scene.time), 1 / scene.fps, RATE)
+    drawn = Drawn(Path(scene.kind), frames, scene.time[frames], WIDTH, HEIGHT, 1 / scene.fps, scene)
+    return detect_faces(drawn, finder, getattr(settings, name), 0.5)
 
 
 def confusions(kind: str, seeds: int, *, rate: float, equal: bool) -> Counter[str]:
@@ -100,28 +130,22 @@ def confusions(kind: str, seeds: int, *, rate: float, equal: bool) -> Counter[st
     return counts
 
 
-def main(seeds: int, recordings: int) -> None:
+def main(seeds: int, recordings: int, detector: str | None) -> None:
     """Print two tables: of planted scenes, a row for each kind, and of simulated recordings."""
     totals: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for seed in range(seeds):
         for scene in scenes(seed):
-            detections, names = planted(scene, np.random.default_rng(seed), rate=RATE)
+            detections = faces_of(scene, seed, detector)
             for how, with_faces in (("yes" if scene.seats else "no", False), ("and faces", True)):
                 people = attributed(scene, detections, with_faces=with_faces)
-                totals[scene.kind, how] += score(detections, names, people, with_faces=with_faces)
-                totals[scene.kind, how]["beside"] += beside(detections)
-    print("| scene | seats | faces | overlapping | attributed | of these rightly | doubtful | left out |")
-    print("|---|---|---|---|---|---|---|---|")
+                totals[scene.kind, how] += score(scene, people, with_faces=with_faces)
+    print("| scene | seats | faces in frames | right | wrong | doubtful | left out |")
+    print("|---|---|---|---|---|---|---|")
     for (kind, how), counts in totals.items():
-        sure = counts["right"] + counts["wrong"]
-        rest = counts["all"] - sure - counts["doubtful"]
-        shares = [f"{counts['beside'] / counts['all']:.1%}", f"{sure / counts['all']:.1%}"]
-        shares += [f"{counts['right'] / sure:.2%}" if sure else "-"]
-        shares += [f"{counts['doubtful'] / counts['all']:.1%}", f"{max(rest, 0) / counts['all']:.1%}"]
+        of_all = [counts["right"], counts["wrong"], counts["doubtful"]]
+        shares = [f"{number / counts['all']:.1%}" for number in (*of_all, counts["all"] - sum(of_all))]
         print(f"| {kind} | {how} | {counts['all']:,} | {' | '.join(shares)} |", flush=True)
-    print(
-        "\n| simulated | colours | pictures a second | two people in a track | another's name | attributed | doubtful |"
-    )
+    print("\n| simulated | colours | pictures/s | two people in a track | a wrong name | attributed | doubtful |")
     print("|---|---|---|---|---|---|---|")
     cases = [(kind, equal, RATE) for kind in KINDS for equal in (False, True)]
     cases += [(kind, True, rate) for rate in (10.0, 5.0, 2.0) for kind in ("walk", "hurry")]
@@ -133,5 +157,8 @@ def main(seeds: int, recordings: int) -> None:
 
 
 if __name__ == "__main__":
-    given = [int(text) for text in sys.argv[1:]]
-    main(seeds=given[0] if given else 8, recordings=100)
+    options = argparse.ArgumentParser()
+    options.add_argument("seeds", type=int, nargs="?", default=4)
+    options.add_argument("--recordings", type=int, default=100, help="that are simulated of each kind")
+    options.add_argument("--detector", help="one that is here, such as mediapipe, in place of the planted one")
+    main(**vars(options.parse_args()))

@@ -147,6 +147,22 @@ def test_fixed_regions_have_the_values_of_files_cut_beforehand(store: FeatureSto
     )
 
 
+def test_resnet50_of_a_region_is_that_of_a_file_cut_beforehand(tmp_path: Path, pictures: np.ndarray) -> None:
+    """The published preset, of two frames: a tenth of a second each."""
+    rows, columns = CUTS["left"]
+    write_lossless(tmp_path / "whole.avi", pictures[:2], FPS)
+    write_lossless(tmp_path / "left.avi", np.ascontiguousarray(pictures[:2, rows, columns]), FPS)
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\nwhole,a,whole.avi\nleft,b,left.avi\n")
+    (tmp_path / "tracks.csv").write_text(f'session_id,track,region\nwhole,left,"{LEFT}"\n')
+    for selection in (Selection(("whole",), ("resnet50",), tracks=("left",)), Selection(("left",), ("resnet50",))):
+        run(tmp_path, tmp_path / "features", selection, resnet50=RESNET)
+    store = FeatureStore(tmp_path / "features")
+    of_region, of_file = store.read("whole", "resnet50@left"), store.read("left", "resnet50")
+    assert len(of_file) == 2
+    assert (of_file[0] != of_file[1]).any()
+    np.testing.assert_array_equal(of_region, of_file)
+
+
 def test_a_moving_region_shows_what_moves_and_has_masked_rows_where_nobody_is(store: FeatureStore) -> None:
     rows, cut = store.read("whole", "vit@moving"), store.read("moving", "vit")
     np.testing.assert_array_equal(rows[SEEN], cut[SEEN])

@@ -39,7 +39,7 @@ def video(tmp_path_factory: pytest.TempPathFactory, scene: Scene) -> Path:
 
 def test_everybody_is_found_and_attributed_in_every_picture(video: Path, scene: Scene) -> None:
     chosen = choose_pictures(video, 5)
-    assert (chosen.width, chosen.height, len(chosen)) == (WIDTH, HEIGHT, 15)
+    assert (chosen.width, chosen.height, len(chosen)) == (WIDTH, HEIGHT, 16)
     detections = detect_faces(chosen, MediaPipeFaces(), MediaPipeSettings(), 0.5)
     people, reasons = by_seats(find_pieces(detections), parse_seats(scene.seats), (WIDTH, HEIGHT))
     assert [person.name for person in people] == list(NAMES)

@@ -58,6 +58,11 @@ class Pictures:
             yield from (rgb for number, rgb in enumerate(batch.rgb, batch.first) if number in chosen)
 
 
+def evenly(frames: int, frame_s: float, rate: float) -> np.ndarray:
+    """About ``rate`` of each second's frames, and the last one, after which no box holds."""
+    return np.unique(np.append(np.arange(0, frames, max(1, round(1 / (rate * frame_s)))), frames - 1))
+
+
 def choose_pictures(path: Path, rate: float) -> Pictures:
     """About ``rate`` pictures of each second of a recording, evenly; every frame where it has no more.
 
@@ -66,9 +71,8 @@ def choose_pictures(path: Path, rate: float) -> Pictures:
     """
     time = read_frame_times(path, allow_truncated=True).time
     frame_s = float(np.median(np.diff(time))) if len(time) > 1 else 0.04
-    every = max(1, round(1 / (rate * frame_s)))
     header = read_header(path)
-    frames = np.arange(0, len(time), every)
+    frames = evenly(len(time), frame_s, rate)
     return Pictures(path, frames, time[frames], header.width, header.height, frame_s)
 
 

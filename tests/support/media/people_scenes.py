@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 
 from storyframes_people.detections import LOOK_SIZE, Detections, look
+from storyframes_people.detectors import evenly
 from storyframes_people.joining import Embeddings, in_pieces, rows_to_embed
 from storyframes_people.pieces import Piece
 from tasks.media.recording import read_frames
@@ -152,8 +153,8 @@ def planted(
         false: share of the pictures with a false alarm.
         rate: pictures a second.
     """
-    every = max(1, round(scene.fps / (rate or scene.fps)))
-    detections, names = Detections(scene.time[::every], [], []), []
+    shown = evenly(len(scene.time), 1 / scene.fps, rate or scene.fps)
+    detections, names = Detections(scene.time[shown], [], []), []
     for t in detections.time:
         rgb = picture(scene, float(t))
         found = [(name, box) for name in scene.people if (box := scene.truth(name, float(t))) is not None]
