@@ -52,6 +52,8 @@ def with_shared_as_doubtful(regions: Mapping[str, Boxes]) -> dict[str, Boxes]:
     marked = dict(regions)
     for (name, one), (_, other) in permutations(regions.items(), 2):
         marked[name] = replace(marked[name], doubtful=marked[name].doubtful | are_shared(one, other, one.time_s))
+    for name, boxes in marked.items():  # a row says what holds until the next: also what is between a sure one and that
+        marked[name] = replace(boxes, doubtful=boxes.doubtful | (np.append(boxes.doubtful[1:], False) & boxes.seen))
     return marked
 
 
