@@ -172,5 +172,7 @@ def _settled(piece: Piece, distance: np.ndarray, person: int, limit: float) -> P
     """The piece without doubt where the distances (k, people) of its doubtful detections say that it is this person."""
     own, others = distance[:, person], np.delete(distance, person, axis=1).min(axis=1, initial=np.inf)
     doubtful = piece.doubtful.copy()
-    doubtful[doubtful] = ~((own < limit) & (own + MARGIN <= others))  # without a face, NaN: still doubtful
+    step_s = np.diff(piece.time, append=np.inf)
+    hidden = step_s > 1.5 * np.median(step_s)  # after it, also the last: the box may show who is in front
+    doubtful[doubtful] = ~((own < limit) & (own + MARGIN <= others)) | hidden[doubtful]  # without a face, NaN
     return replace(piece, doubtful=doubtful)
