@@ -211,7 +211,8 @@ class FrameRows(FeatureReader):
         part = next((part for part in of_feature if part.array in judged), None)
         if part is None:
             return [False] * len(places)
-        column = (part.first,) if part.columns else (0,) * len(part.field.shape)
+        shape = part.field.shape
+        column = (*(0,) * (len(shape) - 1), part.first) if shape else ()  # columns are of the last dimension
         begin_of_rows: tuple[Any, ...] = (slice(None), slice(None), *column)
         first = batch[part.name][begin_of_rows][places]
         begin: list[bool] = (first == first).all(axis=1).tolist()  # only NaN is not equal to itself

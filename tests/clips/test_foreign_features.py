@@ -95,6 +95,11 @@ UTTERANCES = FeatureSpec(
     },
 )
 PLAIN = FeatureSpec("plain", "no mask", {"values": array(Axis.FRAME, 3, columns=("a", "b", "c"))})
+POINTS = FeatureSpec(
+    "points",
+    "no mask",
+    {"values": ArraySpec(Axis.FRAME, "float32", "where", (3, 2), ("point", "xy"), columns=("x", "y"))},
+)
 FOREIGN = (BRIGHTNESS, BODY, SOUND, WORDS, UTTERANCES)
 
 
@@ -151,6 +156,10 @@ def study(tmp_path_factory) -> SyntheticStudy:
             study.arrays.update({(session, spec.name, name): rows for name, rows in values.items()})
         study.arrays[session, "plain", "values"] = plain_rows(number)
         publish(study.root, session, PLAIN, {"values": plain_rows(number)})
+        points = np.repeat(plain_rows(number)[..., None], 2, axis=2)
+        points[::2, :, 1] = np.nan
+        study.arrays[session, "points", "values"] = points
+        publish(study.root, session, POINTS, {"values": points})
     catalogue.compact(local(study.root))
     return study
 
@@ -205,6 +214,18 @@ def test_rows_without_a_mask_are_measured_unless_all_their_values_are_nan(study,
         np.testing.assert_array_equal(dataset[place]["plain_mask"], expected)
     assert wholly == {False, True}
     np.testing.assert_array_equal(batch["plain_mask"][-1], batch["plain_mask"][0])
+
+
+@pytest.mark.parametrize("columns", [None, ["y"], ["y", "x"]])
+def test_rows_of_several_points_without_a_mask_are_measured_unless_all_their_values_are_nan(study, columns) -> None:
+    dataset = ClipDataset(study.root, [ClipInput("points", columns)])
+    batch = dataset.read(range(len(dataset)))
+    for place, clip in dataset.clips.iterrows():
+        rows = of(study, clip, "points")[clip["start_frame"] : clip["stop_frame"]]
+        np.testing.assert_array_equal(batch["points_mask"][place], ~np.isnan(rows).all(axis=(1, 2)))
+        chosen = rows if columns is None else rows[..., ["xy".index(column) for column in columns]]
+        np.testing.assert_array_equal(batch["points"][place], chosen)
+    assert 0 < batch["points_mask"].mean() < 1
 
 
 @pytest.mark.parametrize(
