@@ -128,14 +128,19 @@ def windows_inside(store: FeatureStore, index: pd.DataFrame, feature: str, devic
     """Look up which windows lie in each clip of the index, to a frame of the clip: it begins with a frame, they do not.
 
     Raises:
-        ValueError: a session's times do not rise, or no window lies in a clip.
+        ValueError: a session's windows are not in the order of their starts and ends, or none lies in a clip.
     """
     windows: dict[str, np.ndarray] = {}
     for session, clips in index.groupby("session_id"):
         if not (store.has(session, feature) and device.is_known(session)):
             continue
         start, end = (ticks(store.view(session, feature, array=name)) for name in (START, END))
-        usual_step(start, f"{session}/{feature}")
+        earlier = np.flatnonzero((np.diff(start) < 0) | (np.diff(end) < 0))
+        if len(earlier):  # then the windows of a clip need not be neighbours
+            raise ValueError(
+                f"{session}/{feature}: row {earlier[0] + 1} starts or ends earlier than the one before it: "
+                "extract it again"
+            )
         clips = clips.drop_duplicates("start_frame").sort_values("start_frame")
         frame_s = (clips["stop_s"] - clips["start_s"]) / (clips["stop_frame"] - clips["start_frame"])
         first = np.searchsorted(start, device.device_ticks(session, clips["start_s"] - frame_s) - ROUNDING)

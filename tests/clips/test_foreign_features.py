@@ -496,6 +496,14 @@ def test_times_that_do_not_rise_are_told(tmp_path: Path) -> None:
     catalogue.compact(local(root))
     with pytest.raises(ValueError, match="s00/loudness/time: row 7 is earlier than the one before it"):
         ClipDataset(root, ["loudness"])
+    times = {name: clock(Axis.WINDOW) for name in ("time", "start", "end")}
+    scenes = FeatureSpec("scenes", "of no one length", {"values": array(Axis.WINDOW, 2), **times})
+    start, end = np.array([0, 0.1, 0.2, 0.9]), np.array([0.5, 3.0, 0.6, 3.5])  # the third lies in the second
+    rows = {"values": np.zeros((4, 2), np.float32), "time": (start + end) / 2, "start": start, "end": end}
+    publish(root, "s00", scenes, rows)
+    catalogue.compact(local(root))
+    with pytest.raises(ValueError, match="s00/scenes: row 2 starts or ends earlier than the one before it"):
+        ClipDataset(root, ["scenes"])
 
 
 # --- the store -------------------------------------------------------------------------------------------------------
