@@ -74,9 +74,8 @@ def _measure(arguments: argparse.Namespace, store: str, unchanged: str) -> None:
         ratios = ", ".join(f"{here / other.cpu_s:.2f} x {what} ({other.cpu_s:.2f})" for what, other in measured.items())
         print(f"  {name:<21} {here:5.2f}: {ratios}")
         rows.append([name, *(f"{cpu_s:.2f}" for cpu_s in (here, *(other.cpu_s for other in measured.values())))])
-    record(
-        "starting", "python -m benchmarks scaling.imports", columns, rows, ["pandas", "pyarrow", "pydantic", "typer"]
-    )
+    command = f"python -m benchmarks.scaling.imports{' --beside CHECKOUT' if arguments.beside else ''}"
+    record("starting", command, columns, rows, ["pandas", "pyarrow", "pydantic", "typer"])
 
 
 if __name__ == "__main__":

@@ -172,6 +172,7 @@ class FrameRows(FeatureReader):
 
     mask: MaskRule
     grid: Grid | None = None
+    # By session, a byte a row for as long as the dataset: the versions that its store reads do not change.
     _masks: dict[str, np.ndarray] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:

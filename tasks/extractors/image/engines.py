@@ -208,7 +208,7 @@ def convert_network(network: torch.nn.Module, example: torch.Tensor, shape: Sequ
     with warnings.catch_warnings():
         # Conversion follows one input through the network and warns of every look at a size: sizes stay what they are.
         warnings.simplefilter("ignore")
-        # torch would follow it twice more to compare, which is half of the time; a network in eval mode has no chance.
+        # torch would follow it twice more to compare, which is half of the time: in eval mode nothing is random.
         decoder = TorchScriptPythonDecoder(network, example_input=example, trace_kwargs={"check_trace": False})
         return openvino.convert_model(decoder, input=list(shape))
 
