@@ -260,8 +260,10 @@ def _squeue(jobs: set[str]) -> _Queue:
     command = ["squeue", "--noheader", "--jobs", ",".join(sorted(jobs)), "--format", "job %i %T: %r"]
     if not jobs:  # squeue would list those of everybody
         return _Queue([])
+    # Without the user's own filters, such as SQUEUE_STATES: a job that they hide would count as one that has ended.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
     try:  # Slurm's programs are wherever the site has put them
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWERS_S)
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWERS_S, env=environment)
     except subprocess.TimeoutExpired:
         return _Queue([], f"Slurm does not answer: squeue gave nothing for {_ANSWERS_S:.0f} s")
     except OSError as error:  # no memory for another process

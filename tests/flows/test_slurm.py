@@ -197,6 +197,7 @@ def test_a_drained_node_is_named_while_the_run_waits_and_when_it_gives_up(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.clusters.connection.SAY_EVERY_S", 1.0)
+    monkeypatch.setenv("SQUEUE_STATES", "RUNNING")  # what the user wants to see elsewhere: it hides the pending job
     settings = load_cluster(str(slurm_file(tmp_path, cpu={"count": 1, "memory": "1GiB"}, start_timeout_s=5)))
     said: list[str] = []
     subprocess.run(["scontrol", "update", "NodeName=ci1", "State=DRAIN", "Reason=test"], check=True)
@@ -210,6 +211,7 @@ def test_a_drained_node_is_named_while_the_run_waits_and_when_it_gives_up(
         subprocess.run(["scontrol", "update", "NodeName=ci1", "State=RESUME"], check=True)
     assert "waiting for workers since" in said[0]
     assert "DRAIN" in said[-1]
+    monkeypatch.delenv("SQUEUE_STATES")
     wait_for(lambda: jobs() == {})
 
 
