@@ -67,7 +67,7 @@ def scripts(
 
 # The options that a batch system takes for a limit on a job's time.
 _TIME_LIMIT = {
-    Scheduler.SLURM: r"(^|\s)(--time|-t(?!-))",
+    Scheduler.SLURM: r"(^|\s)(--time|-t)",
     Scheduler.SGE: r"(^|\s)-l.*[hs]_rt",
     Scheduler.PBS: r"(^|\s)-l.*walltime",
     Scheduler.LSF: r"(^|\s)-W(?![ep])",  # not the estimates

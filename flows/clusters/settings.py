@@ -108,7 +108,9 @@ class Slurm(StrictSettings):
 
     @model_validator(mode="after")
     def _walltime_is_said_once(self) -> Self:
-        for directive in (*self.cpu.directives, *(self.gpu.directives if self.gpu else ()), self.gpu_directive):
+        gpu = self.gpu.directives if self.gpu else ()
+        prologue = (line for line in self.prologue if "#SBATCH" in line)  # Slurm reads them there as well
+        for directive in (*self.cpu.directives, *gpu, self.gpu_directive, *prologue):
             if limits_time(Scheduler.SLURM, directive):
                 raise ValueError(f"the directive {directive} is a job's time, which 'walltime' says")
         return self

@@ -142,6 +142,10 @@ def test_a_task_that_had_all_the_time_of_a_job_is_given_up_with_the_reason() -> 
             "the directive -t 10 is a job's time, which 'walltime' says",
         ),
         ("kind: slurm\ncpu: {count: 1}\ngpu_directive: --time-min=9\n", "the directive --time-min=9 is a job's time"),
+        (
+            "kind: slurm\ncpu: {count: 1}\nprologue: ['#SBATCH -t 10']\n",
+            "the directive #SBATCH -t 10 is a job's time, which 'walltime' says",
+        ),
         ("kind: [\n", "is not YAML"),
         ("just text\n", "the cluster: Input should be"),
     ],
