@@ -122,7 +122,7 @@ def create_store(location: str | os.PathLike[str]) -> Storage:
         StorageError: it cannot be reached, or no store can be written there.
     """
     storage = open_storage(location)
-    # What is there is looked at before the second question: another process may make the store at the same time.
+    # Whether it is a store is asked again after the listing: another process may have made it in the meantime.
     if not is_store(storage) and not holds_records(storage) and _is_taken(storage) and not is_store(storage):
         kind = "folder" if isinstance(storage, LocalStorage) else "prefix"
         raise StoreError(f"{storage.location} is not a feature store and not empty: give a new or an empty {kind}")
@@ -133,7 +133,7 @@ def create_store(location: str | os.PathLike[str]) -> Storage:
 
 
 def _is_taken(storage: Storage) -> bool:
-    """Whether something is there that no process leaves which begins a store, or was killed while it did."""
+    """Whether it holds more than the locks and temporary files of a process that is making the store, or was killed."""
     if not isinstance(storage, LocalStorage):
         return bool(storage.files())
     if not storage.root.is_dir():
