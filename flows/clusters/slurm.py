@@ -73,7 +73,8 @@ def slurm_cluster(
         _set_workers(cluster, settings)
         stop = threading.Event()
         connection = Connection(cluster.scheduler_address, security)
-        jobs = _Jobs(cluster, settings, connection.gave_up, warn)
+        kinds = {_kind(need) for need in needs}
+        jobs = _Jobs(cluster, settings, kinds, connection.gave_up, warn)
         # Prefect's logger, to which warnings go, reads its settings from the context of the flow.
         keeping = (jobs.keep_at_strength, stop)
         keeper = threading.Thread(target=contextvars.copy_context().run, args=keeping, daemon=True)
@@ -125,13 +126,17 @@ def _set_workers(cluster: SLURMCluster, settings: Slurm) -> None:
     template = cluster.new_spec
     specification = {}
     for shape, resources in kinds_of_workers(settings):
-        kind = "gpu" if "GPU" in resources else "cpu"
         for number in range(shape.count):
             job = copy.copy(template)
             job["options"] = {**template["options"], **job_options(settings, shape, resources)}
-            specification[f"{kind}-{number}"] = job
+            specification[f"{_kind(resources)}-{number}"] = job
     cluster.worker_spec.update(specification)
     cluster.scale(len(cluster.worker_spec))
+
+
+def _kind(resources: Needs) -> str:
+    """Of a worker with these resources, or of work that needs them."""
+    return "gpu" if "GPU" in resources else "cpu"
 
 
 class _Job(SLURMJob):
@@ -156,8 +161,16 @@ class _Jobs:
     Those whose workers do not stay are not submitted for ever; one that Slurm does not take is tried once a minute.
     """
 
-    def __init__(self, cluster: SLURMCluster, settings: Slurm, gave_up: list[str], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        cluster: SLURMCluster,
+        settings: Slurm,
+        kinds: set[str],
+        gave_up: list[str],
+        warn: Callable[[str], None],
+    ) -> None:
         self._cluster, self._settings, self._gave_up, self._warn = cluster, settings, gave_up, warn
+        self._kinds = kinds  # of workers that the run needs, each before it begins
         # None after the cluster's end
         self._loop, self._scheduler = cast("IOLoop", cluster.loop), cast("Scheduler", cluster.scheduler)
         self._seen_at: dict[str, float] = {}  # by job, when its worker was seen first; infinite until it is
@@ -199,10 +212,13 @@ class _Jobs:
                 self._warn(self._given_up)
         busy = any(worker.processing for worker in list(self._scheduler.workers.values()))
         refusals = [] if self._seen_at else [job.refusal for job in cluster.workers.copy().values()]
+        kinds = {name.partition("-")[0] for name in cluster.worker_spec}
         if waiting_s > self._settings.start_timeout_s and not busy:
             self._gave_up.append(f"no worker for what is due since {waiting_s:.0f} s: {self.state()}")
-        elif not cluster.worker_spec:
+        elif not kinds:
             self._gave_up.append(f"no worker is left: {self._given_up}")
+        elif not self._scheduler.tasks and not self._kinds <= kinds:  # the others would wait for it in vain
+            self._gave_up.append(self._given_up)
         elif refusals:  # of the first jobs already
             self._gave_up.append(f"Slurm does not take the jobs: {refusals[0]}")
         else:
