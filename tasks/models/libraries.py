@@ -87,13 +87,19 @@ class _Later(ModuleType):
 
     @staticmethod
     def is_compile_supported(device_type: str) -> bool:
-        return bool(import_module(_COMPILER).is_compile_supported(device_type))
+        return bool(_compiler().is_compile_supported(device_type))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what the import system asks of any module
             raise AttributeError(name)
+        return getattr(_compiler(), name)
+
+
+def _compiler() -> ModuleType:
+    """torch's compiler, which is imported once, whoever still has the module that stood for it."""
+    if isinstance(sys.modules.get(_COMPILER), _Later):
         sys.modules.pop(_COMPILER, None)
-        return getattr(import_module(_COMPILER), name)
+    return import_module(_COMPILER)
 
 
 def has_compiled_operators() -> bool:

@@ -301,16 +301,23 @@ def test_openvino_reports_to_nobody_and_torchs_compiler_waits_until_it_is_asked(
 import sys, torch
 from tasks.models.libraries import import_openvino, import_torchvision
 from tasks.extractors.image.engines import convert_network
+class Watch:
+    def find_spec(self, name, *_):
+        if name == "torchvision.ops":
+            self.seen = sys.modules["torch._dynamo.utils"]
+sys.meta_path.insert(0, watch := Watch())
 with_compiled = import_torchvision().ops.roi_align.__globals__["is_compile_supported"]
 convert_network(torch.nn.Linear(2, 2).eval(), torch.zeros(1, 2), [1, 2])
 print(any(module and name.startswith("openvino_telemetry") for name, module in sys.modules.items()))
 print("torch._dynamo" in sys.modules)
 print(with_compiled("cpu") == torch._dynamo.utils.is_compile_supported("cpu"))
 print(torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item())
+counters = torch._dynamo.utils.counters
+print(watch.seen.counters is counters is torch._dynamo.utils.counters)
 """
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout.split() == ["False", "False", "True", "2.0"], done.stderr
+    assert done.stdout.split() == ["False", "False", "True", "2.0", "True"], done.stderr
     assert not (tmp_path / "intel").exists()
 
 
