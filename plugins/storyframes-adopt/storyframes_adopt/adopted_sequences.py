@@ -185,7 +185,7 @@ def _sequences(file: Path) -> Mapping[str, Mapping[str, Any]]:
     """A computational sequence by id."""
     if find_spec("h5py") is None:
         raise AdoptError(f"{file.name}: reading it needs h5py: {install_line('csd', 'storyframes-adopt')}")
-    import h5py  # of the extra storyframes[export]
+    import h5py
 
     try:
         with h5py.File(file) as opened:
@@ -307,6 +307,11 @@ def _read_piece(entry: Mapping[str, Any], piece: Piece, how: Adoption) -> Rows |
             raise AdoptError(
                 f"{piece.id}: row {wrong[0] + 1}: its interval is from {start[wrong[0]]:g} to {end[wrong[0]]:g} s: it "
                 "must not end before it begins"
+            )
+        if piece.start_s and (first := float(start.min())) < piece.start_s - SOUND_FITS_S:
+            raise AdoptError(
+                f"{piece.id}: its rows begin at {first:g} s of the session, and by --ids it does at {piece.start_s:g} s: "
+                "are its intervals seconds of its own?"
             )
         if piece.end_s is not None and (last := float(end.max())) > piece.end_s + SOUND_FITS_S:
             raise AdoptError(

@@ -235,6 +235,11 @@ def test_sequences_that_are_of_no_recording_here_are_refused(study: SyntheticStu
     write_sequence(tmp_path / "x.csd", {"k [ä]": (values[:16], steps(16))})
     said = adopt(*way, "--ids", tmp_path / "ids.csv", "--dry-run", code=2)
     assert "k [ä]: its rows end at 2.1 s of the session, and by --ids it does at 1.5 s" in said
+    write_sequence(tmp_path / "x.csd", {"k [ä]": (values[:15], steps(15) - 0.6)})  # in the session, not in its part
+    (tmp_path / "ids.csv").write_text("id,session_id,start_s,end_s\nk [ä],s00,1.0,2.0\n")
+    said = adopt(*way, "--ids", tmp_path / "ids.csv", "--dry-run", code=2)
+    assert "k [ä]: its rows begin at 0.4 s of the session, and by --ids it does at 1 s" in said
+    (tmp_path / "ids.csv").write_text("id,session_id,start_s,end_s\nk [ä],s00,0.5,1.5\n")
     write_sequence(tmp_path / "x.csd", {"k [ä]": (values[:15], steps(15))})
     assert "s00: replaced: 15 rows of 3 columns, 0.5 to 1.9 s" in adopt(*way, "--ids", tmp_path / "ids.csv")
     for end in (0.05, np.nan):
