@@ -310,8 +310,8 @@ def _read_piece(entry: Mapping[str, Any], piece: Piece, how: Adoption) -> Rows |
             )
         if piece.start_s and (first := float(start.min())) < piece.start_s - SOUND_FITS_S:
             raise AdoptError(
-                f"{piece.id}: its rows begin at {first:g} s of the session, and by --ids it does at {piece.start_s:g} s: "
-                "are its intervals seconds of its own?"
+                f"{piece.id}: its rows begin at {first:g} s of the session, and by --ids it does at {piece.start_s:g} "
+                "s: is start_s where its second 0 is?"
             )
         if piece.end_s is not None and (last := float(end.max())) > piece.end_s + SOUND_FITS_S:
             raise AdoptError(
