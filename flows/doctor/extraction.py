@@ -11,7 +11,8 @@ from packaging.version import Version
 
 from flows.doctor.findings import Finding, State
 from flows.settings import Settings
-from tasks.extractors.availability import ExtractorState, overview
+from storyframes.plug_ins import COMMANDS, EXPORT_FORMATS, EXTRACTORS, REPORT_PAGES, SETTINGS, origin, plug_ins
+from tasks.extractors.availability import overview
 from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.registry import broken, build_extractors, model_files
 from tasks.inspect.formatting import human_bytes
@@ -38,7 +39,7 @@ def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
         if state.missing:
             how = State.FAULT if asked and state.feature in requested else State.GAP
             yield Finding(f"extractor {state.feature}", how, state.missing)
-    yield from _plug_ins(states)
+    yield from _plug_ins()
     yield from _faces(settings, can)
     yield from _models()
     yield from _torchvision()
@@ -46,8 +47,9 @@ def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
     yield _gpus()
 
 
-def _plug_ins(states: list[ExtractorState]) -> Iterator[Finding]:
-    origins = {state.origin for state in states if state.origin}
+def _plug_ins() -> Iterator[Finding]:
+    groups = (EXTRACTORS, COMMANDS, SETTINGS, REPORT_PAGES, EXPORT_FORMATS)
+    origins = {origin(point) for group in groups for point in plug_ins(group)}
     yield Finding("plug-ins", State.HERE, ", ".join(sorted(origins)) or "none")
     for point, why in broken().items():
         advice = f"repair it, or 'pip uninstall {point.split()[0]}'"

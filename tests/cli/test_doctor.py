@@ -106,7 +106,8 @@ def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> Non
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))  # and nobody listens there
     port = taken.getsockname()[1]
-    there = installed(write(tmp_path / "installed", "some-plug-in", {"odd": "odd_one:Odd"}, odd_one="raise OSError(5)"))
+    odd = write(tmp_path / "installed", "some-plug-in", {"odd": "odd_one:Odd"}, odd_one="raise OSError(5)")
+    there = installed(odd, write(tmp_path / "more", "of-commands", {"odder": "more:app"}, "storyframes.commands"))
     script(tmp_path, "echo 'NVIDIA H100, 80 GiB'\n").rename(tmp_path / "nvidia-smi")
     url = f"http://me:sesame@127.0.0.1:{port}/api"
     environment = os.environ | there | {"PATH": str(tmp_path), "PREFECT_API_URL": url, "HOME": str(tmp_path)}
@@ -119,6 +120,7 @@ def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> Non
     assert (state, what.endswith(f"server http://127.0.0.1:{port}/api: it cannot be used")) == ("gap", True)
     assert "start it, correct PREFECT_API_URL" in advice
     assert "sesame" not in done.stdout
+    assert said["plug-ins"][1] == "of-commands 1.0, some-plug-in 1.0"
     assert said["plug-in that cannot be used"][1:] == (
         "some-plug-in 1.0: odd: cannot be loaded (OSError: 5)",
         "repair it, or 'pip uninstall some-plug-in'",
