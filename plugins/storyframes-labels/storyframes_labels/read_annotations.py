@@ -86,16 +86,18 @@ def _read_by_plug_in(read: Callable[[Path], Iterable[Mapping[str, Any]]], path: 
         for number, row in enumerate(read(path), start=1):
             if unknown := [*row.keys() - known]:
                 raise FilesError(f"annotation {number} has {', '.join(unknown)}, which no annotation has")
-            tier = str(row["tier"])
+            tier, _ = str(row["tier"]), row["value"]
             start_s, end_s = (None if row.get(name) is None else float(row[name]) for name in ("start_s", "end_s"))
             if (start_s is None) != (end_s is None) or not all(map(math.isfinite, (start_s or 0, end_s or 0))):
                 raise FilesError(f"annotation {number} needs both start_s and end_s, in seconds, or none of them")
-            made: dict[str, Any] = {"place": f"tier {tier!r}, annotation {number}", **row}
-            made |= {"tier": tier, "value": str(row["value"]), "start_s": start_s, "end_s": end_s}
-            annotations.append(Annotation(**made))
+            texts = {name: str(text) for name, text in row.items() if text is not None}  # a confidence of 0.0 is one
+            made: dict[str, Any] = {"place": f"tier {tier!r}, annotation {number}", "value": "", **texts}
+            annotations.append(Annotation(**made | {"tier": tier, "start_s": start_s, "end_s": end_s}))
     except FilesError as error:
         raise ImportFaultError(f"{path.name}: {error}") from None
-    except (LookupError, TypeError, ValueError) as error:  # their texts may quote a value
+    except OSError:
+        raise
+    except Exception as error:  # a plug-in's may be any, and its text may quote a value
         raise ImportFaultError(f"{path.name}: its reader cannot read it ({type(error).__name__})") from None
     kept, empty = without_empty(annotations)
     tiers = tuple(map(Tier, dict.fromkeys(annotation.tier for annotation in annotations)))

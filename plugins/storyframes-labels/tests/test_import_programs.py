@@ -287,6 +287,17 @@ def test_a_format_of_another_plug_in_is_imported_like_any(tmp_path: Path, study:
 
 
 @pytest.mark.usefixtures("reader")
+def test_numbers_that_a_reader_gives_are_their_text_and_none_is_no_value(tmp_path: Path, study: Path) -> None:
+    path = tmp_path / "s2.odd"
+    path.write_text("{'start_s': 1, 'end_s': 2, 'confidence': 0.0, 'rater_id': 7, 'file': None}")
+    (row,) = bring(study, [path], "lamp=lamp:nominal", session_id="s2").rows["labels"]
+    assert (row["confidence"], row["rater_id"]) == ("0.0", "7")
+    path.write_text("{'value': None}")
+    ((file,), _) = read_all([path], [], {})
+    assert (file.annotations, len(file.remarks)) == ((), 1)
+
+
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -294,6 +305,7 @@ def test_a_format_of_another_plug_in_is_imported_like_any(tmp_path: Path, study:
         ("{'start_s': 1}", "annotation 1 needs both start_s and end_s, in seconds, or none of them"),
         ("{'start_s': 1, 'end_s': float('nan')}", "annotation 1 needs both start_s and end_s"),
         ("{'start_s': 'our secret', 'end_s': 2}", r"x.odd: its reader cannot read it \(ValueError\)$"),
+        ("'our secret'.name", r"x.odd: its reader cannot read it \(AttributeError\)$"),
         ("{'colour': 1}", "annotation 1 has colour, which no annotation has"),
     ],
 )
