@@ -185,12 +185,12 @@ def _columns(file: Path, *, has_times: bool) -> dict[str, Any]:
             )
         else:
             raise AdoptError(f"is no .parquet, .csv, .tsv, .npy, .pkl or .csd but {kind or 'without an ending'}")
+        names = [name.strip() for name in table.column_names]  # decoded here: of UTF-8, or it cannot be read
     except (pa.ArrowException, ValueError, EOFError, OSError, MemoryError) as error:
         if isinstance(error, OSError) and error.errno:  # of the system; Arrow's own have no number
             raise
         why = ": ".join(str(error).splitlines()[0].split(": ")[:2])  # then Arrow quotes the row
         raise AdoptError(f"cannot be read ({why[:200]})") from None
-    names = [name.strip() for name in table.column_names]
     if len(names) == 1 and ";" in names[0]:
         raise AdoptError("has semicolons between its columns: save it with commas, and points in its numbers")
     if kind in (".csv", ".tsv") and _are_numbers(names):

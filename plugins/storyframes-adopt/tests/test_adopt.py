@@ -276,6 +276,8 @@ def test_what_would_take_another_s_place_or_run_code_is_refused(made: Made, tmp_
     assert "s00.parquet: cannot be read" in adopt(store, tmp_path / "s00.parquet", "--name", "x", "--rate", 10, code=2)
     (tmp_path / "s00.csv").write_text("t;yaw\n0.1;3.5\n")
     assert "has semicolons" in adopt(store, tmp_path / "s00.csv", "--name", "x", "--time", "t", code=2)
+    (tmp_path / "s00.csv").write_text("t,höhe\n0.1,3.5\n", encoding="latin1")
+    assert "s00.csv: cannot be read" in adopt(store, tmp_path / "s00.csv", "--name", "x", "--time", "t", code=2)
     ragged = pa.table({"v": pa.array([[1.0, 2.0], None, [3.0]], pa.list_(pa.float32()))})
     pq.write_table(ragged, tmp_path / "s00.parquet")
     assert "are not of one length" in adopt(store, tmp_path / "s00.parquet", "--name", "x", "--rate", 10, code=2)
