@@ -263,6 +263,8 @@ def _pickled(content: Any, how: Adoption) -> Mapping[str, Mapping[str, Any]]:
             raise UnsafePickleError(f"has other numbers of ids, lengths or masks than of samples in {split}")
         if values.dtype.kind not in "biuf" or (lengths is not None and lengths.dtype.kind not in "iu"):
             raise UnsafePickleError(f"has {how.array} or its lengths in {split} not as numbers")
+        if mask is not None and (mask.dtype.kind not in "biuf" or not np.isin(mask, (0, 1)).all()):
+            raise UnsafePickleError(f"has {how.array}_mask in {split} not as 0 and 1")
         for number, name in enumerate(names):
             entry, rows = _text(name), values[number]
             if entry in entries:
@@ -295,14 +297,16 @@ def _read_piece(entry: Mapping[str, Any], piece: Piece, how: Adoption) -> Rows |
     if not count:
         return None
     if "intervals" in entry:
-        intervals = np.asarray(entry["intervals"], np.float64)
+        intervals = np.asarray(entry["intervals"])
+        if intervals.dtype.kind not in "biuf":
+            raise AdoptError(f"{piece.id}: has intervals of {intervals.dtype}, not of numbers")
         if how.rate is not None or how.array or intervals.shape != (count, 2):
             raise AdoptError(
                 f"{piece.id}: has {count} rows with intervals of the shape {intervals.shape}, which say when they are: "
                 "without --rate and --array"
             )
         seconds, units = TIME_UNITS[how.unit or "s"]
-        start, end = (intervals * seconds / units + piece.start_s).T
+        start, end = (intervals.astype(np.float64) * seconds / units + piece.start_s).T
         if wrong := np.flatnonzero(~((start <= end) & (end < np.inf))).tolist():
             raise AdoptError(
                 f"{piece.id}: row {wrong[0] + 1}: its interval is from {start[wrong[0]]:g} to {end[wrong[0]]:g} s: it "

@@ -99,10 +99,17 @@ def test_padding_without_lengths_is_left_out_and_at_the_front_it_is_refused(
     adopt(*write_mmsa(tmp_path, vision_lengths=None))
     assert len(FeatureStore(study.root).read("s00", "facet")) == 33
     assert "padded at the front?" in adopt(*write_mmsa(tmp_path, vision_lengths=[1, 1]), code=2)
-    for lengths, said in (([-1, 9], "-1 rows of 'vidA$_$1'"), ([1.5, 9], "not as numbers"), (5, "other numbers of")):
+    texts, unknown = np.full((2, 20), "0"), np.full((2, 20), np.nan)  # not 0, all of them: they would be measured
+    for name, part, said in (
+        ("lengths", [-1, 9], "-1 rows of 'vidA$_$1'"),
+        ("lengths", [1.5, 9], "not as numbers"),
+        ("lengths", 5, "other numbers of"),
+        ("mask", texts, "has vision_mask in train not as 0 and 1"),
+        ("mask", unknown, "has vision_mask in train not as 0 and 1"),
+    ):
         way = write_mmsa(tmp_path)
         content = pickle.loads((tmp_path / "mosi.pkl").read_bytes())
-        content["train"]["vision_lengths"] = lengths
+        content["train"][f"vision_{name}"] = part
         (tmp_path / "mosi.pkl").write_bytes(pickle.dumps(content))
         assert said in adopt(*way, code=2)
 
@@ -180,6 +187,11 @@ def test_a_computational_sequence_has_its_rows_at_the_beginnings_of_their_interv
         np.testing.assert_array_equal(
             FeatureStore(study.root).read("s01", "pickled", array=array), store.read("s01", "facet", array=array)
         )
+    content["s00"]["intervals"] = np.full((40, 2), "our secret")
+    (tmp_path / "visual.pkl").write_bytes(pickle.dumps(content))
+    assert "s00: has intervals of <U10, not of numbers" in adopt(
+        study.root, tmp_path / "visual.pkl", "--name", "pickled", code=2
+    )
 
 
 def test_a_frame_has_the_row_during_whose_interval_it_is(study: SyntheticStudy, tmp_path: Path) -> None:
