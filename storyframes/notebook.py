@@ -19,7 +19,8 @@ from storyframes.installation import install_line
 from storyframes.spec import MAIN, Axis
 
 WIDTH, HEIGHT = 160, 14  # of a drawing, pixels
-KEYS = {*map(str, Axis), "point", "end", "device_end"}  # columns that say which row it is
+# columns that say which row it is
+KEYS = {*map(str, Axis), "point", "start", "end", "device_time", "device_start", "device_end"}
 MOST = 12  # columns that are plotted where none are named
 ToSession = Callable[[str, Any], np.ndarray]  # (track, seconds) to seconds of the session
 

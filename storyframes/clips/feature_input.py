@@ -386,7 +386,7 @@ def _padded_rows(opening: _Opening) -> InputReader:
     if opening.axis is Axis.AUDIO_FRAME:
         finder = opening.sound or timed_sound(source.store, source.index, opening.feature, device)
     elif opening.axis is Axis.WINDOW:
-        finder = windows_inside(source.store, source.index, opening.feature, device)
+        finder = windows_inside(source, opening.feature, device)
     else:
         finder = SpokenInClip(opening.feature, opening.axis is Axis.UTTERANCE, device)
         finder = RowsOfSpeakers(finder, opening.speakers) if opening.speakers else finder

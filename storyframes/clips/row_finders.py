@@ -17,11 +17,13 @@ from numpy.typing import ArrayLike
 from storyframes.array_roles import END, SPEAKER, START
 from storyframes.clips.grid import Grid, rows_of
 from storyframes.clips.inputs import Clip, ClipInput, ClipSource
-from storyframes.features import AUDIO_HOP_S
-from storyframes.spec import Axis, FeatureSpec
+from storyframes.features import AUDIO_HOP_S, CLOCK
+from storyframes.spec import Axis, FeatureSpec, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.times import PER_SECOND, ROUNDING, TrackClock, spoken_rows, ticks, usual_step
+from storyframes.times import PER_SECOND, ROUNDING, TrackClock, spoken_rows, ticks, usual_step, usual_step_s
+
+_SLOWEST = 2  # usual frames: a clip's are no longer in the dark; if they are in the mean, it has a pause
 
 
 class RowFinder(ABC):
@@ -124,14 +126,18 @@ def timed_sound(store: FeatureStore, index: pd.DataFrame, feature: str, device: 
     return TimedRows(windows)
 
 
-def windows_inside(store: FeatureStore, index: pd.DataFrame, feature: str, device: TrackClock) -> TimedRows:
+def windows_inside(source: ClipSource, feature: str, device: TrackClock) -> TimedRows:
     """Look up which windows lie in each clip of the index, to a frame of the clip: it begins with a frame, they do not.
 
     Raises:
-        ValueError: a session's windows are not in the order of their starts and ends, or none lies in a clip.
+        ValueError: a session's windows are not in the order of their starts and ends, two sessions have windows of
+            different lengths or strides, or no window lies in a clip.
     """
+    store, shown_by = source.store, of_track(CLOCK, source.track)
     windows: dict[str, np.ndarray] = {}
-    for session, clips in index.groupby("session_id"):
+    lengths: dict[str, int] = {}
+    strides: dict[str, int] = {}
+    for session, clips in source.index.groupby("session_id"):
         if not (store.has(session, feature) and device.is_known(session)):
             continue
         start, end = (ticks(store.view(session, feature, array=name)) for name in (START, END))
@@ -141,13 +147,23 @@ def windows_inside(store: FeatureStore, index: pd.DataFrame, feature: str, devic
                 f"{session}/{feature}: row {earlier[0] + 1} starts or ends earlier than the one before it: "
                 "extract it again"
             )
+        stride = int(usual_step(start, f"{session}/{feature}"))
+        if len(start):
+            lengths[session] = int(end[0] - start[0])
+        if len(start) > 1:
+            strides[session] = stride
         clips = clips.drop_duplicates("start_frame").sort_values("start_frame")
         frame_s = (clips["stop_s"] - clips["start_s"]) / (clips["stop_frame"] - clips["start_frame"])
+        if store.has(session, shown_by):
+            usual_s = usual_step_s(store.view(session, shown_by, array="time"), np.inf)
+            frame_s = frame_s.clip(upper=_SLOWEST * usual_s)
         first = np.searchsorted(start, device.device_ticks(session, clips["start_s"] - frame_s) - ROUNDING)
         stop = np.searchsorted(end, device.device_ticks(session, clips["stop_s"] + frame_s) + ROUNDING, side="right")
         windows[session] = np.column_stack([clips["start_frame"], first, np.maximum(first, stop), np.zeros_like(first)])
+    _check_steps(feature, lengths)
+    _check_steps(feature, strides, what="how far rows of {} are apart")
     found = TimedRows(windows)
-    if not found.longest(store, index):
+    if not found.longest(store, source.index):
         raise ValueError(
             f"no window of {feature!r} lies in a clip: clips are shorter than windows, or they begin at other moments; "
             "give the input axis='frame' or a rate= for the nearest windows, or cut clips as long as the windows"
@@ -155,13 +171,13 @@ def windows_inside(store: FeatureStore, index: pd.DataFrame, feature: str, devic
     return found
 
 
-def _check_steps(feature: str, steps: Mapping[str, int]) -> None:
+def _check_steps(feature: str, steps: Mapping[str, int], what: str = "how long a row of {} is") -> None:
     if not steps:
         return
     shortest, longest = min(steps, key=steps.__getitem__), max(steps, key=steps.__getitem__)
     if steps[longest] > 1.01 * steps[shortest] + 1:  # a microsecond is rounding
         raise ValueError(
-            f"sessions differ in how long a row of {feature!r} is ({steps[shortest] / PER_SECOND:g} s in {shortest}, "
+            f"sessions differ in {what.format(repr(feature))} ({steps[shortest] / PER_SECOND:g} s in {shortest}, "
             f"{steps[longest] / PER_SECOND:g} s in {longest}): extract them with one configuration"
         )
 

@@ -15,13 +15,15 @@ from support.stores import local
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
 
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.inputs import ClipInput
+from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.row_finders import windows_inside
 from storyframes.features import FEATURES, Axis
 from storyframes.spec import ArraySpec, FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import StoreError
+from storyframes.store.layout import StoreError, create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.times import SESSIONS_OWN
 from tasks.clip_index.index import write_clip_index
 
 FRAMES, SESSIONS = 60, 6
@@ -463,6 +465,48 @@ def test_sessions_with_steps_of_other_lengths_are_told_apart(tmp_path: Path) -> 
     catalogue.compact(local(root))
     with pytest.raises(ValueError, match=r"how long a row of 'loudness' is \(0.01 s in s00, 0.02 s in s01\)"):
         ClipDataset(root, ["loudness"])
+
+
+WINDOWS = FeatureSpec(
+    "motion",
+    "of each window of the video",
+    {"values": array(Axis.WINDOW, 1)} | {name: clock(Axis.WINDOW) for name in ("time", "start", "end")},
+)
+
+
+def windows(start: np.ndarray, length: float) -> dict[str, np.ndarray]:
+    values = np.arange(len(start), dtype=np.float32)[:, None]
+    return {"values": values, "time": start + length / 2, "start": start, "end": start + length}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (windows(np.arange(3.0), 0.5), r"how long a row of 'motion' is \(0.5 s in s01, 1 s in s00\)"),
+        (windows(np.arange(0, 3, 0.5), 1.0), r"how far rows of 'motion' are apart \(0.5 s in s01, 1 s in s00\)"),
+    ],
+)
+def test_sessions_with_other_windows_are_told_apart(tmp_path: Path, other: dict[str, np.ndarray], message: str) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=2)).root
+    publish(root, "s00", WINDOWS, windows(np.arange(3.0), 1.0))
+    publish(root, "s01", WINDOWS, other)
+    catalogue.compact(local(root))
+    with pytest.raises(ValueError, match=message):
+        ClipDataset(root, ["motion"])
+
+
+def test_a_pause_in_a_clip_lets_no_earlier_window_into_it(tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    create_store(root)
+    step = 1 / 15
+    shown = np.concatenate([np.arange(75), 900 + np.arange(75)]) * step  # a pause from 5 s to 60 s
+    publish(root, "s", FEATURES["frames"], {"time": shown})
+    publish(root, "s", WINDOWS, windows(np.arange(0, 64, 0.1), 1.0))
+    catalogue.compact(local(root))
+    frames = {"start_frame": [0, 60], "stop_frame": [30, 90]}
+    index = pd.DataFrame({"session_id": "s", **frames, "start_s": shown[[0, 60]], "stop_s": shown[[30, 90]]})
+    finder = windows_inside(ClipSource(FeatureStore(root), index, ["s"], index), "motion", SESSIONS_OWN)
+    assert finder.windows["s"][:, :3].tolist() == [[0, 0, 11], [60, 39, 602]]  # not from 2.1 s on
 
 
 def test_a_session_without_any_sound_has_clips_without_rows(tmp_path: Path) -> None:

@@ -287,6 +287,8 @@ def test_tables_have_the_start_the_middle_and_the_end_of_a_window(store: Feature
     assert {name for name in table.columns if "0" not in name} == times | {"window", "mask", "valid"}
     np.testing.assert_allclose(table["start"], 2 + 0.9995 * STRIDE_S * np.arange(7))
     np.testing.assert_allclose(table.index, 2 + 0.9995 * (0.5 + STRIDE_S * np.arange(7)))
+    drawn = [line.get_label() for line in store.session("s").plot("videomae@child").lines]
+    assert drawn == ["valid", *(name for name in table.columns if "0" in name)][: len(drawn)] or times.isdisjoint(drawn)
 
 
 # --- what cannot be --------------------------------------------------------------------------------------------------
@@ -295,7 +297,7 @@ def test_tables_have_the_start_the_middle_and_the_end_of_a_window(store: Feature
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({"window_s": 0}, "window_s\n.*greater than 0"),
+        ({"window_s": 0.0000001}, "window_s\n.*greater than or equal to 0.001"),
         ({"stride_s": 0}, "stride_s\n.*greater than or equal to 0.001"),
         ({"window": 2}, "window\n.*Extra inputs are not permitted"),
         ({"pool": "mean"}, "pool\n.*Extra inputs are not permitted"),
@@ -326,6 +328,10 @@ def test_a_model_that_cannot_be_such_a_feature_is_refused_before_any_work(
     rated = video_model(tmp_path / "rated", "videomae", fps=8)
     settings = ExtractorsSettings(embed=[section("v", rated, window_s=None)])
     assert build_extractor(settings, "s", "v").value_settings()["window_s"] == 0.5  # 4 frames at 8 a second
+    for no_rate in ('{"fps": Infinity}', '{"fps": true}', '{"video_processor": null}', "[]"):
+        for file in rated.glob("*processor_config.json"):
+            file.write_text(no_rate)
+        assert "window_s is missing: " in refused(rated, window_s=None)
 
 
 def test_what_goes_wrong_is_said_and_leaves_the_others_alone(

@@ -29,7 +29,7 @@ class VideoSettings(EmbedSettings):
 
     kind: Literal[Kind.VIDEO]
     # seconds of a window; without it those of the model's frames at the rate that it was made for
-    window_s: float | None = Field(default=None, gt=0, le=600, allow_inf_nan=False)
+    window_s: float | None = Field(default=None, ge=0.001, le=600, allow_inf_nan=False)
     # seconds from the start of a window to the next one's; without it windows follow each other
     stride_s: float | None = Field(default=None, ge=0.001, le=3600, allow_inf_nan=False)
     # of a model of torchvision without weights here: use random ones, always the same, with a caveat (for a demo)

@@ -14,6 +14,7 @@ from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import Origin
 
+_FASTEST = 1000.0  # frames a second; more is no rate of videos
 _PROCESSOR_FILES = ("processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json")
 
 
@@ -117,8 +118,8 @@ def _rate(model: LocalModel) -> float | None:
             content = json.loads(((model.folder or "") / name).read_text(encoding="utf-8"))  # type: ignore[operator]
         except (OSError, ValueError, TypeError):
             continue  # loading it will say what is wrong
-        if isinstance(content, dict):
-            rate = content.get("video_processor", content).get("fps")
-            if isinstance(rate, int | float) and rate > 0:
-                return float(rate)
+        inner = content.get("video_processor", content) if isinstance(content, dict) else None
+        rate = inner.get("fps") if isinstance(inner, dict) else None
+        if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate <= _FASTEST:
+            return float(rate)
     return None
