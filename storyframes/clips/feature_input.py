@@ -26,7 +26,7 @@ from storyframes.array_roles import (
     mask_rule,
 )
 from storyframes.clips.grid import grid_of, grid_offsets, open_frame_grid, open_grid
-from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.inputs import MASK, ClipInput, ClipSource
 from storyframes.clips.pooled_rows import open_pooled
 from storyframes.clips.readers import CurveRows, Field, FieldPart, FrameRows, InputReader, PaddedRows, SpokenPerFrame
 from storyframes.clips.row_finders import (
@@ -386,7 +386,7 @@ def _padded_rows(opening: _Opening) -> InputReader:
     if opening.axis is Axis.AUDIO_FRAME:
         finder = opening.sound or timed_sound(source.store, source.index, opening.feature, device)
     elif opening.axis is Axis.WINDOW:
-        finder = windows_inside(source, opening.feature, device)
+        finder = windows_inside(source, opening.feature, device, each=opening.requested.missing != MASK)
     else:
         finder = SpokenInClip(opening.feature, opening.axis is Axis.UTTERANCE, device)
         finder = RowsOfSpeakers(finder, opening.speakers) if opening.speakers else finder

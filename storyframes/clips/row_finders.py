@@ -126,8 +126,11 @@ def timed_sound(store: FeatureStore, index: pd.DataFrame, feature: str, device: 
     return TimedRows(windows)
 
 
-def windows_inside(source: ClipSource, feature: str, device: TrackClock) -> TimedRows:
+def windows_inside(source: ClipSource, feature: str, device: TrackClock, *, each: bool = True) -> TimedRows:
     """Look up which windows lie in each clip of the index, to a frame of the clip: it begins with a frame, they do not.
+
+    Args:
+        each: whether each clip that is read has to have one.
 
     Raises:
         ValueError: a session's windows are not in the order of their starts and ends, two sessions have windows of
@@ -158,7 +161,9 @@ def windows_inside(source: ClipSource, feature: str, device: TrackClock) -> Time
             usual_s = usual_step_s(store.view(session, shown_by, array="time"), np.inf)
             frame_s = frame_s.clip(upper=_SLOWEST * usual_s)
         first = np.searchsorted(start, device.device_ticks(session, clips["start_s"] - frame_s) - ROUNDING)
-        stop = np.searchsorted(end, device.device_ticks(session, clips["stop_s"] + frame_s) + ROUNDING, side="right")
+        # one that was cut in seconds has the frames of a nominal rate, and may be a per cent shorter
+        stop_s = np.maximum(clips["stop_s"], clips["start_s"] + (source.window_s or 0.0))
+        stop = np.searchsorted(end, device.device_ticks(session, stop_s + frame_s) + ROUNDING, side="right")
         windows[session] = np.column_stack([clips["start_frame"], first, np.maximum(first, stop), np.zeros_like(first)])
     _check_steps(feature, lengths)
     _check_steps(feature, strides, what="how far rows of {} are apart")
@@ -166,7 +171,17 @@ def windows_inside(source: ClipSource, feature: str, device: TrackClock) -> Time
     if not found.longest(store, source.index):
         raise ValueError(
             f"no window of {feature!r} lies in a clip: clips are shorter than windows, or they begin at other moments; "
-            "give the input axis='frame' or a rate= for the nearest windows, or cut clips as long as the windows"
+            "give the input axis='frame' or a rate= for the nearest windows, or extract shorter windows"
+        )
+    empty = {(session, frame) for session, rows in windows.items() for frame in rows[rows[:, 1] == rows[:, 2], 0]}
+    clips = source.clips
+    lacking = [clip in empty for clip in zip(clips["session_id"], clips["start_frame"], strict=True)]
+    if each and any(lacking):
+        raise ValueError(
+            f"no window of {feature!r} lies in {sum(lacking)} of {len(lacking)} clips (the first is "
+            f"{clips['clip_id'][lacking].iloc[0]}): windows begin at second 0 of the video, clips with a phase; "
+            "give the input axis='frame' or a rate= for the nearest windows, extract shorter windows or with a shorter "
+            "stride_s, or mask it in these clips with ClipInput(..., missing='mask')"
         )
     return found
 

@@ -17,6 +17,8 @@ from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_fea
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import windows_inside
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.windows import PhaseSpan, SessionSignals, windows_of
 from storyframes.features import FEATURES, Axis
 from storyframes.spec import ArraySpec, FeatureSpec
 from storyframes.store import catalogue
@@ -493,6 +495,32 @@ def test_sessions_with_other_windows_are_told_apart(tmp_path: Path, other: dict[
     catalogue.compact(local(root))
     with pytest.raises(ValueError, match=message):
         ClipDataset(root, ["motion"])
+
+
+def test_clips_in_which_no_window_lies_are_refused_unless_they_are_masked(tmp_path: Path) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=1)).root
+    publish(root, "s00", WINDOWS, windows(np.array([0.0, 3.0]), 0.9))
+    catalogue.compact(local(root))
+    with pytest.raises(ValueError, match=r"in \d+ of \d+ clips \(the first is s00.*missing='mask'"):
+        ClipDataset(root, ["motion"])
+    dataset = ClipDataset(root, [ClipInput("motion", missing="mask")])
+    lengths = [int(dataset[number]["motion_length"]) for number in range(len(dataset))]
+    assert 0 < np.mean(lengths) < 1
+
+
+def test_a_clip_of_a_camera_that_is_a_per_cent_fast_has_its_own_window(tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    create_store(root)
+    shown = np.arange(600) / 30.2
+    publish(root, "s", FEATURES["frames"], {"time": shown})
+    publish(root, "s", WINDOWS, windows(np.arange(12.0), 8.0))
+    catalogue.compact(local(root))
+    spec = WindowSpec(window_s=8, stride_s=1)
+    index = windows_of([(PhaseSpan("s", "p", 0, 19), SessionSignals(time=shown))], spec)
+    source = ClipSource(FeatureStore(root), index, ["s"], index, window_s=8)
+    assert windows_inside(source, "motion", SESSIONS_OWN).windows["s"][:, 1:3].tolist() == [
+        [row, row + 1] for row in range(12)
+    ]
 
 
 def test_a_pause_in_a_clip_lets_no_earlier_window_into_it(tmp_path: Path) -> None:
