@@ -38,6 +38,7 @@ from storyframes.clips.row_finders import (
     SpokenAtPoints,
     SpokenFinder,
     SpokenInClip,
+    check_windows,
     find_speakers,
     refuse_speakers,
     timed_sound,
@@ -139,6 +140,9 @@ def open_feature(
     if requested.speakers is not None and way is not Way.POOLED:
         speakers = find_speakers(source, requested, feature, spec, axis)
     opening = _Opening(source, requested, feature, spec, arrays, axis, speakers, sound)
+    if axis is Axis.WINDOW:
+        opening.check_clock()
+        check_windows(source, feature)
     return READERS[axis, way](opening)
 
 

@@ -133,28 +133,14 @@ def windows_inside(source: ClipSource, feature: str, device: TrackClock, *, each
         each: whether each clip that is read has to have one.
 
     Raises:
-        ValueError: a session's windows are not in the order of their starts and ends, two sessions have windows of
-            different lengths or strides, or no window lies in a clip.
+        ValueError: no window lies in a clip.
     """
     store, shown_by = source.store, of_track(CLOCK, source.track)
     windows: dict[str, np.ndarray] = {}
-    lengths: dict[str, int] = {}
-    strides: dict[str, int] = {}
     for session, clips in source.index.groupby("session_id"):
         if not (store.has(session, feature) and device.is_known(session)):
             continue
         start, end = (ticks(store.view(session, feature, array=name)) for name in (START, END))
-        earlier = np.flatnonzero((np.diff(start) < 0) | (np.diff(end) < 0))
-        if len(earlier):  # then the windows of a clip need not be neighbours
-            raise ValueError(
-                f"{session}/{feature}: row {earlier[0] + 1} starts or ends earlier than the one before it: "
-                "extract it again"
-            )
-        stride = int(usual_step(start, f"{session}/{feature}"))
-        if len(start):
-            lengths[session] = int(end[0] - start[0])
-        if len(start) > 1:
-            strides[session] = stride
         clips = clips.drop_duplicates("start_frame").sort_values("start_frame")
         frame_s = (clips["stop_s"] - clips["start_s"]) / (clips["stop_frame"] - clips["start_frame"])
         if store.has(session, shown_by):
@@ -165,8 +151,6 @@ def windows_inside(source: ClipSource, feature: str, device: TrackClock, *, each
         stop_s = np.maximum(clips["stop_s"], clips["start_s"] + (source.window_s or 0.0))
         stop = np.searchsorted(end, device.device_ticks(session, stop_s + frame_s) + ROUNDING, side="right")
         windows[session] = np.column_stack([clips["start_frame"], first, np.maximum(first, stop), np.zeros_like(first)])
-    _check_steps(feature, lengths)
-    _check_steps(feature, strides, what="how far rows of {} are apart")
     found = TimedRows(windows)
     if not found.longest(store, source.index):
         raise ValueError(
@@ -184,6 +168,32 @@ def windows_inside(source: ClipSource, feature: str, device: TrackClock, *, each
             "stride_s, or mask it in these clips with ClipInput(..., missing='mask')"
         )
     return found
+
+
+def check_windows(source: ClipSource, feature: str) -> None:
+    """Refuse windows that are not the same in all sessions that are read, however clips have them.
+
+    Raises:
+        ValueError: a session's windows are not in the order of their starts and ends, or two sessions have windows of
+            different lengths or strides.
+    """
+    lengths: dict[str, int] = {}
+    strides: dict[str, int] = {}
+    for session in source.sessions:
+        start, end = (ticks(source.store.view(session, feature, array=name)) for name in (START, END))
+        earlier = np.flatnonzero((np.diff(start) < 0) | (np.diff(end) < 0))
+        if len(earlier):  # then the windows of a clip need not be neighbours
+            raise ValueError(
+                f"{session}/{feature}: row {earlier[0] + 1} starts or ends earlier than the one before it: "
+                "extract it again"
+            )
+        stride = int(usual_step(start, f"{session}/{feature}"))
+        if len(start):
+            lengths[session] = int(end[0] - start[0])
+        if len(start) > 1:
+            strides[session] = stride
+    _check_steps(feature, lengths)
+    _check_steps(feature, strides, what="how far rows of {} are apart")
 
 
 def _check_steps(feature: str, steps: Mapping[str, int], what: str = "how long a row of {} is") -> None:

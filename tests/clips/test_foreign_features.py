@@ -493,8 +493,10 @@ def test_sessions_with_other_windows_are_told_apart(tmp_path: Path, other: dict[
     publish(root, "s00", WINDOWS, windows(np.arange(3.0), 1.0))
     publish(root, "s01", WINDOWS, other)
     catalogue.compact(local(root))
-    with pytest.raises(ValueError, match=message):
-        ClipDataset(root, ["motion"])
+    for asked in (ClipInput("motion"), ClipInput("motion", axis="frame"), ClipInput("motion", rate=4)):
+        with pytest.raises(ValueError, match=message):
+            ClipDataset(root, [asked])
+    assert len(ClipDataset(root, [ClipInput("motion", rate=4)], "session_id == 's01'"))
 
 
 def test_clips_in_which_no_window_lies_are_refused_unless_they_are_masked(tmp_path: Path) -> None:

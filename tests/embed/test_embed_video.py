@@ -288,7 +288,8 @@ def test_tables_have_the_start_the_middle_and_the_end_of_a_window(store: Feature
     np.testing.assert_allclose(table["start"], 2 + 0.9995 * STRIDE_S * np.arange(7))
     np.testing.assert_allclose(table.index, 2 + 0.9995 * (0.5 + STRIDE_S * np.arange(7)))
     drawn = [line.get_label() for line in store.session("s").plot("videomae@child").lines]
-    assert drawn == ["valid", *(name for name in table.columns if "0" in name)][: len(drawn)] or times.isdisjoint(drawn)
+    assert drawn
+    assert times.isdisjoint(drawn)  # they are no values
 
 
 # --- what cannot be --------------------------------------------------------------------------------------------------
