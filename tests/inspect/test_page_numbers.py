@@ -51,6 +51,22 @@ def test_a_strip_keeps_its_rows_and_a_curve_of_gaps_is_gaps() -> None:
     assert np.isnan(drawn[1]["y"]).all()
 
 
+def test_a_strip_is_as_fine_as_its_colours_and_its_tooltip_whatever_is_beyond_them() -> None:
+    strip = np.random.default_rng(0).normal(size=(17, 900)).astype(np.float32)
+    strip[0, 0] = 400  # standard deviations: full colour is 3
+    (drawn,), _ = carried(go.Heatmap(z=strip, zmin=-3, zmax=3))
+    np.testing.assert_allclose(drawn["z"], strip, atol=0.0501)
+    shares = np.tile(np.arange(12) / 11, 100)  # of frames without a face, in whole percents
+    (drawn,), _ = carried(go.Heatmap(z=shares[None], zmin=0, zmax=1))
+    assert [f"{one:.0%}" for one in drawn["z"][0]] == [f"{one:.0%}" for one in shares]
+
+
+def test_times_of_two_hours_have_the_hundredths_of_a_second_that_tooltips_show() -> None:
+    time = np.linspace(0, 7200.03, 2000)
+    (trace,), _ = carried(go.Scatter(x=time, y=time))
+    np.testing.assert_allclose(trace["x"], time, rtol=0, atol=0.00501)
+
+
 def test_rows_share_their_times_and_smooth_curves_are_small() -> None:
     time = (np.arange(3000) / 15).astype(np.float32)
     curves = [go.Scatter(x=time, y=np.sin(time / 7 + phase).astype(np.float32)) for phase in range(10)]

@@ -31,9 +31,9 @@ def _inflated(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text))
 
 
-def _numbers(decimals: int, multiple: int, first: int, steps: str, shape: str = "") -> np.ndarray:
+def _numbers(decimals: int, first: int, steps: str, shape: str = "") -> np.ndarray:
     planes = np.frombuffer(_inflated(steps), np.uint8).reshape(4, -1)
     coded = np.ascontiguousarray(planes.T).view("<u4").ravel().astype(np.int64)
     levels = np.cumsum((coded >> 1) ^ -(coded & 1), dtype=np.int64)
-    values = np.where(levels < 0, np.nan, (first + levels) * multiple / 10.0**decimals)
+    values = np.where(levels < 0, np.nan, (first + levels) / 10.0**decimals)
     return values.reshape([int(size) for size in shape.split(",")]) if shape else values

@@ -6,14 +6,14 @@ import base64
 import json
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-# At least as many lie between the smallest and the largest value; of bars, x are lengths from their base.
+# At least as many lie between the smallest and the largest value, or what a strip's colours reach from and to.
 _LEVELS = {"x": 50_000, "base": 1_000_000, "y": 500, "z": 48}
-_LEVELS_OF_BARS = _LEVELS | {"x": 1_000_000}
+_FINEST_TIMES = 1_000_000  # of bars, whose x are lengths from their base; of curves at most
 _SMALL = 256  # arrays of fewer values stay as they are
 
 
@@ -38,8 +38,9 @@ def deflate_json(content: object) -> dict[str, str]:
 def pack_figure(figure: dict[str, Any]) -> dict[str, Any]:
     """Plotly's figure with the large arrays of its curves and strips packed.
 
-    Values are rounded to decimals, as fine as 1/500 of a curve's range, 1/48 of a strip's, 1/50,000 of their times'
-    and 1/1,000,000 of those of bars, or finer. Equal arrays are there once.
+    Values are rounded to decimals, as fine as 1/500 of a curve's range, 1/48 of what a strip's colours reach from and
+    to, 1/50,000 of their times' and 1/1,000,000 of those of bars, or finer. Times are at least as fine as the hundredths
+    of a second that tooltips have, up to 10,000 s. Equal arrays are there once.
 
     Args:
         figure: of ``go.Figure.to_dict``; it is changed.
@@ -49,43 +50,51 @@ def pack_figure(figure: dict[str, Any]) -> dict[str, Any]:
     """
     packed: dict[str, tuple[int, dict[str, Any]]] = {}
     for trace in figure["data"]:
-        for key, levels in (_LEVELS_OF_BARS if trace["type"] == "bar" else _LEVELS).items():
+        for key, levels in _LEVELS.items():
             array = trace.get(key)
             if not isinstance(array, dict) or not array.get("dtype", "").startswith("f"):
                 continue
             values = np.frombuffer(base64.b64decode(array["bdata"]), array["dtype"])
             if len(values) < _SMALL:
                 continue
-            multiples = (5, 2, 1) if key == "z" else (1,)
-            numbers = pack(values, levels, multiples) | ({"shape": array["shape"]} if "shape" in array else {})
+            if key == "x":
+                hundredths = 99 * _span(values)  # fewer than 100, or rounding might give them a third decimal
+                levels = _FINEST_TIMES if trace["type"] == "bar" else min(max(levels, hundredths), _FINEST_TIMES)
+            colours = [trace.get("zmin"), trace.get("zmax")] if key == "z" else []
+            numbers = pack(values, levels, _span(np.array(colours, np.float64)))
+            numbers |= {"shape": array["shape"]} if "shape" in array else {}
             number, _ = packed.setdefault(repr(numbers), (len(packed), numbers))
             trace[key] = {"packed": number}
     return figure | {"packed": [numbers for _, numbers in packed.values()]}
 
 
-def pack(values: np.ndarray, levels: int, multiples: Sequence[int] = (1,)) -> dict[str, Any]:
-    """Values (n,) rounded to multiples of a decimal; NaN and infinite ones are gaps.
+def _span(values: np.ndarray) -> float:
+    """From the smallest finite value to the largest; 0 where there is none."""
+    exact = np.asarray(values, np.float64)[np.isfinite(values)]
+    return float(exact.max() - exact.min()) if len(exact) else 0.0
+
+
+def pack(values: np.ndarray, levels: float, span: float = 0) -> dict[str, Any]:
+    """Values (n,) rounded to decimals; NaN and infinite ones are gaps.
 
     Args:
-        levels: at least as many steps lie between the smallest and the largest value.
-        multiples: of the decimal, the coarsest first: the first with so many levels is taken, else the last.
+        levels: at least as many steps lie in the span.
+        span: 0 is from the smallest value to the largest.
 
     Returns:
-        ``decimals``, ``multiple``, ``first`` and ``steps``: a value is ``(first + level) * multiple / 10 ** decimals``,
-        where the level is the sum of the steps so far, and a gap where that is -1. Steps are uint32, twice the step
-        where it is not negative, else its complement of that, so that small ones are small; first their lowest bytes.
+        ``decimals``, ``first`` and ``steps``: a value is ``(first + level) / 10 ** decimals``, where the level is the
+        sum of the steps so far, and a gap where that is -1. Steps are uint32, twice the step where it is not negative,
+        else its complement of that, so that small ones are small; first their lowest bytes.
     """
     finite = np.isfinite(values)
     exact = np.asarray(values, np.float64)[finite]
-    low, high = (float(exact.min()), float(exact.max())) if len(exact) else (0.0, 0.0)
-    span = high - low or abs(high) or 1.0
-    decimals = math.ceil(math.log10(levels / span))
-    multiple = next((each for each in multiples if span * 10.0**decimals >= each * levels), multiples[-1])
-    scale = 10.0**decimals / multiple
+    low = float(exact.min()) if len(exact) else 0.0
+    decimals = math.ceil(math.log10(levels / (span or _span(exact) or abs(low) or 1.0)))
+    scale = 10.0**decimals
     first = round(low * scale)
     level = np.full(len(values), -1, np.int64)
     level[finite] = np.round(exact * scale).astype(np.int64) - first
     signed = np.diff(level, prepend=0)
     steps = (2 * signed ^ (signed >> 63)).astype("<u4")
     planes = np.ascontiguousarray(steps.view(np.uint8).reshape(-1, 4).T)
-    return {"decimals": decimals, "multiple": multiple, "first": first, "steps": deflate(planes)}
+    return {"decimals": decimals, "first": first, "steps": deflate(planes)}

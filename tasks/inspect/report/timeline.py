@@ -282,7 +282,7 @@ def _strip(
         colorscale=scale,
         showscale=False,
         hoverongaps=False,
-        hovertemplate=f"%{{y}} %{{z:.2f}}{note}<br>%{{x:.2f}} s<extra></extra>",
+        hovertemplate=f"%{{y}} %{{z:.1f}}{note}<br>%{{x:.2f}} s<extra></extra>",
     )
 
 

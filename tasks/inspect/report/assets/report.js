@@ -33,7 +33,7 @@
     return `${phase}, ${frames === "none" ? `from ${part.start.toFixed(2)} s` : `frames ${frames}`}`;
   }
 
-  async function numbers({ decimals, multiple, first, steps, shape }) {
+  async function numbers({ decimals, first, steps, shape }) {
     const bytes = await unpack(steps, Uint8Array);
     const count = bytes.length / 4;
     const values = new Float64Array(count);
@@ -43,7 +43,7 @@
       const step = bytes[at] | (bytes[count + at] << 8) | (bytes[2 * count + at] << 16) | (bytes[3 * count + at] << 24);
       level += (step >>> 1) ^ -(step & 1);
       if (level < 0) values[at] = NaN;
-      else values[at] = decimals < 0 ? (first + level) * multiple * unit : ((first + level) * multiple) / unit;
+      else values[at] = decimals < 0 ? (first + level) * unit : (first + level) / unit;
     }
     if (!shape) return values;
     const [rows, width] = shape.split(",").map(Number);
