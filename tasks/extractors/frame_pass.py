@@ -66,9 +66,10 @@ class FrameExtractor(Extractor[S]):
         """The rows of the next frames, in order.
 
         Args:
-            batch: ``rgb`` (n, height, width, 3) uint8, to be left as it is; ``time`` (n,) seconds; ``first``, the
-                number of its first frame; ``previous``, the frame before that, None at the beginning; ``seen``, of a
-                region of a picture, (n,) bool whether it shows somebody: it is black elsewhere, and rows are masked.
+            batch: ``rgb`` (n, height, width, 3) uint8, to be left as it is, of a region of a picture not contiguous;
+                ``time`` (n,) seconds; ``first``, the number of its first frame; ``previous``, the frame before that,
+                None at the beginning; ``seen``, of a region, (n,) bool whether it shows somebody: it is black
+                elsewhere, and rows are masked.
 
         Returns:
             (n, …) rows of the array ``values``, or of several arrays by name.

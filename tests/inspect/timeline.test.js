@@ -2,7 +2,7 @@
 "use strict";
 const assert = require("node:assert/strict");
 const test = require("node:test");
-const { within, placeOf, visible, ticks } = require("../../tasks/inspect/report/assets/timeline.js");
+const { within, placeOf, visible, ticks, drawLine } = require("../../tasks/inspect/report/assets/timeline.js");
 
 test("what is shown stays within the whole, is never shorter than 0.2 s, and keeps its width at both ends", () => {
   assert.deepEqual(within([0, 100], -5, 20), [0, 25]);
@@ -39,6 +39,16 @@ test("a column without a value is a gap, and one with a single value is one poin
   y[399] = 1;
   const places = visible(x, y, 0, 400, 4);
   assert.deepEqual(places.map((at) => y[at]), [0, 99, 100, 199, NaN, 1]);
+});
+
+test("a label of one moment is drawn while the timeline moves, and a gap is not", () => {
+  const drawn = [];
+  const context = { fillRect: (...square) => drawn.push(square), beginPath() {}, moveTo() {}, lineTo() {}, setLineDash() {}, stroke() {} };
+  const trace = { x: [1, 1, null, 4, 5, null], y: [7, 7, null, 2, 2, null], mode: "lines+markers", line: { color: "red", dash: "solid" } };
+  drawLine(context, trace, { d2p: (value) => 10 * value }, [0, 10], (second) => 100 * second, 1000);
+  assert.deepEqual(drawn, [[98, 68, 4, 4], [98, 68, 4, 4], [398, 18, 4, 4], [498, 18, 4, 4]]);
+  drawLine(context, { ...trace, mode: "lines" }, { d2p: (value) => value }, [0, 10], (second) => second, 1000);
+  assert.equal(drawn.length, 4);
 });
 
 test("ticks are round seconds within the range", () => {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 # At least as many lie between the smallest and the largest value, or what a strip's colours reach from and to.
-_LEVELS = {"x": 50_000, "base": 1_000_000, "y": 500, "z": 48}
+_LEVELS: dict[str, float] = {"x": 50_000, "base": 1_000_000, "y": 500, "z": 48}
 _FINEST_TIMES = 1_000_000  # of bars, whose x are lengths from their base; of curves at most
 _SMALL = 256  # arrays of fewer values stay as they are
 
@@ -39,8 +39,8 @@ def pack_figure(figure: dict[str, Any]) -> dict[str, Any]:
     """Plotly's figure with the large arrays of its curves and strips packed.
 
     Values are rounded to decimals, as fine as 1/500 of a curve's range, 1/48 of what a strip's colours reach from and
-    to, 1/50,000 of their times' and 1/1,000,000 of those of bars, or finer. Times are at least as fine as the hundredths
-    of a second that tooltips have, up to 10,000 s. Equal arrays are there once.
+    to, 1/50,000 of their times' and 1/1,000,000 of those of bars, or finer. Times up to 10,000 s are at least as fine
+    as the hundredths of a second that tooltips have. Equal arrays are there once.
 
     Args:
         figure: of ``go.Figure.to_dict``; it is changed.

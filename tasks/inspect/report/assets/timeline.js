@@ -109,6 +109,9 @@ const storyframesTimeline = (function () {
     context.lineWidth = 1; // a wider one takes four times as long
     context.setLineDash(DASHES[trace.line.dash] || []);
     context.stroke();
+    if (!trace.mode.includes("markers")) return; // as of a label of one moment, whose line has no length
+    context.fillStyle = trace.line.color;
+    for (const at of places) if (y[at] !== null && !Number.isNaN(y[at])) context.fillRect(toX(x[at]) - 2, axis.d2p(y[at]) - 2, 4, 4);
   }
 
   function drawBars(context, trace, axis, [start, stop], toX) {
@@ -311,6 +314,6 @@ const storyframesTimeline = (function () {
     holder.addEventListener("mousedown", (event) => { if (event.shiftKey) event.stopPropagation(); }, true); // not plotly's
   }
 
-  return { within, placeOf, visible, ticks, range, jump, move, listen };
+  return { within, placeOf, visible, ticks, drawLine, range, jump, move, listen };
 })();
 if (typeof module !== "undefined") module.exports = storyframesTimeline;
