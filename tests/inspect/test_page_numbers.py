@@ -56,6 +56,9 @@ def test_a_strip_is_as_fine_as_its_colours_and_its_tooltip_whatever_is_beyond_th
     strip[0, 0] = 400  # standard deviations: full colour is 3
     (drawn,), _ = carried(go.Heatmap(z=strip, zmin=-3, zmax=3))
     np.testing.assert_allclose(drawn["z"], strip, atol=0.0501)
+    strip[0, 1] = 1e12  # as fine as 32 bits are
+    (drawn,), _ = carried(go.Heatmap(z=strip, zmin=-3, zmax=3))
+    np.testing.assert_allclose(drawn["z"], strip, atol=1e12 / 4.8e7)
     shares = np.tile(np.arange(12) / 11, 100)  # of frames without a face, in whole percents
     (drawn,), _ = carried(go.Heatmap(z=shares[None], zmin=0, zmax=1))
     assert [f"{one:.0%}" for one in drawn["z"][0]] == [f"{one:.0%}" for one in shares]

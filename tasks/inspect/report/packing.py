@@ -14,6 +14,7 @@ import numpy as np
 # At least as many lie between the smallest and the largest value, or what a strip's colours reach from and to.
 _LEVELS: dict[str, float] = {"x": 50_000, "base": 1_000_000, "y": 500, "z": 48}
 _FINEST_TIMES = 1_000_000  # of bars, whose x are lengths from their base; of curves at most
+_MOST_SPANS = 1_000_000  # that values reach beyond a strip's colours: steps are 32 bits
 _SMALL = 256  # arrays of fewer values stay as they are
 
 
@@ -79,7 +80,7 @@ def pack(values: np.ndarray, levels: float, span: float = 0) -> dict[str, Any]:
 
     Args:
         levels: at least as many steps lie in the span.
-        span: 0 is from the smallest value to the largest.
+        span: 0 is from the smallest value to the largest; at least a millionth of that is taken.
 
     Returns:
         ``decimals``, ``first`` and ``steps``: a value is ``(first + level) / 10 ** decimals``, where the level is the
@@ -89,7 +90,8 @@ def pack(values: np.ndarray, levels: float, span: float = 0) -> dict[str, Any]:
     finite = np.isfinite(values)
     exact = np.asarray(values, np.float64)[finite]
     low = float(exact.min()) if len(exact) else 0.0
-    decimals = math.ceil(math.log10(levels / (span or _span(exact) or abs(low) or 1.0)))
+    span = max(span, _span(exact) / _MOST_SPANS) if span else _span(exact)
+    decimals = math.ceil(math.log10(levels / (span or abs(low) or 1.0)))
     scale = 10.0**decimals
     first = round(low * scale)
     level = np.full(len(values), -1, np.int64)
