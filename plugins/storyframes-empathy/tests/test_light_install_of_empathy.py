@@ -48,7 +48,7 @@ from flows.cli.entry import main
 runs = sys.argv[1]
 how = "--phase story_share --model ef_lstm --seeds 0 --epochs 1 --out".split()
 train = ["empathy", "train", runs + "/../features", *how, runs + "/../trained"]
-for command in (["--help"], ["empathy", "evaluate", runs], ["check", runs], train):
+for command in (["--help"], ["empathy", "evaluate", runs], ["check", runs + "/../study"], train):
     sys.argv = ["storyframes", *command]
     try:
         main()
@@ -64,6 +64,9 @@ def test_models_are_trained_and_scores_told_with_what_the_extra_train_brings(tmp
     assert not {"prefect", "dask", "distributed", "transformers", "av", "cv2"} & modules
     runs = leave_runs(tmp_path / "runs", seeds=1)
     write_features(tmp_path / "features", StudySpec(sessions=3))
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/sessions.csv").write_text("session_id,participant_id,video\ns,p,a.avi\n")
+    (tmp_path / "study/a.avi").write_bytes(b"RIFF")  # looking into it takes PyAV
     command = [sys.executable, "-c", RUN_COMMANDS, str(runs), ",".join(sorted(modules | OURS))]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
