@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from storyframes.features import STORIES
@@ -58,7 +59,12 @@ class ExtractorState:
 
 
 def overview(settings: ExtractorsSettings) -> list[ExtractorState]:
-    """Every extractor with these settings; nothing is downloaded, and nothing run."""
+    """Every extractor with these settings; nothing is downloaded, and nothing run.
+
+    Raises:
+        ModuleNotFoundError: recordings cannot be read, so nothing can be extracted: the pipeline is not installed.
+    """
+    import_module("av")
     return [_state(extractor) for extractor in _all_extractors(settings)]
 
 

@@ -93,13 +93,13 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         ["export", root, "--out", f"{out}/b", "--format", "csv"],
         ["export", root, "--out", f"{out}/c", "--format", "npy"], ["doctor", root], ["doctor", root, "--json"],
         ["release", root, "--out", f"{out}/given", "--config", f"{out}/release.toml"],
-        ["release", "verify", f"{out}/given"],
+        ["release", "verify", f"{out}/given"], ["models", "list"], ["compare", root, root],
     ]  # fmt: skip
     pipeline = [
-        ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"],
-        ["index", "demo/study", root], ["extract-file", "a.avi", "--features", "frames"], ["extractors", "list"],
-        ["models", "list"], ["runs"], ["demo", f"{out}/demo"], ["synthesize", f"{out}/s"], ["compare", root, root],
-        ["overlay", "demo/study", root, "s00", "--out", "a.png"],
+        ["extract", "demo/study", f"{out}/new"], ["check", "demo/study"], ["plan", "demo/study"],
+        ["index", "demo/study", root, "--replace-study"],
+        ["extract-file", "demo/study/sessions.csv", "--features", "frames"], ["extractors", "list"], ["runs"],
+        ["demo", f"{out}/demo"], ["synthesize", f"{out}/s"], ["overlay", "demo/study", root, "s00", "--out", "a.png"],
     ]  # fmt: skip
     beside = {
         "report": ["report", "demo/study", root, "--out", "r"],

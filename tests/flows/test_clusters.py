@@ -106,7 +106,7 @@ def test_what_slurm_says_of_jobs_whose_workers_are_missing(
     monkeypatch.setattr(flows.clusters.slurm, "_ANSWERS_S", 1.0)
     job = SimpleNamespace(job_id="17", refusal="")
     cluster: Any = SimpleNamespace(scheduler_info={"workers": {}}, workers={"cpu-0": job}, loop=None, scheduler=None)
-    jobs = flows.clusters.slurm._Jobs(cluster, Slurm(kind="slurm", cpu=WorkerShape(count=1)), [], print)
+    jobs = flows.clusters.slurm._Jobs(cluster, Slurm(kind="slurm", cpu=WorkerShape(count=1)), set(), [], print)
     assert jobs.state() == said
     assert flows.clusters.slurm._squeue({"17"}).may_have("17") == ("no job" not in said)
 

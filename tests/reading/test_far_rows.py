@@ -8,6 +8,7 @@ import os
 import pickle
 import shutil
 import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -254,6 +255,9 @@ def test_a_store_that_nobody_uses_lets_go_of_its_maps_at_once(root: Path, tmp_pa
     gc.disable()  # a circle of references would keep the files busy until it is looked for
     try:
         del store
+        patience = time.monotonic() + 60  # the thread that fetched rows may end a moment after they are there
+        while gone() is not None and time.monotonic() < patience:
+            time.sleep(0.01)
         assert gone() is None
     finally:
         gc.enable()
