@@ -8,7 +8,6 @@ import os
 import pickle
 import shutil
 import threading
-import time
 import weakref
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.processes import wait_for
 from support.stores import local, publish_openface
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
@@ -255,10 +255,8 @@ def test_a_store_that_nobody_uses_lets_go_of_its_maps_at_once(root: Path, tmp_pa
     gc.disable()  # a circle of references would keep the files busy until it is looked for
     try:
         del store
-        patience = time.monotonic() + 60  # the thread that fetched rows may end a moment after they are there
-        while gone() is not None and time.monotonic() < patience:
-            time.sleep(0.01)
-        assert gone() is None
+        # The thread that fetched rows may end a moment after they are there.
+        wait_for(lambda: gone() is None, "the store is still there")
     finally:
         gc.enable()
 
