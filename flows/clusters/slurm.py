@@ -148,7 +148,7 @@ class _Job(SLURMJob):
     async def start(self) -> None:
         """Submit it."""
         try:
-            await super().start()  # type: ignore[no-untyped-call]
+            await super().start()  # type: ignore[no-untyped-call]  # dask-jobqueue has no types
         except (RuntimeError, ValueError, OSError) as error:
             self.refusal = " ".join((str(error).partition("stderr:")[2] or str(error)).split())
             self.refused_at = time.monotonic()

@@ -96,7 +96,7 @@ class _Later(ModuleType):
 
 
 def _compiler() -> ModuleType:
-    """torch's compiler, which is imported once, whoever still has the module that stood for it."""
+    """torch's compiler, which is imported once, also for those who still have the module that stood for it."""
     if isinstance(sys.modules.get(_COMPILER), _Later):
         sys.modules.pop(_COMPILER, None)
     return import_module(_COMPILER)

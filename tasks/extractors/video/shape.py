@@ -113,10 +113,12 @@ def _number(model: LocalModel, path: tuple[str, ...], where: str) -> int:
 
 def _rate(model: LocalModel) -> float | None:
     """Frames a second, as the configuration of its processor says (``fps``)."""
+    if model.folder is None:
+        return None
     for name in _PROCESSOR_FILES:
         try:
-            content = json.loads(((model.folder or "") / name).read_text(encoding="utf-8"))  # type: ignore[operator]
-        except (OSError, ValueError, TypeError):
+            content = json.loads((model.folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
             continue  # loading it will say what is wrong
         inner = content.get("video_processor", content) if isinstance(content, dict) else None
         rate = inner.get("fps") if isinstance(inner, dict) else None

@@ -93,7 +93,7 @@ def _come_back(rng: np.random.Generator) -> dict[int, Walk]:
     for person, ((seat, side), (new_seat, new_side)) in enumerate(zip(places, back, strict=True)):
         going = _way((0, seat, 150), (leave, seat, 150), (leave + 1, side, 150))
         coming = _way((leave + 1 + away, new_side, 150), (leave + 2 + away, new_seat, 150), (SECONDS, new_seat, 150))
-        walks[person] = lambda t, going=going, coming=coming: _inside(going(t) or coming(t))  # type: ignore[misc]
+        walks[person] = _one_after_another(going, coming)
     return walks
 
 
@@ -107,6 +107,10 @@ def _takes_the_seat(rng: np.random.Generator) -> dict[int, Walk]:
         return {0: gone, 1: _way((0, *right), (SECONDS, *right)), 2: _way((comes, *left), (SECONDS, *left))}
     over = _way((0, *right), (comes, *right), (comes + 1, *left), (SECONDS, *left))
     return {0: gone, 1: over, 2: _way((comes + 2, *right), (SECONDS, *right))}
+
+
+def _one_after_another(first: Walk, second: Walk) -> Walk:
+    return lambda t: _inside(first(t) or second(t))
 
 
 def _inside(place: tuple[float, float] | None) -> tuple[float, float] | None:

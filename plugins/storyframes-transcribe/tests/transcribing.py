@@ -1,0 +1,37 @@
+"""A study that is transcribed in this process, and when the words of its transcripts begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from planted import Ears
+from storyframes_transcribe.models import Model
+from storyframes_transcribe.recordings import plan_sessions
+from storyframes_transcribe.session import Outcome, Transcriber
+from storyframes_transcribe.settings import TranscribeSettings
+
+from tasks.study import load_study, read_transcript
+
+MODEL = Model("a model", Path(), "0" * 64)
+SETTINGS = TranscribeSettings(pause_s=0.6)
+WORDS = [("harmonica", 1.0), ("velvet", 2.5), ("marmalade", 3.5), ("lantern", 6.0)]
+ONSET_S = 0.05  # within which a planted word is to begin
+
+
+def transcribe(root: Path, ears: Ears, model: Model = MODEL, **settings: object) -> dict[str, Outcome]:
+    """What became of each transcript of the study, by session and track."""
+    study = load_study(root)
+    transcriber = Transcriber(study, SETTINGS.model_copy(update=settings), model, ears.hear)
+    outcomes = [outcome for plan in plan_sessions(study) for outcome in transcriber.transcribe(plan)]
+    return {f"{outcome.session_id}@{outcome.track}": outcome for outcome in outcomes}
+
+
+def starts(path: Path) -> list[tuple[str, float]]:
+    return [(word.text, word.start_s) for word in read_transcript(path).words()]
+
+
+def assert_begin(path: Path, words: list[tuple[str, float]]) -> None:
+    found = starts(path)
+    assert [word for word, _ in found] == [word for word, _ in words]
+    np.testing.assert_allclose([at for _, at in found], [at for _, at in words], atol=ONSET_S)
