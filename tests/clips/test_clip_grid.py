@@ -99,12 +99,21 @@ def points_of(clip, rate: float, count: int) -> list[float]:
 
 def brute_force(time: np.ndarray, clip, rate: float, count: int) -> list[int]:
     """Of each point the nearest row, -1 where it is too far off or the clip is over."""
-    tolerance = max(1 / rate, float(np.median(np.diff(time)))) / 2 + 0.001
     points = np.array(points_of(clip, rate, count))
     distances = np.abs(time - points[:, None])
     rows = np.argmin(np.round(distances, 6), axis=1)
     over = ticks(points) >= ticks(clip["stop_s"])
-    return np.where(over | (distances[np.arange(count), rows] > tolerance), -1, rows).tolist()
+    return np.where(over | (distances[np.arange(count), rows] > farthest(time, rate)), -1, rows).tolist()
+
+
+def farthest(time: np.ndarray, rate: float) -> float:
+    """Seconds from a point to a row that it still has."""
+    return max(1 / rate, float(np.median(np.diff(time)))) / 2 + 0.001
+
+
+def by_rounding(time: np.ndarray, points: np.ndarray, rate: float) -> np.ndarray:
+    """Of each point whether microseconds, in which times are compared, decide that it has a row, or none."""
+    return np.abs(np.abs(time - points[:, None]).min(axis=1) - farthest(time, rate)) < 3e-6
 
 
 def same(got: np.ndarray, expected: np.ndarray, rows: list[int], time: np.ndarray, points: list[float]) -> None:
@@ -130,6 +139,7 @@ RATES_ASKED = st.one_of(st.sampled_from([5.0, 7.5, 15.0, 25.0, 30000 / 1001, 30.
 @pytest.mark.parametrize("session", SESSIONS)
 @settings(max_examples=12, deadline=None)
 @given(rate=RATES_ASKED)
+@example(rate=79.52548403039755)  # a point of vfr lies as far from a row as it may, but for 0.1 microseconds
 def test_every_point_has_the_row_nearest_to_it(study, session: str, rate: float) -> None:
     root, arrays = study
     dataset = open_one(root, session, *(ClipInput(name, rate=rate) for name in ("openface", "vision", "audio", "dope")))
@@ -148,12 +158,13 @@ def test_every_point_has_the_row_nearest_to_it(study, session: str, rate: float)
         ):
             rows = np.array(nearest[id(time)])
             values = arrays[session, feature, array]
-            near = rows >= 0
+            decided = ~by_rounding(time, points, rate)
+            near, far = (rows >= 0) & decided, (rows < 0) & decided
             same(sample[name][near], values, rows[near].tolist(), time, points[near].tolist())
             fill = -1 if array == "n_detected" else np.nan
-            assert np.array_equal(sample[name][~near], np.full_like(sample[name][~near], fill), equal_nan=True)
+            assert np.array_equal(sample[name][far], np.full_like(sample[name][far], fill), equal_nan=True)
             of_mask = sample[f"{name.split('_')[0]}_mask"]
-            assert not of_mask[~near].any()
+            assert not of_mask[far].any()
             counts = np.ones(len(time), bool) if mask is None else arrays[session, feature, mask] == 1
             same(of_mask[near], counts, rows[near].tolist(), time, points[near].tolist())
         np.testing.assert_array_equal(sample["vision"][:, :714], sample["openface"])
