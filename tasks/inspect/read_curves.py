@@ -17,7 +17,7 @@ from storyframes.face_tracking import face_landmarks, face_rule
 from storyframes.features import CLOCK, COMPARE_2016_COLUMNS, in_order
 from storyframes.spec import MAIN, MAIN_ARRAY, Axis, of_track
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.records import Status
+from storyframes.store.records import Caveat, Status
 from storyframes.times import last_frame_end_s
 from tasks.inspect.array_curves import read_array_curves, read_heat_map, row_change
 from tasks.inspect.session_curves import ACTION_UNITS, FaceCurves, SessionCurves, Utterances
@@ -207,14 +207,19 @@ def _read_sound(feature: StoredFeature, curves: SessionCurves) -> None:
 
 
 def _read_speech(feature: StoredFeature, curves: SessionCurves) -> None:
-    """The number of words and the utterances, from the first feature that has them."""
+    """The words and the utterances, from the first feature that has them."""
     if curves.words is None and _has(feature, Axis.WORD, "start", "end"):
-        curves.words = feature.rows("start")
+        curves.words = _read_spans(feature, _has(feature, Axis.WORD, "speaker"))
     if curves.utterances is None and _has(feature, Axis.UTTERANCE, "start", "end", "speaker"):
-        names = list(feature.attributes.get("speakers", ()))
-        speaker = feature.read("speaker")
-        labels = [str(names[number]) if 0 <= number < len(names) else "speaker ?" for number in speaker]
-        curves.utterances = Utterances(feature.read("start"), feature.read("end"), labels)
+        curves.utterances = _read_spans(feature)
+
+
+def _read_spans(feature: StoredFeature, has_speakers: bool = True) -> Utterances:
+    names = list(feature.attributes.get("speakers", ()))
+    speaker = feature.read("speaker") if has_speakers else [-1] * feature.rows("start")
+    labels = [str(names[number]) if 0 <= number < len(names) else "speaker ?" for number in speaker]
+    interpolated = Caveat.INTERPOLATED_WORD_TIMES in feature.attributes.get("stamps", ())
+    return Utterances(feature.read("start"), feature.read("end"), labels, interpolated)
 
 
 def _is_text_vectors(feature: StoredFeature) -> bool:

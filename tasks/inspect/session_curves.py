@@ -17,11 +17,12 @@ CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip
 
 @dataclass(frozen=True)
 class Utterances:
-    """The times of U utterances, with the store's labels of their speakers."""
+    """The times of U utterances or words, with the store's labels of their speakers."""
 
     start_s: np.ndarray  # (U,)
     end_s: np.ndarray  # (U,)
     speakers: Sequence[str]
+    interpolated: bool = False  # whether times of some words are, by a caveat
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,7 +113,7 @@ class SessionCurves:
     f0: np.ndarray | None = None  # (A,) float32 Hz, NaN where the voice has no pitch
     sound_end_s: float | None = None  # when the sound ends
     utterances: Utterances | None = None  # of the transcript
-    words: int | None = None  # their number
+    words: Utterances | None = None  # of the same
     # (start, stop) seconds at which samples are at full scale; None where the samples were not decoded
     clipped: tuple[tuple[float, float], ...] | None = None
     # (start, stop) seconds in which the region that the track is may show somebody else; None where it is no region

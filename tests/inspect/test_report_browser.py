@@ -207,6 +207,39 @@ def test_what_is_drawn_are_the_numbers_that_the_page_carries(browser, site: Path
             np.testing.assert_array_equal(np.array(drawn, np.float64), traces[number][key])
 
 
+def drawn_boxes(visit: Visit) -> list[float]:
+    """The seconds at which a word's box begins on the canvas over the first speaker's bar, at a pixel or better."""
+    return visit.page.evaluate(
+        """() => {
+            const canvas = document.querySelector('#timeline .words'), { width, height } = canvas;
+            const { xaxis, yaxis } = document.getElementById('timeline')._fullLayout;
+            const row = Math.round(yaxis.d2p('participant') - 9);  // above the texts
+            const { data } = canvas.getContext('2d').getImageData(0, row, width, 1), starts = [];
+            const filled = (x) => data[4 * x + 3] > 20;
+            for (let x = 1; x < width; x++) if (filled(x) && !filled(x - 1)) starts.push(xaxis.p2l(x));
+            return starts;
+        }"""
+    )
+
+
+def test_words_are_drawn_at_their_times_where_there_is_room(browser, site: Path, extracted_demo) -> None:
+    said = json.loads((extracted_demo[0] / "study/transcripts/p02-s01.json").read_text())["utterances"]
+    starts = [word["start_s"] for one in said if one["speaker"] == "participant" for word in one["words"]]
+    first = min(start for start in starts if start > 1)
+    zoom = f"storyframesTimeline.jump(document.getElementById('timeline'), {first - 0.2}, {first + 2})"
+    expected = [start for start in starts if first - 0.2 < start < first + 2]
+    assert len(expected) >= 3
+    for width in (1280, 390):
+        with Visit(browser, site / "sessions/p02-s01.html", width=width) as visit:
+            assert bool(drawn_boxes(visit)) == (width == 1280)
+            visit.page.evaluate(zoom)
+            assert drawn_boxes(visit) == pytest.approx(expected, abs=0.02)
+            visit.page.evaluate("storyframesTimeline.move(document.getElementById('timeline'), 0, 100)")
+            visit.until("document.querySelector('#timeline .moving') === null")
+            assert bool(drawn_boxes(visit)) == (width == 1280)
+            assert [one for one in visit.wrong if "willReadFrequently" not in one] == []  # of this test's own reading
+
+
 def test_hovering_tells_value_and_time(browser, site: Path) -> None:
     with Visit(browser, site / "sessions/p02-s01.html") as visit:
         strip = visit.page.locator("#timeline .nsewdrag").nth(6)  # of all action units

@@ -2,7 +2,7 @@
 "use strict";
 const assert = require("node:assert/strict");
 const test = require("node:test");
-const { within, placeOf, visible, ticks, drawLine } = require("../../tasks/inspect/report/assets/timeline.js");
+const { within, placeOf, visible, timed, ticks, drawLine, drawWords } = require("../../tasks/inspect/report/assets/timeline.js");
 
 test("what is shown stays within the whole, is never shorter than 0.2 s, and keeps its width at both ends", () => {
   assert.deepEqual(within([0, 100], -5, 20), [0, 25]);
@@ -49,6 +49,34 @@ test("a label of one moment is drawn while the timeline moves, and a gap is not"
   assert.deepEqual(drawn, [[98, 68, 4, 4], [98, 68, 4, 4], [398, 18, 4, 4], [498, 18, 4, 4]]);
   drawLine(context, { ...trace, mode: "lines" }, { d2p: (value) => value }, [0, 10], (second) => second, 1000);
   assert.equal(drawn.length, 4);
+});
+
+// What is drawn of words between two seconds on 1000 pixels: boxes, outlines and texts; a letter is 10 pixels wide.
+function words(trace, from, to) {
+  const drawn = [];
+  const note = (kind) => (...of) => drawn.push([kind, ...of]);
+  const context = { fillRect: note("box"), strokeRect: note("outline"), fillText: note("text"), measureText: (text) => ({ width: 10 * text.length }) };
+  drawWords(context, trace, { d2p: () => 50, l2p: (row) => 30 * row }, [from, to], (second) => (1000 * (second - from)) / (to - from));
+  return drawn;
+}
+
+test("a word is a box at its times, an outline where they are interpolated, and is read where there is room", () => {
+  const spoken = timed({ steps: [100, 50, 50], lengths: [40, 50, 10], interpolated: [0, 1, 0], texts: ["well", "then", "nevertheless"] });
+  assert.deepEqual(words({ y: ["A"], meta: { words: spoken } }, 0, 10), [
+    ["box", 101, 40, 38, 20], ["text", "well", 120, 50, 34],
+    ["outline", 151, 40, 48, 20], ["text", "then", 175, 50, 44],
+    ["box", 201, 40, 8, 20],
+  ]);
+  assert.deepEqual(words({ y: ["A"], meta: { words: spoken } }, 1.45, 1.95).map(([kind]) => kind), ["box", "text", "outline", "text"]); // from the one before on
+});
+
+test("of many words only those in sight are drawn, and none while they are narrow", () => {
+  const many = (value) => Array(15000).fill(value);
+  const spoken = timed({ steps: many(40), lengths: many(30), interpolated: many(0), texts: many("") });
+  const trace = { y: ["A"], meta: { words: spoken } };
+  assert.equal(words(trace, 0, 6000).length, 0);
+  assert.equal(words(trace, 0, 30).length, 0);
+  assert.deepEqual(words(trace, 4000, 4002).filter(([kind]) => kind === "box").map(([, left]) => Math.round(left)), [-199, 1, 201, 401, 601, 801]);
 });
 
 test("ticks are round seconds within the range", () => {

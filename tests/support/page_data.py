@@ -21,6 +21,8 @@ def page_data(page: str, key: str) -> Any:
     if isinstance(content, dict) and "packed" in content:
         arrays = [_numbers(**one) for one in content.pop("packed")]
         for trace in content["data"]:
+            if "words" in (trace.get("meta") or ()):
+                trace["meta"]["words"] = json.loads(_inflated(trace["meta"]["words"]["deflated"]))
             for name, array in trace.items():
                 if isinstance(array, dict) and "packed" in array:
                     trace[name] = arrays[array["packed"]]

@@ -13,8 +13,10 @@ import plotly.graph_objects as go
 from storyframes.spec import MAIN
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
+from tasks.inspect.report.packing import deflate_json
 from tasks.inspect.report.timetable import NUMBERS, Tier, Timetable, Window, numbers_of, speakers_of
 from tasks.inspect.session_curves import ACTION_UNITS, CHOSEN_UNITS, SessionCurves
+from tasks.study.transcript import Word
 
 _DASHES = ("solid", "dot", "dash")
 _SIGNS = ("—", "···", "- -")
@@ -64,7 +66,9 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
         " values between them are. 'storyframes view' has every frame."
     )
     change = "" if curves.change is None else " In the change of the picture peaks are cuts and zero is a freeze."
-    keys = f"{change} Keys: + and − zoom, ← and → move, 0 shows all."
+    has_words = any(trace.meta and "words" in trace.meta for row in rows for trace in row.traces)
+    words = " Zoomed in, each word is a box; one with interpolated times is an outline." if has_words else ""
+    keys = f"{change}{words} Keys: + and − zoom, ← and → move, 0 shows all."
     title = "Timeline" if is_main else f"Timeline of {curves.track}"
     return Chart(key, title, f"{alt}.{reduced}{keys}", figure, NUMBERS, list(numbers_of(curves, table)), height)
 
@@ -133,10 +137,12 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
                 [COLOURS[number % len(COLOURS)] for number in range(len(table.phases))],
             )
         )
-    for number, (speaker, spans, texts) in enumerate(speakers_of(curves, table)):
-        names.append(f"‘{label(speaker)}’" if speaker == "phase" else label(speaker))
-        hover = [label(text or speaker) for text in texts]
-        traces.append(_spans(names[-1], spans, hover, None, [COLOURS[number % len(COLOURS)]] * len(spans)))
+    for number, speech in enumerate(speakers_of(curves, table)):
+        name = label(speech.speaker)
+        names.append(f"‘{name}’" if name == "phase" else name)
+        hover = [label(text or speech.speaker) for text in speech.texts]
+        bars = _spans(names[-1], speech.spans, hover, None, [COLOURS[number % len(COLOURS)]] * len(hover))
+        traces.append(bars.update(meta={"words": _packed_words(speech.words)} if speech.words else None))
     if traces:
         axis = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "automargin": True}
         yield Row("Phases and utterances", traces, 26 * len(names) + 8, axis)
@@ -165,6 +171,20 @@ def _spans(
         customdata=hover,
         marker={"color": colours if len(set(colours)) != 1 else colours[0], "line": {"width": 0}},
         hovertemplate="%{customdata}<br>%{base:.2f} to %{x:.2f} s<extra></extra>",
+    )
+
+
+def _packed_words(words: Sequence[Word]) -> dict[str, str]:
+    """Words for the page's script, which draws those in sight; plotly would be slow. Times are hundredths of a second."""
+    words = sorted(words, key=lambda word: word.start_s)
+    starts = np.round([100 * word.start_s for word in words]).astype(int)
+    return deflate_json(
+        {
+            "steps": np.diff(starts, prepend=0).tolist(),
+            "lengths": [round(100 * (word.end_s - word.start_s)) for word in words],
+            "interpolated": [int(not word.timed) for word in words],
+            "texts": [word.text for word in words],
+        }
     )
 
 

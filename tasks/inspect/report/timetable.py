@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from tasks.inspect.session_curves import (
     CHOSEN_UNITS,
     CurveSummary,
     SessionCurves,
+    Utterances,
     summarize,
     summarize_curves,
 )
@@ -28,7 +29,7 @@ from tasks.study.curves import CurveError, CurveSamples, read_curve
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import Phase, Study, StudyFileError
 from tasks.study.rows import Curve
-from tasks.study.transcript import TranscriptError, read_transcript
+from tasks.study.transcript import TranscriptError, Word, read_transcript
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,17 @@ class Spoken:
     start_s: float
     end_s: float
     text: str
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Speech:
+    """When one speaker speaks; texts are empty where the page has none."""
+
+    speaker: str
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -136,7 +148,7 @@ def read_timetable(
     known = {**transcript.pseudonyms, **study.speakers.get(session_id, {})}
     numbers, labels = speaker_labels([each.speaker for each in utterances], known)
     spoken = tuple(
-        Spoken(labels[number], each.start_s, each.end_s, each.text)
+        Spoken(labels[number], each.start_s, each.end_s, each.text, each.words)
         for number, each in zip(numbers, utterances, strict=True)
     )
     return replace(table, spoken=spoken), ""
@@ -244,31 +256,37 @@ NUMBERS = ("row", "from (s)", "to (s)", "lowest", "median", "highest", "values")
 _MOST = 20  # values of a scheme that are counted in the table
 
 
-def speakers_of(curves: SessionCurves, table: Timetable) -> list[tuple[str, list[tuple[float, float]], list[str]]]:
-    """Each speaker with the spans of speech and, where the page has them, their texts."""
-    if table.spoken:
-        utterances = [(each.speaker, each.start_s, each.end_s, each.text) for each in table.spoken]
-    elif curves.utterances is not None:
-        each = curves.utterances
-        times = zip(each.speakers, each.start_s.tolist(), each.end_s.tolist(), strict=True)
-        utterances = [(speaker, start, end, "") for speaker, start, end in times]
-    else:
-        return []
-    found: dict[str, tuple[list[tuple[float, float]], list[str]]] = {}
-    for speaker, start, end, text in utterances:
-        spans, texts = found.setdefault(speaker, ([], []))
-        spans.append((start, end))
-        texts.append(text)
-    return [(speaker, *of) for speaker, of in found.items()]
+def speakers_of(curves: SessionCurves, table: Timetable) -> list[Speech]:
+    """What each speaker says, from the transcript on pages with text, else from the store's times."""
+    spoken = table.spoken
+    if not spoken and curves.utterances is not None:
+        spoken = tuple(Spoken(speaker, start, end, "", ()) for speaker, start, end in _each(curves.utterances))
+    found: dict[str, Speech] = {}
+    for each in spoken:
+        speech = found.setdefault(each.speaker, Speech(each.speaker))
+        speech.spans.append((each.start_s, each.end_s))
+        speech.texts.append(each.text)
+        speech.words.extend(each.words)
+    if not table.spoken and curves.words is not None:
+        for speaker, start, end in _each(curves.words):
+            if speaker in found:
+                found[speaker].words.append(Word("", start, end, timed=not curves.words.interpolated))
+    return list(found.values())
+
+
+def _each(said: Utterances) -> list[tuple[str, float, float]]:
+    return list(zip(said.speakers, said.start_s.tolist(), said.end_s.tolist(), strict=True))
 
 
 def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, ...]]:
     """What a track's timeline draws as rows of a table."""
     for phase in table.phases:
         yield f"phase {phase.phase}", *_extent([(phase.start_s, phase.end_s)]), "", "", "", ""
-    for speaker, spans, _ in speakers_of(curves, table):
-        said = sum(stop - start for start, stop in spans)
-        yield f"speech of {speaker}", *_extent(spans), "", "", "", f"{len(spans)} utterances, {said:.1f} s"
+    for speech in speakers_of(curves, table):
+        said = sum(stop - start for start, stop in speech.spans)
+        words = f"{len(speech.words)} words, " if speech.words else ""
+        counts = f"{len(speech.spans)} utterances, {words}{said:.1f} s"
+        yield f"speech of {speech.speaker}", *_extent(speech.spans), "", "", "", counts
     for tier in table.tiers:
         name = ", ".join(filter(None, (tier.scheme.name, tier.name)))
         if tier.curve is not None:

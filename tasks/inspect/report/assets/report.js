@@ -20,8 +20,7 @@
 
   window.storyframesUnpack = unpack;
 
-  async function inflated(id) {
-    const content = read(id);
+  async function inflate(content) {
     return content && JSON.parse(new TextDecoder().decode(await unpack(content.deflated, Uint8Array)));
   }
 
@@ -54,6 +53,7 @@
     const arrays = await Promise.all((figure.packed || []).map(numbers));
     for (const trace of figure.data) {
       for (const key of ["x", "base", "y", "z"]) if (trace[key] && "packed" in trace[key]) trace[key] = arrays[trace[key].packed];
+      if (trace.meta && trace.meta.words) trace.meta.words = storyframesTimeline.timed(await inflate(trace.meta.words));
     }
     return figure;
   }
@@ -86,7 +86,7 @@
   async function draw(holder) {
     const figure = await unpackFigure(read(holder.id + "-figure"));
     for (const trace of figure.data) {
-      if (trace.meta === "windows") trace.text = (await inflated("windows")).map((one) => escaped(nameOf(one)));
+      if (trace.meta === "windows") trace.text = (await inflate(read("windows"))).map((one) => escaped(nameOf(one)));
     }
     const layout = figure.layout;
     delete layout.template;
@@ -126,7 +126,7 @@
 
   async function windows(timeline) {
     const select = document.getElementById("window");
-    const all = await inflated("windows");
+    const all = await inflate(read("windows"));
     if (!select || !all) return;
     all.forEach((one, number) => select.add(new Option(nameOf(one), number)));
     const list = document.getElementById("window-about");

@@ -5,6 +5,8 @@ const storyframesTimeline = (function () {
   const REST_MS = 200; // without a further step: it rests
   const SHORTEST_S = 0.2; // that can be seen at once
   const COLUMN_PX = 2; // a curve's lowest and highest value in so many pixels are drawn
+  const WORD_PX = 16; // on average at least, or no word is drawn
+  const SQUEEZED = 0.7; // of its width is the least that a text is drawn in
   const SHADES = 256; // of a strip of colours
   const DASHES = { solid: [], dot: [3, 3], dash: [9, 9] };
   const KEYS = { "+": "in", "=": "in", "-": "out", "_": "out", "ArrowLeft": "left", "ArrowRight": "right", "0": "all", "Home": "all" };
@@ -51,6 +53,13 @@ const storyframesTimeline = (function () {
       else places.push(...(low === high ? [low] : low < high ? [low, high] : [high, low]));
     }
     return places;
+  }
+
+  // A speaker's words as the page carries them, with the seconds of their starts and ends.
+  function timed({ steps, lengths, interpolated, texts }) {
+    let at = 0;
+    const starts = Float64Array.from(steps, (step) => (at += step) / 100);
+    return { starts, ends: starts.map((start, number) => start + lengths[number] / 100), interpolated, texts };
   }
 
   // Round seconds for the ticks of an axis, as many as plotly has.
@@ -129,6 +138,24 @@ const storyframesTimeline = (function () {
       if (context.measureText(text).width > right - left - 6) continue;
       context.fillStyle = "#ffffff";
       context.fillText(text, (left + right) / 2, middle);
+    }
+    if (trace.meta && trace.meta.words) drawWords(context, trace, axis, [start, stop], toX);
+  }
+
+  // What a speaker says word by word, on the bars of the utterances, where words are wide enough.
+  function drawWords(context, { meta, y }, axis, [start, stop], toX) {
+    const { starts, ends, interpolated, texts } = meta.words;
+    const first = Math.max(placeOf(starts, start) - 1, 0);
+    const end = placeOf(starts, stop);
+    if ((end - first) * WORD_PX > toX(stop) - toX(start)) return;
+    const [middle, height] = [axis.d2p(y[0]), 0.8 * Math.abs(axis.l2p(1) - axis.l2p(0)) - 4];
+    context.strokeStyle = "#ffffff";
+    for (let at = first; at < end; at++) {
+      const [left, width] = [toX(starts[at]) + 1, toX(ends[at]) - toX(starts[at]) - 2];
+      context.fillStyle = "rgba(0, 0, 0, 0.3)";
+      context[interpolated[at] ? "strokeRect" : "fillRect"](left, middle - height / 2, Math.max(width, 1), height);
+      context.fillStyle = "#ffffff";
+      if (SQUEEZED * context.measureText(texts[at]).width <= width - 4) context.fillText(texts[at], left + width / 2, middle, width - 4);
     }
   }
 
@@ -209,6 +236,34 @@ const storyframesTimeline = (function () {
     return moving.has(holder) ? moving.get(holder).range : holder.layout.xaxis.range.map(Number);
   }
 
+  function overlay(holder, name) {
+    const canvas = document.createElement("canvas");
+    canvas.className = name;
+    canvas.setAttribute("aria-hidden", "true");
+    return holder.appendChild(canvas);
+  }
+
+  // The words of a timeline at rest, over plotly's bars.
+  function words(holder) {
+    const spoken = holder._fullData.filter((trace) => trace.meta && trace.meta.words);
+    if (!spoken.length) return;
+    const canvas = overlay(holder, "words");
+    const show = () => {
+      const { _fullLayout: layout } = holder;
+      const axis = layout[spoken[0].yaxis.replace("y", "yaxis")];
+      const [start, stop] = range(holder);
+      const [width, height] = [layout.xaxis._length, axis._length];
+      [canvas.width, canvas.height] = [width * devicePixelRatio, height * devicePixelRatio];
+      Object.assign(canvas.style, { left: `${layout.xaxis._offset}px`, top: `${axis._offset}px`, width: `${width}px`, height: `${height}px` });
+      const context = canvas.getContext("2d");
+      context.scale(devicePixelRatio, devicePixelRatio);
+      Object.assign(context, { textAlign: "center", textBaseline: "middle", font: `12px ${layout.font.family}` });
+      for (const trace of spoken) drawWords(context, trace, axis, [start, stop], (second) => ((second - start) / (stop - start)) * width);
+    };
+    holder.on("plotly_afterplot", show);
+    show();
+  }
+
   const whole = (holder) => holder.layout.meta.range;
 
   function jump(holder, start, stop) {
@@ -219,10 +274,7 @@ const storyframesTimeline = (function () {
   function move(holder, start, stop) {
     let state = moving.get(holder);
     if (!state) {
-      state = { canvas: document.createElement("canvas") };
-      state.canvas.className = "moving";
-      state.canvas.setAttribute("aria-hidden", "true");
-      holder.append(state.canvas);
+      state = { canvas: overlay(holder, "moving") };
       moving.set(holder, state);
     }
     state.range = within(whole(holder), start, stop);
@@ -298,6 +350,7 @@ const storyframesTimeline = (function () {
   }
 
   function listen(holder) {
+    words(holder);
     const controls = holder.parentElement.querySelector(".controls");
     controls.hidden = false;
     controls.addEventListener("click", (event) => {
@@ -314,6 +367,6 @@ const storyframesTimeline = (function () {
     holder.addEventListener("mousedown", (event) => { if (event.shiftKey) event.stopPropagation(); }, true); // not plotly's
   }
 
-  return { within, placeOf, visible, ticks, drawLine, range, jump, move, listen };
+  return { within, placeOf, visible, timed, ticks, drawLine, drawWords, range, jump, move, listen };
 })();
 if (typeof module !== "undefined") module.exports = storyframesTimeline;
