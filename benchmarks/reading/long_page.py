@@ -101,7 +101,7 @@ def main() -> None:
         build_report(load_study(folder), FeatureStore(folder / "features"), ExtractorsSettings(), folder / "site")
         path = folder / "site/sessions/long.html"
         print(f"page: {path.stat().st_size:,} bytes, {len(gzip.compress(path.read_bytes())):,} by gzip")
-        library = (folder / "site/assets/plotly.min.js").read_bytes()
+        library = (folder / "site/assets/plotly-cartesian.min.js").read_bytes()
         print(f"plotly: {len(library):,} bytes, {len(gzip.compress(library)):,} by gzip")
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.add_init_script(

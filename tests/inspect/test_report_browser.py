@@ -21,6 +21,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
+from tasks.inspect.report.chart import CARTESIAN
 from tasks.study.load import load_study
 
 pytestmark = pytest.mark.slow
@@ -238,6 +239,12 @@ def test_words_are_drawn_at_their_times_where_there_is_room(browser, site: Path,
             visit.until("document.querySelector('#timeline .moving') === null")
             assert bool(drawn_boxes(visit)) == (width == 1280)
             assert [one for one in visit.wrong if "willReadFrequently" not in one] == []  # of this test's own reading
+
+
+def test_the_bundle_of_plotly_has_the_traces_that_pages_may_have(browser, store_root: Path, tmp_path: Path) -> None:
+    write_study_page(store_root, tmp_path / "site", 60)
+    with Visit(browser, tmp_path / "site/index.html") as visit:
+        assert set(visit.page.evaluate("Object.keys(Plotly.PlotSchema.get().traces)")) == CARTESIAN
 
 
 def test_hovering_tells_value_and_time(browser, site: Path) -> None:

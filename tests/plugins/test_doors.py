@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ def page(context):
 def nothing(context): return None
 def fails(context): raise ValueError("what somebody said")
 def wrong(context): return "<html>"
+"""
+
+CHARTS = """
+import plotly.graph_objects as go
+from tasks.inspect.report.chart import Chart
+from tasks.inspect.report.page import ReportPage
+def flat(context): return ReportPage("Flat", [Chart("chart", "A bar", "One bar.", go.Figure(go.Bar(y=[1])))])
+def globe(context): return ReportPage("Globe", [Chart("chart", "A map", "One place.", go.Figure(go.Scattergeo()))])
 """
 
 
@@ -180,6 +189,20 @@ def test_pages_of_plug_ins_are_linked_and_escaped(
     assert "page ../../up: a name has" in faults
     assert "what somebody said" not in faults + front
     assert "failed with ValueError" in front
+
+
+def test_a_page_with_a_chart_that_the_pages_bundle_cannot_draw_brings_the_whole_plotly(
+    place: Path, demo_study: Path, store_root: Path, tmp_path: Path
+) -> None:
+    write(place, "door-charts", {"flat": "door_charts:flat", "globe": "door_charts:globe"}, PAGES, door_charts=CHARTS)
+    site = tmp_path / "site"
+    build_report(load_study(demo_study), FeatureStore(store_root), ExtractorsSettings(), site, ReportOptions())
+    pages = ("index.html", "plug-ins/flat.html", "plug-ins/globe.html")
+    libraries = [re.findall(r'data-plotly="([^"]+)"', (site / page).read_text()) for page in pages]
+    usual, whole = "../assets/plotly-cartesian.min.js", "../assets/plotly.min.js"
+    assert libraries == [[usual.removeprefix("../")], [usual], [whole]]
+    assert b"scattergeo" in (site / "plug-ins" / whole).read_bytes()
+    assert b"scattergeo" not in (site / "plug-ins" / usual).read_bytes()
 
 
 def test_the_pipeline_is_reached_through_entry_points_of_storyframes_itself(place: Path) -> None:

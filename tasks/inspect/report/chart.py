@@ -17,6 +17,11 @@ from tasks.inspect.report.packing import pack_figure
 # light and with its dark background (tests/inspect/test_report.py); the pages set no colour by name.
 BLUE, ORANGE, GREEN, PINK, GREY = "#1f78b4", "#d55e00", "#008f66", "#b8578f", "#77777c"
 COLOURS = (BLUE, ORANGE, GREEN, PINK, GREY)
+# Traces of the bundle assets/plotly-cartesian.min.js.
+CARTESIAN = frozenset(
+    ("bar", "box", "contour", "heatmap", "histogram", "histogram2d", "histogram2dcontour", "image", "pie", "scatter")
+    + ("scatterternary", "violin")
+)
 LIGHT_BACKGROUND, DARK_BACKGROUND = "#ffffff", "#14161a"
 
 
@@ -32,6 +37,11 @@ class Chart:
     headings: tuple[str, ...] = ()
     rows: Sequence[tuple[object, ...]] = ()
     height: int = 280  # of the drawing, CSS pixels
+
+    @property
+    def is_cartesian(self) -> bool:
+        """Whether the pages' bundle of plotly.js draws it; the whole one is three times as large."""
+        return all(trace.type in CARTESIAN for trace in self.figure.data)
 
     @property
     def data(self) -> Markup:

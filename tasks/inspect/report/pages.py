@@ -56,7 +56,8 @@ def render(template: str, package: str = _TEMPLATES, **values: Any) -> str:
     Args:
         package: with the template in its folder ``templates``; a plug-in's templates may extend those of the report.
     """
-    return _environment(package).get_template(template).render(made_at=now()[:16].replace("T", " ") + " UTC", **values)
+    made_at = now()[:16].replace("T", " ") + " UTC"
+    return _environment(package).get_template(template).render({"made_at": made_at, "library": _PLOTLY} | values)
 
 
 def clock_time(seconds: float) -> str:
@@ -70,7 +71,11 @@ def _count(number: int, noun: str) -> str:
 
 
 MARKER = ".storyframes-report"
-_OWN_ASSETS = ("report.css", "report.js", "timeline.js", "player.js", "study.js")
+# plotly.js is its bundle of the traces that the pages draw, as npm has it (docs/facts.md): it is loaded in a third of
+# the time of the whole, which is what the Python package brings.
+_PLOTLY = "plotly-cartesian.min.js"
+_WHOLE_PLOTLY = "plotly.min.js"
+_ASSETS = ("report.css", "report.js", "timeline.js", "player.js", "study.js", _PLOTLY, "plotly-cartesian.LICENSE.txt")
 
 
 class ReportError(Exception):
@@ -136,7 +141,12 @@ def new_site(out: Path) -> Iterator[Path]:
 def _write_assets(site: Path) -> None:
     folder = site / "assets"
     folder.mkdir(mode=0o700)
-    for name in _OWN_ASSETS:
+    for name in _ASSETS:
         (folder / name).write_bytes((files("tasks.inspect.report") / "assets" / name).read_bytes())
-    # The library once for the whole site, so that no page needs a network.
-    (folder / "plotly.min.js").write_bytes((files(plotly) / "package_data" / "plotly.min.js").read_bytes())
+
+
+def add_whole_plotly(site: Path) -> str:
+    """Put the whole plotly.js into a site, for a page with a map, say; gives its name for ``render``'s ``library``."""
+    whole = files(plotly) / "package_data" / _WHOLE_PLOTLY
+    (site / "assets" / _WHOLE_PLOTLY).write_bytes(whole.read_bytes())
+    return _WHOLE_PLOTLY

@@ -21,7 +21,7 @@ from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.facts import StudyFacts, facts_with_clips, read_clips
 from tasks.inspect.report.packing import deflate_json
 from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
-from tasks.inspect.report.pages import new_site, render
+from tasks.inspect.report.pages import add_whole_plotly, new_site, render
 from tasks.inspect.report.session_page import Pages, ReportOptions, write_session
 from tasks.inspect.report.study_page.answers import answers
 from tasks.inspect.report.study_page.changes import what_changed
@@ -138,7 +138,9 @@ def _write_plug_in_pages(context: ReportContext, site: Path, name: str) -> tuple
         if page is not None:
             file = f"plug-ins/{page_name}.html"
             (site / "plug-ins").mkdir(exist_ok=True)
-            html = render("plug_in.html", root="../", name=name, page=page, parts=list(_drawn(page)))
+            is_usual = all(part.is_cartesian for part in page.parts if isinstance(part, Chart))
+            library = {} if is_usual else {"library": add_whole_plotly(site)}
+            html = render("plug_in.html", root="../", name=name, page=page, parts=list(_drawn(page)), **library)
             (site / file).write_text(html, encoding="utf-8")
             titles[file] = page.title
     return titles, faults

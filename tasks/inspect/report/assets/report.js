@@ -5,6 +5,17 @@
   const coarse = window.matchMedia("(pointer: coarse)").matches;
   const isAxis = (name) => /^[xy]axis\d*$/.test(name);
 
+  // plotly is loaded when the page is there, so that what needs no chart does not wait for it.
+  const library = document.currentScript.dataset.plotly;
+
+  function load(source) {
+    return new Promise((done, failed) => {
+      const script = document.createElement("script");
+      Object.assign(script, { src: source, onload: done, onerror: () => failed(new Error(`${source} cannot be read`)) });
+      document.head.append(script);
+    });
+  }
+
   function read(id) {
     const element = document.getElementById(id);
     return element ? JSON.parse(element.textContent) : null;
@@ -105,6 +116,16 @@
     });
   }
 
+  function inSight(holder) {
+    const { top, bottom } = holder.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight;
+  }
+
+  // Until the browser has nothing else to do, half a second at most.
+  function idle() {
+    return new Promise((done) => (window.requestIdleCallback ? requestIdleCallback(done, { timeout: 500 }) : setTimeout(done)));
+  }
+
   // --- on paper: in light colours, and as wide as the page is there, whatever the screen is ---
 
   function print(holders) {
@@ -192,9 +213,15 @@
 
   document.addEventListener("DOMContentLoaded", async () => {
     filter();
+    if (typeof storyframesStudy !== "undefined") await storyframesStudy.started.catch(console.error);
     const holders = Array.from(document.querySelectorAll(".plot"));
-    for (const holder of holders) {
-      await new Promise((done) => setTimeout(done)); // clicks and keys in between
+    if (holders.length) await load(library);
+    const left = holders.slice();
+    while (left.length) {
+      const next = left.findIndex(inSight);
+      if (next < 0) document.documentElement.dataset.seen = ""; // all that are in sight, for who measures
+      await (next < 0 ? idle() : new Promise((done) => setTimeout(done))); // clicks and keys in between
+      const [holder] = left.splice(Math.max(next, 0), 1);
       await draw(holder);
       if ("controls" in holder.dataset) storyframesTimeline.listen(holder);
     }
@@ -205,7 +232,7 @@
     window.addEventListener("hashchange", moment);
     print(holders);
     dark.addEventListener("change", () => holders.forEach((holder) => Plotly.relayout(holder, theme(holder.layout))));
-    document.documentElement.dataset.drawn = String(holders.length);
+    Object.assign(document.documentElement.dataset, { seen: "", drawn: String(holders.length) });
     document.dispatchEvent(new Event("storyframes-drawn"));
   });
 })();

@@ -243,5 +243,5 @@ const storyframesStudy = (function () {
 
   return { columnsOf, matching, countOf, sorted, inSight, cellText, start };
 })();
-if (typeof module === "undefined") storyframesStudy.start();
+if (typeof module === "undefined") storyframesStudy.started = storyframesStudy.start();
 else module.exports = storyframesStudy;
