@@ -175,7 +175,7 @@ def _spans(
 
 
 def _packed_words(words: Sequence[Word]) -> dict[str, str]:
-    """Words for the page's script, which draws those in sight; plotly would be slow. Times are hundredths of a second."""
+    """Words for the page's script, which draws those in sight; plotly would be slow. Times are hundredths of 1 s."""
     words = sorted(words, key=lambda word: word.start_s)
     starts = np.round([100 * word.start_s for word in words]).astype(int)
     return deflate_json(

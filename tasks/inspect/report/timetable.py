@@ -285,8 +285,8 @@ def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, .
     for speech in speakers_of(curves, table):
         said = sum(stop - start for start, stop in speech.spans)
         words = f"{len(speech.words)} words, " if speech.words else ""
-        counts = f"{len(speech.spans)} utterances, {words}{said:.1f} s"
-        yield f"speech of {speech.speaker}", *_extent(speech.spans), "", "", "", counts
+        about = f"{len(speech.spans)} utterances, {words}{said:.1f} s"
+        yield f"speech of {speech.speaker}", *_extent(speech.spans), "", "", "", about
     for tier in table.tiers:
         name = ", ".join(filter(None, (tier.scheme.name, tier.name)))
         if tier.curve is not None:
