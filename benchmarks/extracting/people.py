@@ -27,10 +27,10 @@ from support.media.people_walks import KINDS, people_of, simulated
 
 from flows.settings import Settings
 from storyframes_people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
-from storyframes_people.boxes import region, with_shared_as_doubtful
+from storyframes_people.boxes import region, regions_of
 from storyframes_people.detections import Detections, detect_faces, overlap
 from storyframes_people.detectors import Pictures, choose_detector, evenly
-from storyframes_people.joining import joined
+from storyframes_people.joining import frame_by_frame, joined
 from storyframes_people.pieces import find_pieces
 
 RATE, LIMIT = 10.0, 0.5
@@ -41,6 +41,7 @@ def attributed(scene: Scene, detections: Detections, *, with_faces: bool) -> lis
     pieces = find_pieces(detections)
     seats, size = parse_seats(scene.seats), (WIDTH, HEIGHT)
     if with_faces:
+        pieces = frame_by_frame(pieces, scene.time)
         people, _ = joined(pieces, planted_embeddings(scene, pieces), LIMIT)
         return with_names_of_seats(people, seats, size)[0] if seats else people
     return by_seats(pieces, seats, size)[0] if seats else by_themselves(pieces)
@@ -54,7 +55,7 @@ def score(scene: Scene, people: list[Person], *, with_faces: bool) -> Counter[st
     that is elsewhere of somebody of whom most is in one track is wrong.
     """
     size, frame_s, time = (WIDTH, HEIGHT), 1 / scene.fps, scene.time
-    regions = with_shared_as_doubtful({person.name: region(person, size, frame_s) for person in people})
+    regions = regions_of(people, size, frame_s)
     truth = {name: [scene.truth(name, float(t)) for t in time] for name in scene.people}
     right, wrong, doubtful = ({name: np.zeros(len(time), bool) for name in truth} for _ in range(3))
     sure: dict[str, dict[str, np.ndarray]] = {}  # of each track the frames that surely show each person
@@ -104,7 +105,7 @@ def faces_of(scene: Scene, seed: int, detector: str | None) -> Detections:
     settings = Settings()
     name, finder = choose_detector(settings, detector)
     frames = evenly(len(scene.time), 1 / scene.fps, RATE)
-    drawn = Drawn(Path(scene.kind), frames, scene.time[frames], WIDTH, HEIGHT, 1 / scene.fps, scene)
+    drawn = Drawn(Path(scene.kind), scene.time, frames, WIDTH, HEIGHT, scene)
     return detect_faces(drawn, finder, getattr(settings, name), 0.5)
 
 

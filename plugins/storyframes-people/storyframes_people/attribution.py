@@ -93,7 +93,7 @@ def by_seats(
     runs = [[piece] for piece, home in zip(pieces, homes, strict=True) if len(home) != 1]
     for name in seats:
         runs += _runs([piece for piece, home in zip(pieces, homes, strict=True) if home == [name]], pieces)
-    by_run, _ = with_names_of_seats([Person("", tuple(run)) for run in runs], seats, size)
+    by_run, _ = _named([Person("", tuple(run)) for run in runs], seats, size)
     parts = [[each.pieces] if each.name in seats else [(piece,) for piece in each.pieces] for each in by_run]
     apart = sorted(chain(*parts), key=lambda part: (part[0].time[0], part[0].box[0, 0]))
     named, reasons = with_names_of_seats([Person("", part) for part in apart], seats, size)
@@ -104,11 +104,15 @@ def by_seats(
         marked = []
         for piece in person.pieces:
             is_sure = piece.sure_s == longest_s and others_s <= _CONTESTED * longest_s
-            marked.append(piece if is_sure else replace(piece, doubtful=np.ones_like(piece.doubtful)))
+            marked.append(piece if is_sure else _doubted(piece))
             when = f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s"
             reasons += [] if is_sure else [f"{person.name}, {when}: doubtful, since only the seat says who it is"]
         people.append(replace(person, pieces=tuple(marked)))
     return people, reasons
+
+
+def _doubted(piece: Piece) -> Piece:
+    return replace(piece, doubtful=np.ones_like(piece.doubtful))
 
 
 def _runs(inside: Sequence[Piece], pieces: Sequence[Piece]) -> list[list[Piece]]:
@@ -139,8 +143,26 @@ def with_names_of_seats(
 ) -> tuple[list[Person], list[str]]:
     """People with the names of their seats, in the seats' order, then others, and why these have a number.
 
-    Somebody has a seat's name if others are in it, and she in other seats, for at most a fifth as long in all.
+    Somebody has a seat's name if others are in it, and she in other seats, for at most a fifth as long in all. She is
+    doubtful if somebody without a name sat there: the name may be hers.
     """
+    named, reasons = _named(people, seats, size)
+    for number, person in enumerate(named):
+        others = [
+            other.name
+            for other in named
+            if person.name in seats and other.name not in seats
+            if any(_share_inside(piece, seats[person.name], size) >= _INSIDE for piece in other.pieces)
+        ]
+        if others:
+            named[number] = replace(person, pieces=tuple(map(_doubted, person.pieces)))
+            reasons.append(f"{person.name}: doubtful, since {', '.join(others)} had this seat as well")
+    return named, reasons
+
+
+def _named(
+    people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int]
+) -> tuple[list[Person], list[str]]:
     seconds = np.array([[_seconds_inside(each, area, size) for area in seats.values()] for each in people])
     numbers = (name for number in count(1) if (name := f"p{number}") not in seats)
     named, reasons = [], []

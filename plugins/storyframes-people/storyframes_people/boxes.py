@@ -7,7 +7,7 @@ Centres and sizes are smoothed by a weighted linear fit at each detection, whose
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -46,15 +46,49 @@ def region(person: Person, size: tuple[int, int], frame_s: float, margin: float 
     return Boxes(time_s, boxes.round(_DECIMALS), is_doubtful)
 
 
-def with_shared_as_doubtful(regions: Mapping[str, Boxes]) -> dict[str, Boxes]:
-    """All people's boxes, doubtful also where two regions overlap by more than half: whose box it is may be sure
-    there, but a tool that finds a face in it by itself may take the neighbour's."""
-    marked = dict(regions)
-    for (name, one), (_, other) in permutations(regions.items(), 2):
-        marked[name] = replace(marked[name], doubtful=marked[name].doubtful | are_shared(one, other, one.time_s))
-    for name, boxes in marked.items():  # a row says what holds until the next: also what is between a sure one and that
-        marked[name] = replace(boxes, doubtful=boxes.doubtful | (np.append(boxes.doubtful[1:], False) & boxes.seen))
+def regions_of(
+    people: Sequence[Person], size: tuple[int, int], frame_s: float, margin: float = MARGIN
+) -> dict[str, Boxes]:
+    """The boxes of all people of a picture, by name.
+
+    Where two regions overlap by more than half of the smaller one, each ends half way to the other face, but not within
+    its own. Where they do so still, both are doubtful: whose box it is may be sure there, but a tool that finds a face
+    in it by itself may take the neighbour's.
+
+    Args:
+        size, frame_s, margin: see :func:`region`.
+    """
+    whole = {person.name: region(person, size, frame_s, margin) for person in people}
+    faces = {person.name: region(person, size, frame_s, margin=0) for person in people}
+    cut = dict(whole)
+    for name, other in permutations(whole, 2):
+        time_s = cut[name].time_s
+        shared = are_shared(whole[name], whole[other], time_s)
+        box = cut[name].box.copy()
+        box[shared] = _cut_between(box[shared], faces[name].box[shared], faces[other].at(time_s[shared], 0))
+        cut[name] = replace(cut[name], box=box.round(_DECIMALS))
+    marked = dict(cut)
+    for name, other in permutations(cut, 2):
+        shared = are_shared(cut[name], cut[other], cut[name].time_s)
+        marked[name] = replace(marked[name], doubtful=marked[name].doubtful | shared)
+    for name, boxes in marked.items():  # a row says what holds until the next: also for frames before a doubtful one
+        before = np.append(boxes.doubtful[1:] & (np.diff(boxes.time_s) > 1.5 * frame_s), False)
+        marked[name] = replace(boxes, doubtful=boxes.doubtful | (before & boxes.seen))
     return marked
+
+
+def _cut_between(box: np.ndarray, face: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Boxes (n, 4) around faces that end half way to the others' faces, but not within their own."""
+    rows, (start, end) = np.arange(len(box)), (box[:, :2].copy(), box[:, :2] + box[:, 2:])
+    face_end, other_end = face[:, :2] + face[:, 2:], other[:, :2] + other[:, 2:]
+    away = (other[:, :2] + other_end - face[:, :2] - face_end) / (face[:, 2:] + other[:, 2:])
+    axis = np.abs(away).argmax(axis=1)
+    last = np.maximum(face_end, (face_end + other[:, :2]) / 2)
+    first = np.minimum(face[:, :2], (face[:, :2] + other_end) / 2)
+    is_after = away[rows, axis] > 0
+    end[rows, axis] = np.where(is_after, np.minimum(end, last)[rows, axis], end[rows, axis])
+    start[rows, axis] = np.where(is_after, start[rows, axis], np.maximum(start, first)[rows, axis])
+    return np.column_stack([start, end - start])
 
 
 def csv_of(boxes: Boxes) -> bytes:

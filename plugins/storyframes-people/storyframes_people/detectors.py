@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -43,11 +43,20 @@ class Pictures:
     """
 
     path: Path
-    frames: np.ndarray  # (N,) int64, their numbers in the recording, from 0, ascending
-    time: np.ndarray  # (N,) float64 seconds of the recording
+    clock: np.ndarray  # (T,) float64 seconds of all frames of the recording
+    frames: np.ndarray  # (N,) int64, numbers of the chosen ones, from 0, ascending
     width: int
     height: int
-    frame_s: float  # seconds from one frame of the recording to the next
+
+    @property
+    def time(self) -> np.ndarray:
+        """(N,) float64 seconds of the chosen frames."""
+        return self.clock[self.frames]
+
+    @property
+    def frame_s(self) -> float:
+        """Seconds from one frame of the recording to the next."""
+        return float(np.median(np.diff(self.clock))) if len(self.clock) > 1 else 0.04
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -69,11 +78,10 @@ def choose_pictures(path: Path, rate: float) -> Pictures:
     Raises:
         RecordingError: it does not decode.
     """
-    time = read_frame_times(path, allow_truncated=True).time
-    frame_s = float(np.median(np.diff(time))) if len(time) > 1 else 0.04
     header = read_header(path)
-    frames = evenly(len(time), frame_s, rate)
-    return Pictures(path, frames, time[frames], header.width, header.height, frame_s)
+    clock = read_frame_times(path, allow_truncated=True).time
+    every = Pictures(path, clock, np.arange(len(clock)), header.width, header.height)
+    return replace(every, frames=evenly(len(clock), every.frame_s, rate))
 
 
 @runtime_checkable
@@ -136,14 +144,13 @@ class OpenFaceFaces(FaceDetector):
         self._tool(settings).check_tool()
 
     def faces(self, pictures: Pictures, settings: OpenFaceSettings) -> Iterator[np.ndarray]:
-        time = read_frame_times(pictures.path, allow_truncated=True).time
         with (
             room_for_temporary_files(),
             file_for_tools(pictures.path) as video,
-            self._tool(settings).run_tool(video, float(time[-1]), new_version()) as output,
+            self._tool(settings).run_tool(video, float(pictures.clock[-1]), new_version()) as output,
         ):
             try:
-                found = face_boxes(output.csv, time)
+                found = face_boxes(output.csv, pictures.clock)
             except OpenFaceOutputError as error:
                 raise ExtractionError(f"{error}{output.remark}") from None
         for frame in pictures.frames:

@@ -18,7 +18,7 @@ import numpy as np
 from storyframes_people.attribution import Person, are_at_once, by_themselves
 from storyframes_people.detections import LOOK, look_distance
 from storyframes_people.detectors import Pictures
-from storyframes_people.pieces import Piece
+from storyframes_people.pieces import BRIDGE_S, Piece
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image.extractor import ImageEmbedding
 from tasks.extractors.image.faces import Faces
@@ -27,6 +27,7 @@ from tasks.extractors.registry import ExtractorsSettings
 
 MARGIN = 0.1
 _LOOKED_AT = 8  # sure faces of each piece
+_GOING_S = 0.4  # at the end of a piece, whose movement says where the face was going
 
 
 class JoiningError(Exception):
@@ -68,8 +69,46 @@ class SameFace:
 class Embeddings:
     """What a model makes of the faces of n pieces: vectors of length 1."""
 
-    means: np.ndarray  # (n, d) float64, of detections that are not doubtful
+    means: np.ndarray  # (n, d) float64, of detections that are not doubtful; 0 without a face
     doubtful: list[np.ndarray]  # of each piece (k, d), of its doubtful detections in order; NaN without a face
+
+
+def frame_by_frame(pieces: Sequence[Piece], clock: np.ndarray) -> list[Piece]:
+    """The pieces with a doubtful row for each frame that is near a doubtful one, or between two pieces.
+
+    A row is added at most :data:`BRIDGE_S` from a sure one, between two rows on the line between them, and beyond the
+    piece's end, if another piece begins so soon, where the face was going. Its look is NaN.
+
+    Args:
+        clock: (T,) seconds of all frames of the recording.
+    """
+    begins, ends = (np.array([piece.time[row] for piece in pieces]) for row in (0, -1))
+    return [_with_rows(piece, clock, begins, ends) for piece in pieces]
+
+
+def _with_rows(piece: Piece, clock: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Piece:
+    time, sure = piece.time, piece.time[~piece.doubtful]
+    before, after = time[0] - ends, begins - time[-1]
+    first, last = (gap.max(initial=0, where=(gap > 0) & (gap <= BRIDGE_S + 1e-6)) for gap in (before, after))
+    added = clock[(clock > time[0] - first) & (clock < time[-1] + last) & ~np.isin(clock, time)]
+    uncertain = np.concatenate([[True], piece.doubtful, [True]])
+    left = np.searchsorted(time, added)  # the row before, of the padded ones
+    next_sure = np.searchsorted(sure, added)
+    padded = np.concatenate([[-np.inf], sure, [np.inf]])
+    near = np.minimum(added - padded[next_sure], padded[next_sure + 1] - added) <= BRIDGE_S
+    added = added[(uncertain[left] | uncertain[left + 1]) & near]
+    box = np.column_stack([np.interp(added, time, side) for side in piece.box.T])
+    for rows, beyond in (
+        (time <= time[0] + _GOING_S, added < time[0]),
+        (time >= time[-1] - _GOING_S, added > time[-1]),
+    ):
+        if beyond.any() and rows.sum() > 1:
+            slope, level = np.polyfit(time[rows] - time[0], piece.box[rows, :2], 1)
+            box[beyond, :2] = level + (added[beyond] - time[0])[:, None] * slope
+    order = np.argsort(np.concatenate([time, added]), kind="stable")
+    unseen = np.full((len(added), piece.looks.shape[1]), np.nan, np.float32)
+    parts = ((time, added), (piece.box, box), (piece.looks, unseen), (piece.doubtful, np.ones(len(added), bool)))
+    return Piece(*(np.concatenate(both)[order] for both in parts))
 
 
 def embed_pieces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding) -> Embeddings:
@@ -79,9 +118,14 @@ def embed_pieces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedd
         ExtractionError: the model cannot be run, or gives numbers that are not finite.
         RecordingError: the recording does not decode.
     """
-    faces = list(_faces(pictures, pieces, model.settings.margin))
-    rows = _of_length_1(model.embed(face for _, _, face in faces))
-    return in_pieces(pieces, [(number, row) for number, row, _ in faces], rows)
+    places: list[tuple[int, int]] = []
+
+    def faces() -> Iterator[np.ndarray]:
+        for number, row, face in _faces(pictures, pieces, model.settings.margin):
+            places.append((number, row))
+            yield face
+
+    return in_pieces(pieces, places, _of_length_1(model.embed(faces())))
 
 
 def in_pieces(pieces: Sequence[Piece], places: Sequence[tuple[int, int]], vectors: np.ndarray) -> Embeddings:
@@ -91,12 +135,13 @@ def in_pieces(pieces: Sequence[Piece], places: Sequence[tuple[int, int]], vector
         places: of each the number of its piece, and its row in it.
     """
     means = np.zeros((len(pieces), vectors.shape[1]))
-    of_rows = [np.full((len(piece.time), vectors.shape[1]), np.nan) for piece in pieces]
+    doubtful = [np.full((piece.doubtful.sum(), vectors.shape[1]), np.nan) for piece in pieces]
+    numbers = [np.cumsum(piece.doubtful) - 1 for piece in pieces]
     for (number, row), vector in zip(places, vectors, strict=True):
-        of_rows[number][row] = vector
-        if not pieces[number].doubtful[row]:
+        if pieces[number].doubtful[row]:
+            doubtful[number][numbers[number][row]] = vector
+        else:
             means[number] += vector
-    doubtful = [rows[piece.doubtful] for rows, piece in zip(of_rows, pieces, strict=True)]
     return Embeddings(_of_length_1(means), doubtful)
 
 
@@ -112,8 +157,9 @@ def _faces(pictures: Pictures, pieces: Sequence[Piece], margin: float) -> Iterat
             left, top, width, height = piece.box[row]
             place = [left + width / 2, top + height / 2, max(width, height) * (1 + 2 * margin)]
             wanted[float(piece.time[row])].append((number, row, np.array([place])))
+    pictures = replace(pictures, frames=np.flatnonzero(np.isin(pictures.clock, list(wanted))))
     for time, rgb in zip(pictures.time, pictures, strict=True):
-        for number, row, square in wanted.get(float(time), ()):
+        for number, row, square in wanted[float(time)]:
             face = Faces(square).cut(0, rgb)
             if face is not None:
                 yield number, row, face
@@ -133,6 +179,8 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
         limit: see :class:`SameFace`.
     """
     distance = 1 - embeddings.means @ embeddings.means.T
+    unknown = np.all(embeddings.means == 0, axis=1)
+    distance[unknown | unknown[:, None]] = np.inf
     at_once = [[are_at_once(a, b) and a is not b for b in pieces] for a in pieces]
     alike = np.array([[look_distance(a.look, b.look) <= LOOK for b in pieces] for a in pieces])
     if (nearest := float(distance[np.array(at_once)].min(initial=np.inf))) < limit + MARGIN:
@@ -142,7 +190,11 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
         ]
     near = (distance < limit) | np.eye(len(pieces), dtype=bool)
     groups: list[np.ndarray] = []
-    reasons = []
+    reasons = [
+        f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s: no face of it is inside the picture, so nothing joins it"
+        for piece, is_unknown in zip(pieces, unknown, strict=True)
+        if is_unknown
+    ]
     taken: set[int] = set()
     for number in range(len(pieces)):
         if number in taken:
@@ -160,19 +212,28 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
     means = _of_length_1(np.array([embeddings.means[group].sum(axis=0) for group in groups]))
     people = []
     for number, group in enumerate(groups):
-        distances = [1 - embeddings.doubtful[member] @ means.T for member in group]
-        settled = [
-            _settled(pieces[row], each, number, limit) for row, each in zip(group.tolist(), distances, strict=True)
-        ]
+        settled: list[Piece] = []
+        for member in group.tolist():
+            piece = _settled(pieces[member], 1 - embeddings.doubtful[member] @ means.T, number, limit)
+            if settled:  # what is surely hers is not looked for a second time
+                over = settled[-1].time[~settled[-1].doubtful][-1]
+                piece = _part(piece, piece.time > over)
+            settled.append(piece)
         people.append(Person(f"p{number + 1}", tuple(settled)))
     return people, reasons
 
 
+def _part(piece: Piece, rows: np.ndarray | slice) -> Piece:
+    return Piece(piece.time[rows], piece.box[rows], piece.looks[rows], piece.doubtful[rows])
+
+
 def _settled(piece: Piece, distance: np.ndarray, person: int, limit: float) -> Piece:
-    """The piece without doubt where the distances (k, people) of its doubtful detections say that it is this person."""
+    """The piece without doubt where the distances (k, people) of its doubtful rows say that it is this person."""
     own, others = distance[:, person], np.delete(distance, person, axis=1).min(axis=1, initial=np.inf)
     doubtful = piece.doubtful.copy()
-    step_s = np.diff(piece.time, append=np.inf)
-    hidden = step_s > 1.5 * np.median(step_s)  # after it, also the last: the box may show who is in front
+    step_s = np.diff(piece.time, append=piece.time[-1])
+    hidden = step_s > 1.5 * np.median(step_s)  # after it: the box may show who is in front
     doubtful[doubtful] = ~((own < limit) & (own + MARGIN <= others)) | hidden[doubtful]  # without a face, NaN
-    return replace(piece, doubtful=doubtful)
+    kept = np.flatnonzero(~doubtful | np.isfinite(piece.looks).all(axis=1))
+    rows = slice(kept[0], kept[-1] + 1)
+    return _part(replace(piece, doubtful=doubtful), rows)

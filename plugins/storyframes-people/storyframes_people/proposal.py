@@ -14,10 +14,10 @@ import numpy as np
 from storyframes.spec import MAIN
 from storyframes.store import write_atomically
 from storyframes_people.attribution import Area, by_seats, by_themselves, with_names_of_seats
-from storyframes_people.boxes import MARGIN, csv_of, region, with_shared_as_doubtful
+from storyframes_people.boxes import MARGIN, csv_of, regions_of
 from storyframes_people.detections import detect_faces
 from storyframes_people.detectors import FaceDetector, choose_pictures
-from storyframes_people.joining import SameFace, embed_pieces, joined
+from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, joined
 from storyframes_people.pieces import find_pieces
 from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
 from tasks.study import Boxes, Study, TableChangeError, open_table, problems_with, put_in_place, shortened
@@ -90,20 +90,22 @@ def propose_people(
     size = pictures.width, pictures.height
     people, apart = by_themselves(pieces), list[str]()
     if options.same_face and pieces:
-        people, apart = joined(pieces, embed_pieces(pictures, pieces, options.same_face.model), options.same_face.limit)
+        closely = frame_by_frame(pieces, pictures.clock)
+        embeddings = embed_pieces(pictures, closely, options.same_face.model)
+        people, apart = joined(closely, embeddings, options.same_face.limit)
     if options.seats:
         if len(people) < len(pieces) or (options.same_face and not apart):
             people, without_seat = with_names_of_seats(people, options.seats, size)
         else:  # nothing was joined by faces
             people, without_seat = by_seats(pieces, options.seats, size)
         apart += without_seat
-    regions = {person.name: region(person, size, pictures.frame_s, options.margin) for person in people}
+    regions = regions_of(people, size, pictures.frame_s, options.margin)
     length_s = float(pictures.time[-1]) + pictures.frame_s
     return Proposal(
         session_id,
         of,
         video,
-        with_shared_as_doubtful(regions),
+        regions,
         length_s,
         tuple(options.seats),
         tuple(apart),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from storyframes_people.attribution import Person
-from storyframes_people.boxes import csv_of, region, smoothed, with_shared_as_doubtful
+from storyframes_people.boxes import csv_of, region, regions_of, smoothed
 from storyframes_people.detections import LOOK_SIZE
 from storyframes_people.pieces import Piece
 from tasks.study.boxes import read_boxes
@@ -64,18 +64,27 @@ def test_doubtful_detections_end_where_the_next_piece_begins() -> None:
     assert boxes.time_s[boxes.doubtful].round(3).tolist() == [1.7]
 
 
-def test_regions_that_overlap_by_more_than_half_are_doubtful_then_alone() -> None:
+def test_regions_that_overlap_by_more_than_half_end_between_the_faces_and_are_doubtful_where_faces_overlap_so() -> None:
     """A tool may take the neighbour's face there, however sure it is whose box it is."""
-    time = np.arange(0, 1, 0.1)
-    ada, ben = piece(time, 200 + 100 * time), piece(time, np.full(10, 340.0))  # faces of 60 pixels, regions of 108
-    regions = {person: region(Person(person, (seen,)), SIZE, 0.04) for person, seen in (("ada", ada), ("ben", ben))}
-    marked = with_shared_as_doubtful(regions)
-    near = 340 - (200 + 100 * time) < 54
-    assert near.any()
-    assert not near.all()
-    for person in regions:
-        assert not regions[person].doubtful.any()
-        assert marked[person].doubtful.tolist() == (near | np.append(near[1:], False)).tolist()  # from the row before
+    time = np.arange(0, 1.35, 0.1)
+    ada, ben = piece(time, 200 + 100 * time), piece(time, np.full(14, 340.0))  # faces of 60 pixels, regions of 108
+    alone = {name: region(Person(name, (seen,)), SIZE, 0.04) for name, seen in (("ada", ada), ("ben", ben))}
+    regions = regions_of([Person("ada", (ada,)), Person("ben", (ben,))], SIZE, 0.04)
+    apart = 140 - 100 * time
+    near = apart < 54
+    last = np.where(near, np.maximum(200 + 100 * time + 30, 170 + 50 * time + 85), 200 + 100 * time + 54)
+    first = np.where(near, np.minimum(310.0, (200 + 100 * time + 30 + 310) / 2), 286)
+    np.testing.assert_allclose(regions["ada"].box[:, [0, 2]].sum(axis=1) * 640, last, atol=0.02)
+    np.testing.assert_allclose(regions["ben"].box[:, 0] * 640, first, atol=0.02)
+    for name in regions:
+        np.testing.assert_array_equal(regions[name].box[:, [1, 3]], alone[name].box[:, [1, 3]])
+        assert time[regions[name].doubtful].round(1).tolist() == [1.2, 1.3]  # 10 pixels apart, and from the row before
+
+
+def test_a_row_for_each_frame_is_doubtful_by_itself() -> None:
+    time = np.arange(0, 1, 0.04)
+    boxes = regions_of([Person("ada", (piece(time, np.full(25, 200.0), doubtful=(9,)),))], SIZE, 0.04)["ada"]
+    assert np.flatnonzero(boxes.doubtful).tolist() == [9]
 
 
 def test_the_file_is_a_table_of_boxes_with_words_for_doubt(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from storyframes_people.detections import LOOK_SIZE
-from storyframes_people.joining import Embeddings, joined
+from storyframes_people.joining import Embeddings, frame_by_frame, joined
 from storyframes_people.pieces import Piece
 from tasks.media.upright import write_lossless
 
@@ -96,6 +96,54 @@ def test_a_doubtful_face_is_sure_where_it_is_clearly_the_person_s() -> None:
     assert settled.doubtful[24:].tolist() == [False, False, True, True, True, True]
     assert not settled.doubtful[:24].any()
     assert pieces[0].doubtful[24:].all()
+
+
+def test_frames_between_two_pieces_are_those_of_the_person_whose_face_they_show() -> None:
+    """She goes right at 10 pixels a tenth of a second; rows are looked at ten times a second, frames are 40."""
+    clock = np.arange(0, 5, 0.025)
+
+    def moves(start: float, end: float, x: float, doubtful: slice = slice(0, 0)) -> Piece:
+        time = np.arange(start, end, 0.1)
+        flags = np.zeros(len(time), bool)
+        flags[doubtful] = True
+        box = np.column_stack([x + 100 * time, np.full_like(time, 10), np.full((len(time), 2), 40)])
+        return Piece(time, box, np.ones((len(time), LOOK_SIZE), np.float32), flags)
+
+    pieces = [moves(0, 1.95, 50, slice(-1, None)), moves(2.3, 4.95, 50), moves(0, 4.95, 300)]
+    closely = frame_by_frame(pieces, clock)
+    first, second, other = closely
+    for piece in closely:
+        np.testing.assert_allclose(piece.box[:, 0] - piece.box[0, 0], 100 * (piece.time - piece.time[0]), atol=1e-6)
+    np.testing.assert_allclose(first.time[first.doubtful], np.arange(1.825, 2.29, 0.025))
+    np.testing.assert_allclose(second.time[second.doubtful], np.arange(1.925, 2.29, 0.025))
+    assert not other.doubtful.any()
+    angle = [np.where(piece.time[piece.doubtful] < 2.08, 0, 90) for piece in (first, second)]  # then nobody's face
+    of_rows = [np.column_stack([np.cos(np.deg2rad(a)), np.sin(np.deg2rad(a))]) for a in angle]
+    of_rows[1][7] = [1, 0]  # hers at 2.1, as at 2.075
+    means = np.array([[1.0, 0], [1, 0], [-1, 0]])
+    ((ada, ben), reasons) = joined(closely, Embeddings(means, [*of_rows, np.zeros((0, 2))]), LIMIT)
+    assert reasons == []
+    before, after = ada.pieces
+    assert not before.doubtful.any()
+    assert before.time[-1] == pytest.approx(2.075)
+    assert after.time[0] == pytest.approx(2.1)
+    np.testing.assert_allclose(after.time[after.doubtful], np.arange(2.125, 2.29, 0.025))
+    assert len(ben.pieces[0].time) == 50
+
+
+def test_what_can_not_be_cut_out_stays_apart_and_a_reason_says_so(command, folder: Path) -> None:
+    """A detector that says that faces are outside the picture: no face is left, which ended the command."""
+    truth = folder / "study/v.npy"
+    boxes = np.load(truth)
+    try:
+        np.save(truth, boxes - [2000, 0, 0, 0])
+        result = command("--json", "--dry-run", "--same-face", "face=0.2")
+    finally:
+        np.save(truth, boxes)
+    assert result.exit_code == 0, result.output
+    (recording,) = json.loads(result.stdout)["recordings"]
+    assert len(recording["tracks"]) == len(recording["apart"]) == 4
+    assert all("no face of it is inside the picture" in reason for reason in recording["apart"])
 
 
 # --- with a model, by the command ------------------------------------------------------------------------------------

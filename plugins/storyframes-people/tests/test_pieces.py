@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, planted, planted_embeddings, scenes
 from support.media.people_walks import KINDS, LOOKS, SIZE, Walk, detected, people_of, simulated
 
-from storyframes_people.attribution import SeatError, by_seats, by_themselves, parse_seats, with_names_of_seats
-from storyframes_people.detections import Detections
-from storyframes_people.joining import joined
+from storyframes_people.attribution import Person, SeatError, by_seats, by_themselves, parse_seats, with_names_of_seats
+from storyframes_people.detections import Detections, overlap
+from storyframes_people.joining import frame_by_frame, joined
 from storyframes_people.pieces import Piece, find_pieces
 
 
@@ -144,6 +144,7 @@ def test_with_a_model_of_faces_all_but_the_doubtful_are_one_person_s_track(kind:
         for box, name in zip(boxes, of, strict=True)
     }
     pieces = find_pieces(detections)
+    pieces = frame_by_frame(pieces, scene.time)
     people, apart = joined(pieces, planted_embeddings(scene, pieces), 0.5)
     assert apart == []
     people, reasons = with_names_of_seats(people, parse_seats(scene.seats), (WIDTH, HEIGHT))
@@ -151,6 +152,12 @@ def test_with_a_model_of_faces_all_but_the_doubtful_are_one_person_s_track(kind:
     found = [sum((people_of(piece, whose) for piece in person.pieces), Counter()) for person in people]
     assert [len(each) for each in found] == [1] * len(people)
     assert len({next(iter(each)) for each in found}) == len(people)
+    for person, (number,) in zip(people, found, strict=True):  # also in frames in which no face was looked for
+        for piece in person.pieces:
+            for row in np.flatnonzero(~piece.doubtful & np.isnan(piece.looks[:, 0])):
+                box = scene.truth(NAMES[number], float(piece.time[row]))
+                assert box is not None
+                assert overlap(piece.box[row], box) > 0.5
     numbered = [person.name for person in people if person.name not in NAMES]
     assert (
         [reason.partition(",")[0] for reason in reasons] == numbered == [f"p{n}" for n in range(1, len(numbered) + 1)]
@@ -207,19 +214,35 @@ def test_a_seat_joins_nothing_over_a_moment_in_which_faces_could_be_swapped() ->
     }
 
 
-def test_others_who_are_in_a_seat_for_short_do_not_take_its_name_and_are_nobody() -> None:
+def test_who_has_a_seat_for_long_has_its_name_with_doubt_where_somebody_else_sat_there_for_short() -> None:
+    """Whom the user meant may be the one who was there for short."""
     mine, stranger, passing, right = (
         piece(0, 14, 150),
         piece(15, 16.2, 150, 2),
         piece(4, 5, 250, 2),
         piece(0, 9, 450, 1),
     )
-    assert seated([mine, passing, stranger, right], "left=ada", "right=ben")[0] == {
-        "ada": [(0, False)],
+    tracks, reasons = seated([mine, passing, stranger, right], "left=ada", "right=ben")
+    assert tracks == {
+        "ada": [(0, True)],
         "p1": [(4, False)],
         "p2": [(15, False)],
         "ben": [(0, False)],
     }
+    assert reasons[-1] == "ada: doubtful, since p1, p2 had this seat as well"
+    assert seated([piece(0, 10, 150), piece(12, 112, 150, 2)], "left=ada")[0] == {
+        "ada": [(12, True)],
+        "p1": [(0, False)],
+    }
+
+
+def test_what_a_model_of_faces_joins_in_a_seat_has_its_name_without_doubt() -> None:
+    first, second, other = piece(0, 10, 150), piece(12, 112, 150), piece(115, 130, 150, 2)
+    for people, doubtful in (([(first, second)], False), ([(first, second), (other,)], True)):
+        given = [Person("", pieces) for pieces in people]
+        ada, *_ = with_names_of_seats(given, parse_seats(["left=ada"]), (WIDTH, HEIGHT))[0]
+        assert ada.name == "ada"
+        assert [each.doubtful.all() for each in ada.pieces] == [doubtful] * 2
 
 
 def test_who_is_in_no_seat_is_a_track_with_a_number() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -113,7 +114,7 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
             pictures: (height, width, 3) uint8 RGB each.
 
         Returns:
-            (n, d) float64.
+            (n, d) float64; (0, 0) without a picture.
 
         Raises:
             ExtractionError: the model cannot be run, or gives numbers that are not finite.
@@ -122,9 +123,12 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
 
         prepared = self.encoder.prepared(self.settings.precision)
         engine = open_engine(prepared, self.settings)
-        images = [prepared.preprocessing.images(rgb[None])[0] for rgb in pictures]
-        batches = range(0, len(images), engine.batch_size)
-        rows = np.concatenate([engine.start(np.stack(images[n : n + engine.batch_size]))() for n in batches])
+        images = (prepared.preprocessing.images(rgb[None])[0] for rgb in pictures)
+        batches = iter(lambda: list(islice(images, engine.batch_size)), [])
+        embedded = [engine.start(np.stack(batch))() for batch in batches]
+        if not embedded:
+            return np.zeros((0, 0))
+        rows = np.concatenate(embedded)
         if not np.isfinite(rows).all():
             raise ExtractionError(f"{self.settings.section}: the model gives numbers that are not finite for a picture")
         return rows.reshape(len(rows), -1).astype(np.float64)

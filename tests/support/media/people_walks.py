@@ -5,6 +5,7 @@ What may go wrong is what is in them: noise, lost faces, false alarms, and peopl
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -52,9 +53,11 @@ def detected(
 
 
 def people_of(piece: Piece, whose: Mapping[tuple[float, float], int], *, sure: bool = True) -> Counter[int]:
-    """How many detections of a piece, those that are not doubtful, are of whom."""
-    rows = zip(piece.time, piece.box[:, 0], piece.doubtful, strict=True)
-    return Counter(whose[float(t), float(x)] for t, x, doubtful in rows if not (sure and doubtful))
+    """How many detections of a piece, those that are not doubtful, are of whom; rows without a look are none."""
+    rows = zip(piece.time, piece.box[:, 0], piece.doubtful, piece.looks[:, 0], strict=True)
+    return Counter(
+        whose[float(t), float(x)] for t, x, doubtful, look in rows if not (math.isnan(look) or (sure and doubtful))
+    )
 
 
 @dataclass(frozen=True)
