@@ -16,19 +16,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import pandas as pd
-
 from flows.clusters.settings import ClusterSettings, LocalCluster, Slurm
 from flows.part_records import Expected, check_walltime
 from flows.request import ExtractionRequest
 from flows.settings import Settings, check_labels
-from storyframes.store import catalogue
-from storyframes.store.clip_table import ClipFormatError
-from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import StoreError, create_store, open_store
+from storyframes.store.layout import ClipFormatError, StoreError, create_store, open_store
 from storyframes.store.records import Status, canonical_json
 from storyframes.store.storage import Storage, StorageError, scratch
-from tasks.clip_index.index import ClipIndex, update_clip_index
+from tasks.clip_index.kept_index import IndexSummary, digest_of_inputs, kept_index
 from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.availability import check_tools
 from tasks.planning.parts import deal, session_costs
@@ -221,7 +216,7 @@ def conclude(run: Run, outcomes: Sequence[Outcome], warn: Callable[[str], None] 
     return RunResult(
         outcomes=(*run.plan.settled, *outcomes),
         submitted=len(run.plan.units),
-        clips=len(index.clips),
+        clips=index.clips,
         seconds=time.monotonic() - run.began,
         problem=problem,
         excluded=excluded,
@@ -230,25 +225,40 @@ def conclude(run: Run, outcomes: Sequence[Outcome], warn: Callable[[str], None] 
     )
 
 
-def write_tables(run: Run) -> tuple[ClipIndex, str]:
-    """Write the catalogue and the clip index; gives the index, and why they could not be written."""
-    features = run.request.features
+def write_tables(run: Run) -> tuple[IndexSummary, str]:
+    """Write the catalogue and the clip index, unless nothing that they are made of changed.
+
+    Gives what is to be said of the index, and why they could not be written.
+    """
     try:
-        storage = open_store(features)  # it may have gone meanwhile, after days
-        catalogue.compact(storage, (made for unit in run.plan.units for made in unit.makes))
-        index = update_clip_index(run.study, run.settings.clips, FeatureStore(features), run.settings.labels)
+        storage, made_of = open_store(run.request.features), ""  # it may have gone meanwhile, after days
+        if not run.plan.units:
+            made_of = digest_of_inputs(run.study, run.settings.clips, run.settings.labels, storage)
+            if (kept := kept_index(storage, made_of)) is not None:
+                return kept, ""
+        return _made_anew(run, storage, made_of), ""
     except ClipFormatError as error:
-        return ClipIndex(pd.DataFrame(), {}, {}), str(error)
+        return IndexSummary(), str(error)
     except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables
-        problem = f"the catalogue and the clip index could not be written ({error}): extract again"
-        return ClipIndex(pd.DataFrame(), {}, {}), problem
-    return index, ""
+        return IndexSummary(), f"the catalogue and the clip index could not be written ({error}): extract again"
+
+
+def _made_anew(run: Run, storage: Storage, made_of: str) -> IndexSummary:
+    """Write both; ``made_of`` is noted if the catalogue was made of it already."""
+    from storyframes.store import catalogue  # with pandas and Arrow a third of a second
+    from storyframes.store.feature_store import FeatureStore
+    from tasks.clip_index.index import update_clip_index
+
+    is_same = catalogue.compact(storage, (made for unit in run.plan.units for made in unit.makes))
+    store, settings = FeatureStore(run.request.features), run.settings
+    made_of = made_of if is_same else ""
+    return update_clip_index(run.study, settings.clips, store, settings.labels, made_of=made_of).summary
 
 
 def result_without(run: Run, why: str) -> RunResult:
     """The result of a run that could not go on: the tables are written from what was published."""
     index, problem = write_tables(run)
-    return RunResult((), 0, len(index.clips), 0.0, "; ".join(filter(None, (why, problem))))
+    return RunResult((), 0, index.clips, 0.0, "; ".join(filter(None, (why, problem))))
 
 
 def end_state(result: object, *, good: bool, in_part: bool) -> State:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 class StrictSettings(BaseModel):
     """A section of a configuration, which nothing changes after it was made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

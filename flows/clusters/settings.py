@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from flows.clusters.job_arrays import Scheduler, limits_time
@@ -161,6 +160,8 @@ def load_cluster(text: str) -> LocalCluster | ExistingScheduler | Slurm | Kubern
     Raises:
         ClusterSettingsError: the file cannot be read, or has unknown keys or bad values.
     """
+    import yaml  # which most runs do without
+
     path = Path(text)
     try:
         if "://" in text:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from storyframes.clips.splits import assign_splits, components
-from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import WINDOW_COLUMNS
+from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
 from storyframes.spec import column_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS: Mapping[str, str] = {
     "clip_id": "str",
@@ -61,7 +62,7 @@ def clip_rows(
     splits = assign_splits(list(participant), spec, meetings)
     groups = sorted(components(participant, meetings))
     group_of = {person: number for number, group in enumerate(groups) for person in group}
-    row_of, names = pd.factorize(index["session_id"])  # what a session has is looked up once, not for each of its clips
+    row_of, names = index["session_id"].factorize()  # what a session has is looked up once, not for each of its clips
     who = participant.reindex(names)
     index["participant_id"] = who.array.take(row_of)
     index["split"] = who.map(splits).array.take(row_of)

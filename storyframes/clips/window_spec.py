@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -14,6 +14,24 @@ DEFAULT_WINDOW, DEFAULT_STRIDE, DEFAULT_STRIDE_S = 120, 15, 1.0
 
 SAME_RATE = 0.01
 """Rates that differ by less than this share of the lower one count as equal: a camera's own jitter is that large."""
+
+WINDOW_COLUMNS: Mapping[str, str] = {
+    "session_id": "str",
+    "phase": "str",
+    "start_frame": "int32",
+    "stop_frame": "int32",
+    "start_s": "float64",
+    "stop_s": "float64",
+    "audio_start": "Int32",
+    "audio_stop": "Int32",
+    "sound_covered": "Float32",
+    "face_tracked": "Float32",
+    "face_confidence": "Float32",
+    "words": "Int32",
+    "frames_expected": "Int32",
+    "longest_gap_s": "Float64",
+}
+"""The columns of a window before anything labels it, and their types."""
 
 _SHARES_OFF = 0.0011  # thirds are written as 0.333
 

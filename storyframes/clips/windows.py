@@ -16,13 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
-from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
 from storyframes.features import AUDIO_HOP_S
 from storyframes.store.layout import WINDOWS, StoreError
 from storyframes.store.storage import Storage
@@ -30,29 +29,13 @@ from storyframes.store.table_files import is_proved, parse_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 VARIABLE = 0.05
 """A recording whose frames are fewer than its camera's rate says by more than this share has a variable rate."""
 SESSION_PHASE = "session"
 """The phase that covers a whole session of a study without phases."""
-
-
-WINDOW_COLUMNS: Mapping[str, str] = {
-    "session_id": "str",
-    "phase": "str",
-    "start_frame": "int32",
-    "stop_frame": "int32",
-    "start_s": "float64",
-    "stop_s": "float64",
-    "audio_start": "Int32",
-    "audio_stop": "Int32",
-    "sound_covered": "Float32",
-    "face_tracked": "Float32",
-    "face_confidence": "Float32",
-    "words": "Int32",
-    "frames_expected": "Int32",
-    "longest_gap_s": "Float64",
-}
-"""The columns of a window before anything labels it, and their types."""
 
 
 class PhaseRow(Protocol):
@@ -140,6 +123,8 @@ def windows_of(phases: Iterable[tuple[PhaseRow, SessionSignals]], spec: WindowSp
 
 def _one_frame(phases: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The windows of all phases as one data frame. One for each phase would cost more than its windows."""
+    import pandas as pd  # which an extraction with nothing due does without
+
     counts = [len(phase["start_frame"]) for phase in phases]
     columns: dict[str, Any] = {}
     for name in phases[0]:

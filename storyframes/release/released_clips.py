@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from storyframes.clips.clip_index import COLUMNS, weight_column
-from storyframes.clips.windows import WINDOW_COLUMNS
+from storyframes.clips.window_spec import WINDOW_COLUMNS
 from storyframes.features import FEATURES
 from storyframes.release.ids import Key
 from storyframes.release.settings import ReleaseError, ReleaseSettings

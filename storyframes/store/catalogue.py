@@ -73,7 +73,7 @@ SCHEMA = pa.schema(
 """The columns of the catalogue that are for readers."""
 
 
-def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew: bool = False) -> None:
+def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew: bool = False) -> bool:
     """Bring the catalogue up to date with the records; where nothing changed, the file is left alone.
 
     A record is read unless it is certain to be the one that the catalogue's row was made from. Two compactions never
@@ -84,6 +84,9 @@ def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew
         published: sessions and features to read whatever a listing shows, because it may lag behind.
         anew: read all records.
 
+    Returns:
+        Whether it was up to date already, so that no record was read.
+
     Raises:
         StorageError: the store cannot be read or written.
     """
@@ -92,7 +95,7 @@ def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew
     def table() -> pa.Table | None:
         return _updated(storage, StoredCatalogue.of(storage, trusted=not anew), fresh)
 
-    replace_table(storage, CATALOGUE, table, row_group_size=_ROW_GROUP)
+    return not replace_table(storage, CATALOGUE, table, row_group_size=_ROW_GROUP)
 
 
 def current_statuses(storage: Storage) -> Iterator[FeatureStatus]:

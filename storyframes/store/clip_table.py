@@ -13,26 +13,24 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storyframes.store.layout import CLIPS, StoreError
+from storyframes.store.layout import CLIPS, ClipFormatError, StoreError
 from storyframes.store.validation import ID_PATTERN, InvalidError, is_whole, parse_json, shown
 from storyframes.times import StoredClocks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = 3
 _KEY = b"storyframes"
 _MOST_FRAMES = 2**31  # of a recording: two years at 30 a second
 _WITHOUT_TRACK = ("raters", "ranges", "clocks", "clock_errors", "window_s")  # parts of the metadata that any format has
 _FRAMES = ("start_frame", "stop_frame", "audio_start", "audio_stop")
-
-
-class ClipFormatError(StoreError):
-    """The store's clip index is of a newer format."""
 
 
 def to_table(index: pd.DataFrame) -> pa.Table:

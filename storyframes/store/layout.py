@@ -27,6 +27,7 @@ from storyframes.store.validation import InvalidError, check_names, parse_json, 
 
 CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"
+CLIPS_NOTE = "clips.json"
 WINDOWS = "windows.parquet"
 CHECKSUMS = "checksums.json"
 INPUTS = "inputs.json"
@@ -43,6 +44,10 @@ _WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.
 
 class StoreError(Exception):
     """The feature store cannot be used as asked; the message says what and why."""
+
+
+class ClipFormatError(StoreError):
+    """The store's clip index is of a newer format."""
 
 
 def _group(attributes: dict[str, object]) -> bytes:

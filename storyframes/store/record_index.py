@@ -11,15 +11,16 @@ import itertools
 from array import array
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from storyframes.store.records import ATTEMPT, CURRENT
 from storyframes.store.storage import Storage
 from storyframes.store.validation import are_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ROWS_RULE = 2  # raise it when the same records give another row of the catalogue than before
 _MARK_BYTES = 16
@@ -62,6 +63,15 @@ class RecordIndex:
         lines = "\n".join(f"{name}={state}" for name, state in states)
         self._marks += hashlib.blake2b(f"{_ROWS_RULE}\n{lines}".encode(), digest_size=_MARK_BYTES).digest()
 
+    def digest(self) -> bytes:
+        """A digest that stays the same only while all records do; empty where that of one cannot be known."""
+        if self.unreadable or not all(self._certain):
+            return b""
+        digest = hashlib.sha256()
+        for column in (self._text, self._ends, self._names, self._marks):
+            digest.update(column)
+        return digest.digest()
+
     def since(self, rows: pa.Table, marks: str, fresh: Set[str], never: str) -> Difference:
         """What may have changed since a catalogue was written.
 
@@ -71,6 +81,9 @@ class RecordIndex:
             fresh: folders that changed, whatever is listed.
             never: a feature of ``rows`` that is no folder.
         """
+        import pyarrow as pa  # which is not needed for a digest
+        import pyarrow.compute as pc
+
         listed = pa.Array.from_buffers(
             pa.large_binary(), len(self._names), [None, pa.py_buffer(self._ends), pa.py_buffer(self._text)]
         )
@@ -139,6 +152,8 @@ def _decoded(folder: bytes) -> str:
 
 
 def _binary(folders: Iterable[str]) -> pa.Array:
+    import pyarrow as pa
+
     return pa.array([_encoded(folder) for folder in folders], pa.large_binary())
 
 

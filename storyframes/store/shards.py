@@ -24,7 +24,6 @@ from pathlib import Path
 
 import google_crc32c
 import numpy as np
-import pyarrow as pa
 
 from storyframes.store.storage.access import make_folder
 
@@ -242,6 +241,8 @@ def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
     wrong, or a chunk is absent or elsewhere. Every entry of the index is checked. Where the system refuses to map an
     existing file, a warning says so, the first time for each reason.
     """
+    import pyarrow as pa  # which the registry of extractors and an extraction with nothing due do without
+
     if layout.rows == 0:
         return np.empty(layout.shape, layout.dtype)
     try:

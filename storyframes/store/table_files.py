@@ -9,13 +9,14 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Sequence
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from storyframes.store.layout import CHECKSUMS, StoreError
 from storyframes.store.storage import Storage
 from storyframes.store.validation import InvalidError, parse_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
 _MOST_ROWS_PER_BYTE = 64  # of a table's file; one of few sessions and many windows has a byte and more for each row
@@ -48,6 +49,9 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
     Raises:
         StoreError: it is damaged.
     """
+    import pyarrow as pa  # which is not needed to compare a table with its checksum
+    import pyarrow.parquet as pq
+
     try:
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         if file.metadata.num_rows > len(content) * _MOST_ROWS_PER_BYTE:
@@ -75,6 +79,8 @@ def stored_table(storage: Storage, name: str, columns: Sequence[str] | None = No
 
 def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
     """``table`` as the bytes of a Parquet file: zstd, page checksums."""
+    import pyarrow.parquet as pq
+
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=True, row_group_size=row_group_size)
     return buffer.getvalue()
@@ -82,7 +88,7 @@ def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
 
 def replace_table(
     storage: Storage, name: str, table: Callable[[], pa.Table | None], row_group_size: int | None = None
-) -> None:
+) -> str:
     """Write the Parquet file ``name`` of the store, and note its checksum.
 
     The new checksum is noted before the table is replaced, and the last ones stay beside it: another writer may be at
@@ -90,6 +96,9 @@ def replace_table(
 
     Args:
         table: makes the table, None to leave the present one; called again where another writer was faster.
+
+    Returns:
+        The checksum of what was made; empty where the present table was left.
     """
     noted = ""
 
@@ -106,6 +115,7 @@ def replace_table(
     storage.update(name, change)
     if noted:
         _note_checksum(storage, name, noted)
+    return noted
 
 
 def table_checksums(storage: Storage) -> dict[str, list[str]]:

@@ -31,6 +31,7 @@ from storyframes.store.storage import Storage
 from storyframes.store.storage.files import write_atomically
 from storyframes.store.table_files import replace_table, to_parquet
 from storyframes.times import SOUND_FITS_S
+from tasks.clip_index.kept_index import IndexSummary, note_index
 from tasks.clip_index.label_rules import LabelRule, indexed_schemes
 from tasks.clip_index.labels import (
     add_labels,
@@ -73,6 +74,10 @@ class ClipIndex:
     warnings: Mapping[str, str]  # by session, what is odd about those that do
     # what is to be said of the index as a whole: why it is empty, a split that is, a rate that was assumed
     remarks: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> IndexSummary:
+        return IndexSummary(len(self.clips), self.excluded, self.warnings, self.remarks)
 
 
 def build_clip_index(
@@ -301,12 +306,14 @@ def update_clip_index(
     rules: Mapping[str, LabelRule] | None = None,
     *,
     anew: bool = False,
+    made_of: str = "",
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> ClipIndex:
     """Bring the store's clip index up to date: sessions are read where something of them changed since it was made.
 
     Args:
         anew: read all sessions, so that damage in one that did not change is found as well.
+        made_of: of :func:`tasks.clip_index.kept_index.digest_of_inputs` before ``store`` was opened, to be noted.
         progress: called with (session_id, number, how many) before each session that is read.
 
     Raises:
@@ -315,21 +322,23 @@ def update_clip_index(
     """
     known = WINDOWS_SCHEMA.empty_table() if anew else read_windows(store.storage)
     index, found = _build(study, spec, store, rules or {}, known, progress)
-    write_clip_index(index.clips, store.storage)
+    sha256 = write_clip_index(index.clips, store.storage)
     if found.table is not known:
         write_windows(store.storage, found.table)
+    if made_of:
+        note_index(store.storage, made_of, sha256, index.summary)
     return index
 
 
-def write_clip_index(index: pd.DataFrame, storage: Storage) -> None:
-    """Make ``index`` the store's clip index; unchanged content leaves the file alone.
+def write_clip_index(index: pd.DataFrame, storage: Storage) -> str:
+    """Make ``index`` the store's clip index, and give its checksum; unchanged content leaves the file alone.
 
     Raises:
         StoreError: the store's has a newer format; it was left as it is.
     """
     if (content := storage.read(CLIPS)) is not None:
         check_replaceable(content)
-    replace_table(storage, CLIPS, lambda: to_table(index), ROW_GROUP)
+    return replace_table(storage, CLIPS, lambda: to_table(index), ROW_GROUP)
 
 
 def export_clip_index(index: pd.DataFrame, path: Path) -> None:

@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import WINDOW_COLUMNS, WINDOW_TYPE, WINDOWS_SCHEMA, PhaseRow, SessionSignals, windows_of
+from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
+from storyframes.clips.windows import WINDOW_TYPE, WINDOWS_SCHEMA, PhaseRow, SessionSignals, windows_of
 from storyframes.face_tracking import face_rule, may_track_a_face
 from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import MAIN, Axis, of_track

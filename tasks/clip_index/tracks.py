@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from storyframes.features import AUDIO_HOP_S, CLOCK
 from storyframes.spec import MAIN, of_track
-from storyframes.store.feature_store import FeatureStore
 from storyframes.times import last_frame_end_s, stored_clock
 from tasks.study.load import Study, StudyFileError
 from tasks.study.transcript import TranscriptError, read_transcript
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from storyframes.store.feature_store import FeatureStore
 
 Span = tuple[float, float]
 """From when to when, in seconds of the session."""
@@ -123,6 +127,8 @@ def with_coverage(windows: pd.DataFrame, study: Study, recorded: Mapping[str, Ma
     Args:
         recorded: by session and track, from when to when it recorded, where that is known.
     """
+    import pandas as pd  # which an extraction with nothing due does without
+
     windows = windows.copy(deep=False)
     start_s, stop_s = windows["start_s"].to_numpy(), windows["stop_s"].to_numpy()
     of_session = windows.groupby("session_id").indices

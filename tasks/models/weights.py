@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -162,6 +160,9 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
 
 
 def _download(model: ModelFile, target: Path, progress: Callable[[int, int], None]) -> str:
+    import urllib.error  # with TLS, a twentieth of a second
+    import urllib.request
+
     digest, done = hashlib.sha256(), 0
     try:
         with urllib.request.urlopen(model.url, timeout=30) as response, target.open("wb") as file:  # noqa: S310

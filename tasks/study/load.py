@@ -88,6 +88,7 @@ class Study:
         clock_errors: by session and name, the standard error of those whose rows say it, seconds.
         persons: the people in the sessions.
         remarks: unusual forms of tables that can mean one thing only, and how they were read.
+        digests: by table, the SHA-256 of the bytes that it was read from; empty of a study that is not read from files.
     """
 
     root: Path
@@ -108,6 +109,7 @@ class Study:
     clock_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     persons: tuple[Person, ...] = ()
     remarks: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def speakers(self) -> Mapping[str, Mapping[str, str]]:
@@ -226,6 +228,7 @@ def read_study(root: Path) -> Reading:
         excluded=tables.excluded,
         unread=tables.unread,
         remarks=tuple(tables.remarks),
+        digests=tables.digests,
     )
     parts = [
         NamedPart(table, number, line, row.session_id, getattr(row, "track", None), row.end_s)

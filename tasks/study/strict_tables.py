@@ -8,6 +8,7 @@ only, and become a remark.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections import Counter
@@ -15,9 +16,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tasks.study.csv_text import SEPARATORS, NotTextError, decode, records_of, separator_of
 
@@ -61,6 +59,7 @@ class Table:
     faults: list[Fault] = field(default_factory=list)  # of the other rows, or of the whole table
     remarks: list[str] = field(default_factory=list)  # what is unusual about the file, and how it was read all the same
     separator: str = ","  # between a row's fields; a comma for Parquet, which has no decimal commas
+    sha256: str = ""  # of the file's bytes; empty where it cannot be read
 
 
 def read_table(path: Path, *, has_text: bool = False, separators: str = SEPARATORS) -> Table:
@@ -71,10 +70,16 @@ def read_table(path: Path, *, has_text: bool = False, separators: str = SEPARATO
         separators: the signs that may separate the columns of a CSV.
     """
     try:
-        return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, has_text, separators)
+        content = path.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
         return _unreadable(f"{path.name} cannot be read: {reason}")
+    if path.suffix == ".parquet":
+        table = _read_parquet(content, path.name)
+    else:
+        table = _read_csv(content, path.name, has_text, separators)
+    table.sha256 = hashlib.sha256(content).hexdigest()
+    return table
 
 
 def is_empty(value: object) -> bool:
@@ -115,12 +120,15 @@ def _check_names(columns: Sequence[str], name: str) -> Table | None:
 # --- Parquet ---------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path) -> Table:
+def _read_parquet(content: bytes, name_of_file: str) -> Table:
+    import pyarrow as pa  # which studies without Parquet do without
+    import pyarrow.parquet as pq
+
     try:
         # Of the file alone: pyarrow would add columns from the names of its folders.
-        table = pq.ParquetFile(path).read()
+        table = pq.ParquetFile(pa.BufferReader(content)).read()
         columns = [name.strip() for name in table.column_names]
-        if refused := _check_names(columns, path.name):
+        if refused := _check_names(columns, name_of_file):
             return refused
         kept, cells, faults = [], [], []
         for name, column in zip(columns, table.columns, strict=True):
@@ -130,13 +138,13 @@ def _read_parquet(path: Path) -> Table:
                 kind = "bytes" if pa.types.is_binary(column.type) else "lists"
                 number = table.column_names.index(name) + 1
                 faults.append(
-                    Fault(None, None, f"{path.name}: column {number} holds {kind}: a cell is one value", "nested")
+                    Fault(None, None, f"{name_of_file}: column {number} holds {kind}: a cell is one value", "nested")
                 )
                 continue
             kept.append(name)
             cells.append(column.to_pylist())
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        return _unreadable(f"{path.name} cannot be read: it is damaged, or no Parquet ({type(error).__name__})")
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        return _unreadable(f"{name_of_file} cannot be read: it is damaged, or no Parquet ({type(error).__name__})")
     rows = [Row(number, None, values) for number, values in enumerate(zip(*cells, strict=True), start=_FIRST_ROW)]
     return Table(tuple(kept), rows, faults)
 
@@ -144,24 +152,24 @@ def _read_parquet(path: Path) -> Table:
 # --- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(path: Path, has_text: bool, separators: str) -> Table:
+def _read_csv(content: bytes, name_of_file: str, has_text: bool, separators: str) -> Table:
     try:
-        text, remarks = decode(path.read_bytes())
+        text, remarks = decode(content)
         begin, separator = separator_of(text, separators)
     except NotTextError as error:
-        return _unreadable(f"{path.name} cannot be read: {error}", error.line)
+        return _unreadable(f"{name_of_file} cannot be read: {error}", error.line)
     if separator != ",":
         remarks.append(f"its columns are separated by {_NAMES[separator]}s, not by commas: read so")
     records = records_of(text, begin, separator, has_text)
     header = next(records, None)
     if header is None:
-        return _unreadable(f"{path.name} cannot be read: it is empty; the first line has the columns' names")
+        return _unreadable(f"{name_of_file} cannot be read: it is empty; the first line has the columns' names")
     if header.rule:
-        return _unreadable(f"{path.name} cannot be read: line {header.line} {header.rule}", header.line)
+        return _unreadable(f"{name_of_file} cannot be read: line {header.line} {header.rule}", header.line)
     columns = tuple(name.strip() for name in header.fields)
-    if refused := _check_names(columns, path.name):
+    if refused := _check_names(columns, name_of_file):
         return refused
-    table = Table(columns, remarks=[f"{path.name}: {remark}" for remark in remarks], separator=separator)
+    table = Table(columns, remarks=[f"{name_of_file}: {remark}" for remark in remarks], separator=separator)
     named = max((number for number, name in enumerate(columns, start=1) if name), default=0)
     for record in records:
         fields = record.fields

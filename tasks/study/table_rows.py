@@ -71,6 +71,7 @@ class TableRows:
     unread: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by table, the columns that nothing reads
     files: list[list[NamedFile]] = field(default_factory=list)  # the files that each row names
     paths: dict[str, Path] = field(default_factory=dict)  # by table, its file
+    digests: dict[str, str] = field(default_factory=dict)  # by table, the SHA-256 of the bytes that were read
     decimal_commas: set[str] = field(default_factory=set)  # tables whose numbers have decimal commas
     # by table, the valid rows
     rows: dict[str, list[Placed]] = field(default_factory=lambda: {table: [] for table in TABLES})
@@ -140,6 +141,7 @@ class TableRows:
         if table not in self.paths:
             return
         raw = self._raw[table] = read_table(self.paths[table], has_text=table == _WITH_TEXT)
+        self.digests[table] = raw.sha256
         for fault in raw.faults:
             self.problems.append(Problem(table, fault.number, "", "", fault.rule, fault.line, fault.kind))
         if not raw.columns:

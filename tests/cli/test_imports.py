@@ -33,7 +33,7 @@ def imported(code: str, *arguments: str) -> set[str]:
 def test_the_package_imports_what_it_is_asked_for() -> None:
     assert imported(f"{ENDED}; import storyframes; storyframes.__version__") == set()
     assert imported(f"{ENDED}; import storyframes.store.records") == set()
-    assert imported(f"{ENDED}; import tasks.extractors.registry") == {"numpy", "pyarrow"}
+    assert imported(f"{ENDED}; import tasks.extractors.registry") == {"numpy"}
 
 
 def test_what_the_package_offers_is_there() -> None:

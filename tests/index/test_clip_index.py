@@ -24,9 +24,9 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.splits import SplitSpec, assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue, table_files
-from storyframes.store.clip_table import FORMAT, ClipFormatError
+from storyframes.store.clip_table import FORMAT
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import CLIPS, INPUTS, create_store
+from storyframes.store.layout import CLIPS, INPUTS, ClipFormatError, create_store
 from storyframes.store.maintenance.archive import archive
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.models.digests import DigestCache

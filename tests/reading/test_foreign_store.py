@@ -22,7 +22,8 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.maintenance.archive import archive
 from storyframes.store.maintenance.garbage import collect
-from storyframes.store.maintenance.verification import is_intact, verify
+from storyframes.store.maintenance.intact import is_intact
+from storyframes.store.maintenance.verification import verify
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
 

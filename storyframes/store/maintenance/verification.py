@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from storyframes.store.catalogue import CHECKED, check_rows
-from storyframes.store.clip_table import ClipFormatError, to_frame
+from storyframes.store.clip_table import to_frame
 from storyframes.store.description import open_array, read_attributes
 from storyframes.store.layout import (
     CATALOGUE,
     CHECKSUMS,
     CLIPS,
+    CLIPS_NOTE,
     INNER_GROUP,
     INPUTS,
     ROOT_GROUP,
     STUDY,
     WINDOWS,
     ZARR_JSON,
+    ClipFormatError,
     StoreError,
 )
+from storyframes.store.maintenance.intact import file_fault
 from storyframes.store.maintenance.losses import Finding, LookedAt, find_losses
 from storyframes.store.maintenance.sharing import find_forbidden
-from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
+from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, unseal
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from storyframes.store.table_files import parse_table, read_table, table_checksums
 from storyframes.store.validation import are_names, shown
@@ -159,7 +162,7 @@ def _verify_version(storage: Storage, files: Mapping[str, FileInfo], current: Cu
     is_sound = True
     for name, file in current.files.items():
         try:
-            problem = _compare(storage, files.get(f"{version}/{name}"), f"{version}/{name}", file)
+            problem = file_fault(storage, files.get(f"{version}/{name}"), f"{version}/{name}", file)
         except OSError as error:
             is_sound = False
             yield finding(name, _why(error), unreadable=True)
@@ -181,26 +184,6 @@ def _verify_version(storage: Storage, files: Mapping[str, FileInfo], current: Cu
             open_array(storage, f"{version}/{name}", array)
         except StoreError as error:
             yield finding(name, str(error))
-
-
-def _compare(
-    storage: Storage, listed: FileInfo | None, path: str, file: StoredFile, *, trust_time: bool = False
-) -> str:
-    """What is wrong with a file of a version, empty where it is as published.
-
-    With ``trust_time``, a file whose modification time is as recorded is not read.
-    """
-    info = listed or storage.info(path)  # a listing may lag behind
-    if info is None:
-        return "the file is missing"
-    if info.bytes != file.bytes:
-        return f"{info.bytes} bytes, published with {file.bytes}"
-    try:
-        if not (trust_time and info.mtime_ns == file.mtime_ns) and storage.digest(path) != file.sha256:
-            return "the content changed since it was published (checksum)"
-    except FileNotFoundError:  # removed since it was listed
-        return "the file is missing"
-    return ""
 
 
 def _why(error: OSError) -> str:
@@ -228,6 +211,9 @@ def _verify_tables(storage: Storage) -> Iterator[Finding]:
                 yield Finding("", "", name, "the table is missing; 'index' writes it again")
             elif content is not None and not accepted:
                 yield Finding("", "", CHECKSUMS, f"it has no checksum of {name}; 'index' writes it again")
+    yield from _verify_record(
+        storage, CLIPS_NOTE, "what the clip index was made of is damaged; 'extract' writes it again"
+    )
     yield from _verify_record(storage, INPUTS, "the cache of input checksums is damaged; 'extract' writes it again")
     yield from _verify_record(
         storage, STUDY, "which study this is of is damaged; 'index STUDY STORE --replace-study' writes it again"
@@ -241,22 +227,3 @@ def _verify_record(storage: Storage, name: str, damaged: str) -> Iterator[Findin
         yield Finding("", "", name, damaged)
     except OSError as error:
         yield Finding("", "", name, _why(error), unreadable=True)
-
-
-def is_intact(storage: Storage, current: Current, files: Mapping[str, FileInfo] | None = None) -> bool:
-    """Whether every file of the current version is as it was published.
-
-    A file whose size and modification time are as recorded is not read again; any other is hashed. One that a listing
-    leaves out is asked for by its name.
-
-    Args:
-        files: of the store, where they have been listed already.
-
-    Raises:
-        StorageError: a file is there and cannot be read.
-    """
-    folder = f"{current.session_id}/{current.feature}/{current.version}"
-    if files is None:
-        files = storage.files(folder)
-    paths = {f"{folder}/{name}": file for name, file in current.files.items()}
-    return not any(_compare(storage, files.get(path), path, file, trust_time=True) for path, file in paths.items())

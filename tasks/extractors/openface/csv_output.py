@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pc
 
 from storyframes.features import OPENFACE_COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BLOCK_BYTES = 8 << 20
 _NOT_NUMBERS = ["", "nan", "-nan", "NaN", "-nan(ind)", "nan(ind)", "inf", "-inf", "-1.#IND", "1.#QNAN"]
@@ -86,6 +88,8 @@ def csv_blocks(path: Path) -> Iterator[np.ndarray]:
 
 
 def _open(path: Path) -> pa.NativeFile:
+    import pyarrow as pa  # which the registry of extractors and an extraction with nothing due do without
+
     try:
         return pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None)
     except FileNotFoundError:
@@ -95,6 +99,9 @@ def _open(path: Path) -> pa.NativeFile:
 def _batches(stream: pa.NativeFile, path: Path) -> Iterator[pa.RecordBatch]:
     """The rows after the header. Arrow's threads get no object of Python's: one that is let go of while the
     interpreter ends would abort the process (docs/facts.md)."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
     header = _read_line(stream)
     names = [name.strip() for name in header.split(",")]
     _check_columns(names, path)
