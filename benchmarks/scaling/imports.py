@@ -41,13 +41,13 @@ STARTS = {
 }
 
 
-def _start(arguments: tuple[str, ...], folder: Path) -> None:
+def _start(arguments: tuple[str, ...], compiled: Path, folder: Path) -> None:
     """A Python process that imports from ``folder``: the folder in which it runs comes first.
 
     Modules are compiled, as pip compiles them, also where the environment forbids it.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPYCACHEPREFIX": tempfile.gettempdir() + "/storyframes-compiled", "PYTHONPATH": str(folder)}
+    environment |= {"PYTHONPYCACHEPREFIX": str(compiled), "PYTHONPATH": str(folder)}
     command, quiet = [sys.executable, *arguments], subprocess.DEVNULL
     subprocess.run(command, cwd=folder, check=True, stdout=quiet, stderr=quiet, env=environment)
 
@@ -64,18 +64,18 @@ def main() -> None:
         create_store(store)
         unchanged_study(unchanged, SESSIONS)
         (unchanged / "storyframes.toml").write_text(CONFIGURATION)
-        _measure(arguments, str(store), str(unchanged))
+        _measure(arguments, str(store), str(unchanged), Path(folder, "compiled"))
 
 
-def _measure(arguments: argparse.Namespace, store: str, unchanged: str) -> None:
+def _measure(arguments: argparse.Namespace, store: str, unchanged: str, compiled: Path) -> None:
     columns = ["started", "CPU-s", "its libraries alone", *(["before"] if arguments.beside else [])]
     rows = []
     for name, (ours, libraries) in STARTS.items():
         ours = tuple(word.replace("UNCHANGED", unchanged) if word != STORE else store for word in ours)
-        candidates: dict[str, Callable[[], object]] = {"here": partial(_start, ours, HERE)}
-        candidates["libraries"] = partial(_start, libraries, HERE)
+        candidates: dict[str, Callable[[], object]] = {"here": partial(_start, ours, compiled, HERE)}
+        candidates["libraries"] = partial(_start, libraries, compiled, HERE)
         if arguments.beside:
-            candidates["beside"] = partial(_start, ours, arguments.beside.resolve())
+            candidates["beside"] = partial(_start, ours, compiled, arguments.beside.resolve())
         measured = interleave(candidates, arguments.runs)
         here = measured.pop("here").cpu_s
         ratios = ", ".join(f"{here / other.cpu_s:.2f} x {what} ({other.cpu_s:.2f})" for what, other in measured.items())
