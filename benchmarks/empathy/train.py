@@ -31,7 +31,7 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes_empathy.training.feed import Feed, Loaded, open_bank
-from storyframes_empathy.training.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
+from storyframes_empathy.training.inputs import Part, Preparation, open_parts, rows_of
 from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.models.parts import Sequences, use_onednn
 from storyframes_empathy.training.moments import Moments, measure
@@ -146,7 +146,7 @@ class Some(UniformSampler):
 def opened(folder: Path) -> tuple[ClipDataset, dict[str, list[Part]]]:
     """The clips of the store in ``folder``, and what models are given of them."""
     settings = TrainSettings.model_validate(INPUTS)
-    dataset = ClipDataset(FeatureStore(folder / "features"), clip_inputs(settings, MODALITIES))
+    dataset = ClipDataset(FeatureStore(folder / "features"), settings.clip_inputs(MODALITIES))
     return dataset, open_parts(dataset, settings, MODALITIES)
 
 

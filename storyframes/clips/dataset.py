@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips
 from storyframes.clips.inputs import MASK, Clip, ClipInput, ClipSource
-from storyframes.clips.named_inputs import open_input
+from storyframes.clips.named_inputs import needed_features, open_input
 from storyframes.clips.readers import Batch, FeatureReader, Field, InputReader, PaddedRows
 from storyframes.clips.splits import SplitSpec
 from storyframes.notebook import html_table, percent, strip
@@ -96,6 +96,10 @@ class ClipDataset:
         self.schemes: dict[str, str] = dict(index.attrs.get("schemes", {}))
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, self._inputs, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
+        if self.store.is_far:  # in one round trip, instead of one for each input
+            needed = {feature for requested in self._inputs for feature in needed_features(requested, self.store)}
+            keys = ((session, feature) for feature in sorted(needed) for session in self._sessions)
+            self.store.read_specs(key for key in keys if self.store.has(*key))
         source = ClipSource(self.store, index, self._sessions, self.clips, clocks, track, window_s)
         self._readers: list[InputReader] = []
         self.missing: dict[str, float] = {}

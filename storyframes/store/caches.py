@@ -164,22 +164,19 @@ class LocalCopy:
         self._entries = content[layout.data_bytes :].view("<u8")
         rows = self._bytes[: layout.rows * layout.row_bytes].view(layout.dtype.newbyteorder("<"))
         self.rows = rows.reshape(layout.shape)
-        self._sound = np.zeros(layout.chunks, bool)  # checked by this process
+        self._sound = bytearray(layout.chunks)  # 1 where checked by this process; quicker to ask than numpy
 
     def has(self, first: int, stop: int) -> bool:
         """Whether the copy has all chunks [first, stop)."""
-        return bool(self._sound[first:stop].all()) or all(self._check(number) for number in range(first, stop))
+        return self._sound.find(0, first, stop) < 0 or all(self._check(number) for number in range(first, stop))
 
     def put(self, first: int, content: memoryview) -> bool:
         """Keep whole chunks, the first of them number ``first``; False where there is no room."""
         if not self._folder.has_room(len(content)):
             return False
         size = self._chunk_bytes
-        numbers = range(first, first + len(content) // size)
-        sums = [
-            _WRITTEN | int(google_crc32c.value(bytes(content[start : start + size])))
-            for start in range(0, len(content), size)
-        ]
+        chunks = np.frombuffer(content.toreadonly(), np.uint8).reshape(-1, size)
+        entries = np.array([_entry(chunk) for chunk in chunks], "<u8")
         try:
             descriptor = os.open(self._path, os.O_WRONLY)
         except OSError as error:
@@ -191,21 +188,21 @@ class LocalCopy:
                 return False
             if os.pwrite(descriptor, content, first * size) != len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.pwrite(descriptor, np.array(sums, "<u8").tobytes(), self._layout.data_bytes + _ENTRY_BYTES * first)
+            os.pwrite(descriptor, entries, self._layout.data_bytes + _ENTRY_BYTES * first)
         except OSError as error:  # the disk is full, or broken
             self._folder.warn_once(error)
             return False
         finally:
             os.close(descriptor)
-        self._sound[first : numbers.stop] = True
+        self._sound[first : first + len(chunks)] = b"\1" * len(chunks)
         return True
 
     def _check(self, number: int) -> bool:
         if not self._sound[number]:
             entry = int(self._entries[number])
             chunk = self._bytes[number * self._chunk_bytes : (number + 1) * self._chunk_bytes]
-            self._sound[number] = bool(entry) and entry == _entry(chunk)
-        return bool(self._sound[number])
+            self._sound[number] = entry != 0 and entry == _entry(chunk)
+        return self._sound[number] == 1
 
 
 def _entry(chunk: np.ndarray) -> int:

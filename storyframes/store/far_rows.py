@@ -190,10 +190,13 @@ class FarRows:
             first, stop: the chunks [first, stop).
             is_waiting: the caller waits for them, so this thread fetches as well: a single request needs no other.
         """
-        if self._far.layout.data_bytes <= _FETCHED_WHOLE and first < stop:
-            first, stop = 0, self._far.layout.chunks
+        if self._copy and self._copy.has(first, stop):  # a full copy is read as a local store is: without the lock
+            return set()
         own: Future[dict[int, np.ndarray]] = Future()
         with self._lock:
+            is_small = self._far.layout.data_bytes <= _FETCHED_WHOLE
+            if is_small and any(self._lacks(number) for number in range(first, stop)):
+                first, stop = 0, self._far.layout.chunks
             missing = [number for number in range(first, stop) if number not in self._under_way and self._lacks(number)]
             requests = list(self.requests(missing))
             mine = requests.pop() if is_waiting and requests else None

@@ -237,10 +237,14 @@ class FeatureReader:
     def specs(self, session_ids: Iterable[str], feature: str) -> dict[str, FeatureSpec]:
         """:meth:`spec` of several sessions at once; equal ones are one object."""
         keys = [(session_id, feature) for session_id in session_ids]
+        self.read_specs(keys)
+        return {session_id: self._specs[session_id, feature] for session_id, feature in keys}
+
+    def read_specs(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Read the specifications of these sessions' features, all at once, for the calls of :meth:`specs` to come."""
         new = {key: self._described(*key) for key in keys if key not in self._specs}
         earlier = {id(spec): spec for spec in self._specs.values()}.values()
         self._specs |= dict(zip(new, read_descriptions(self.storage, new, earlier), strict=True))
-        return {session_id: self._specs[session_id, feature] for session_id, feature in keys}
 
     def _described(self, session_id: str, feature: str) -> Version:
         path, arrays = self._version(session_id, feature)

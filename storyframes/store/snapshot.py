@@ -24,11 +24,11 @@ from storyframes.store.catalogue import (
     status_of_row,
     to_table,
 )
-from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, current_path
+from storyframes.store.layout import CATALOGUE, StoreError, current_path
 from storyframes.store.record_status import FeatureStatus, scan
 from storyframes.store.records import Current, RecordError
 from storyframes.store.storage import Storage
-from storyframes.store.table_files import parse_table, read_table
+from storyframes.store.table_files import parse_table, read_checked
 
 
 class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
@@ -60,10 +60,10 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
             StoreError: it is damaged, or has a feature whose folder was copied from another.
             StorageError: it cannot be read.
         """
-        content = read_table(storage, CATALOGUE)
+        content, is_checked = read_checked(storage, CATALOGUE)
         if content is None:
             return cls(to_table(scan(storage)))
-        if storage.read(CHECKSUMS) is None:  # so the whole file has to be read to know that it is sound
+        if not is_checked:  # so the whole file has to be read to know that it is sound
             parse_table(content, CATALOGUE)
         snapshot = cls(content)
         snapshot._check_copies(storage)

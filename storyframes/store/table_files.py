@@ -29,12 +29,16 @@ def read_table(storage: Storage, name: str) -> bytes | None:
         StoreError: it, or the checksum, is damaged.
         StorageError: it cannot be read.
     """
+    return read_checked(storage, name)[0]
+
+
+def read_checked(storage: Storage, name: str) -> tuple[bytes | None, bool]:
+    """The same, and whether the table has a checksum with which it was compared."""
     before: tuple[bytes | None, bytes | None] | None = None
     while True:  # a writer notes the new checksum before it writes the table
-        checksums = storage.read(CHECKSUMS)
-        content = storage.read(name)
+        checksums, content = storage.read_many([CHECKSUMS, name]).values()  # at once where they are far
         if content is None or checksums is None or _matches(checksums, name, content):
-            return content
+            return content, checksums is not None
         if (checksums, content) == before:
             raise StoreError(
                 f"{name} is damaged, or {CHECKSUMS} is (it has another checksum there); 'storyframes index' writes "
