@@ -22,6 +22,7 @@ from storyframes.features import CLOCK
 from storyframes.label_curves import NEAREST, Between, CurveRule
 from storyframes.spec import of_track
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.session_times import row_step
 from storyframes.times import PER_SECOND, ROUNDING, TrackClock, grid_points, ticks, usual_rate, usual_step
 
 LENGTHS = 0.05
@@ -217,7 +218,7 @@ class _Lookup:
         """When the rows of a session are, how far they usually are apart, and where they last, when they end: ticks."""
         if session not in self._times:
             time = ticks(self._store.view(session, self._timed_by, array="time"))
-            step = usual_step(time, f"{session}/{self._timed_by}")
+            step = row_step(self._store, session, self._timed_by, time)
             arrays = self._store.spec(session, self._timed_by).arrays
             has_ends = END in arrays and START not in arrays and arrays[END].axis is arrays["time"].axis
             end = ticks(self._store.view(session, self._timed_by, array=END)) if has_ends else None

@@ -23,7 +23,9 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.times import PER_SECOND, ROUNDING, TrackClock, spoken_rows, ticks, usual_step, usual_step_s
 
-_SLOWEST = 2  # usual frames: a clip's are no longer in the dark; if they are in the mean, it has a pause
+# How many usual steps of the camera the mean step of a clip's frames counts for at most. A camera slows down in the dark,
+# but hardly to less than half of its rate; a mean beyond that means that the recording pauses within the clip.
+_LONGEST_STEP = 2
 
 
 class RowFinder(ABC):
@@ -145,7 +147,7 @@ def windows_inside(source: ClipSource, feature: str, device: TrackClock, *, each
         frame_s = (clips["stop_s"] - clips["start_s"]) / (clips["stop_frame"] - clips["start_frame"])
         if store.has(session, shown_by):
             usual_s = usual_step_s(store.view(session, shown_by, array="time"), np.inf)
-            frame_s = frame_s.clip(upper=_SLOWEST * usual_s)
+            frame_s = frame_s.clip(upper=_LONGEST_STEP * usual_s)
         first = np.searchsorted(start, device.device_ticks(session, clips["start_s"] - frame_s) - ROUNDING)
         # one that was cut in seconds has the frames of a nominal rate, and may be a per cent shorter
         stop_s = np.maximum(clips["stop_s"], clips["start_s"] + (source.window_s or 0.0))

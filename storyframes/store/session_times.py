@@ -50,6 +50,25 @@ def clocks_of_storage(storage: Storage) -> StoredClocks:
     return {} if content is None else clocks_of(content)
 
 
+def row_step(store: FeatureReader, session_id: str, feature: str, time: np.ndarray) -> float:
+    """How far rows with these times usually are apart, ticks; 0 for a single row.
+
+    The only window of a recording has the stride that the feature's attributes say, or else its own length.
+
+    Raises:
+        ValueError: a row is earlier than the one before it.
+    """
+    step = usual_step(time, f"{session_id}/{feature}")
+    arrays = store.spec(session_id, feature).arrays
+    if len(time) != 1 or any(name not in arrays or arrays[name].axis is not Axis.WINDOW for name in (START, END)):
+        return step
+    stride_s = store.attributes(session_id, feature).get("stride_s")
+    if isinstance(stride_s, int | float) and 0 < stride_s < math.inf:
+        return float(stride_s * PER_SECOND)
+    start_s, end_s = (float(store.view(session_id, feature, array=name)[0]) for name in (START, END))
+    return (end_s - start_s) * PER_SECOND
+
+
 class SessionTimes:
     """The times of one session.
 
@@ -198,7 +217,7 @@ class SessionTimes:
             return np.full(len(points), -1)
         try:
             where = f"{self._session_id}/{feature}"
-            step = usual_step(time, where)
+            step = row_step(self._store, self._session_id, feature, time)
             is_curve = axis is Axis.MOMENT and is_label_curve(feature_and_track(feature)[0])
             rule = CurveRule.of(self._store.attributes(self._session_id, feature), where) if is_curve else NEAREST
         except ValueError as error:

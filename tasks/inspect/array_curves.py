@@ -14,7 +14,7 @@ import numpy as np
 
 from storyframes.array_roles import column_names
 from storyframes.spec import MAIN_ARRAY, Axis
-from storyframes.times import last_frame_end_s
+from storyframes.times import last_frame_end_s, usual_step_s
 from tasks.inspect.session_curves import ArrayCurves, HeatMap
 from tasks.inspect.stored_feature import CLOCKS, StoredFeature
 
@@ -159,7 +159,9 @@ def read_heat_map(feature: StoredFeature, frame_time: np.ndarray) -> HeatMap | N
         deviation = np.sqrt(np.maximum(squares / counts - np.square(mean), 0.0))
         scores = (means - mean) / np.where(deviation > 0, deviation, np.nan)
     shown_names = tuple(names[number] for number in shown)
-    return HeatMap(feature.name, shown_names, columns, time[::rows], scores, rows, last_frame_end_s(time))
+    half_s = usual_step_s(time) / 2 if spec.axis is Axis.WINDOW else 0.0  # the time of a window is its middle
+    starts = time[::rows] - (half_s if rows > 1 else 0.0)
+    return HeatMap(feature.name, shown_names, columns, starts, scores, rows, last_frame_end_s(time) - half_s)
 
 
 def _means(cells: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.tables import MASK
 from storyframes.times import SESSIONS_OWN
 from tasks.clip_index.index import write_clip_index
 
@@ -508,6 +509,30 @@ def test_clips_in_which_no_window_lies_are_refused_unless_they_are_masked(tmp_pa
     dataset = ClipDataset(root, [ClipInput("motion", missing="mask")])
     lengths = [int(dataset[number]["motion_length"]) for number in range(len(dataset))]
     assert 0 < np.mean(lengths) < 1
+
+
+@pytest.mark.parametrize(("attributes", "measured"), [({"stride_s": 1.0}, (0.5, 1.5)), ({}, (0.0, 2.0))])
+def test_the_only_window_of_a_recording_is_for_as_long_as_one_of_several(
+    tmp_path: Path, attributes: dict[str, Any], measured: tuple[float, float]
+) -> None:
+    """Within half of the stride, which the feature's attributes say, or else where the window lies."""
+    root = write_features(tmp_path / "features", StudySpec(sessions=1)).root
+    with FeatureWriter(local(root), "s00", WINDOWS) as out:
+        for name, rows in windows(np.zeros(1), 2.0).items():
+            out.write(name, rows)
+        out.attributes |= attributes
+        out.publish("f", {})
+    catalogue.compact(local(root))
+    store = FeatureStore(root)
+    shown = store.view("s00", "frames", array="time")
+    expected = (shown >= measured[0]) & (shown <= measured[1])
+    for asked in (ClipInput("motion", axis="frame"), ClipInput("motion", rate=FPS)):
+        dataset = ClipDataset(root, [asked])
+        for number, clip in enumerate(dataset.clips.itertuples()):
+            mask = dataset[number]["motion_mask"]
+            np.testing.assert_array_equal(mask, expected[clip.start_frame : clip.stop_frame])
+    on_grid = store.to_pandas("s00", "motion", rate=4)
+    assert on_grid[MASK].sum() == 1 + 4 * (measured[1] - measured[0])
 
 
 def test_a_clip_of_a_camera_that_is_a_per_cent_fast_has_its_own_window(tmp_path: Path) -> None:

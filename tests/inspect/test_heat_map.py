@@ -10,6 +10,7 @@ from support.stores import local, publish_openface
 
 from storyframes import FeatureStore
 from storyframes.features import FEATURES, feature_spec
+from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
@@ -98,6 +99,34 @@ def test_the_timeline_has_it_with_names_that_are_no_templates(store: FeatureStor
     np.testing.assert_allclose(drawn["%&#123;x}&lt;b&gt;"].x, TIME[:3], rtol=1e-6)  # of one row each
     assert list(drawn["%&#123;x}&lt;b&gt;"].y) == ["%&#123;y}", "&lt;i&gt;"]
     assert "48 of 2048 columns" in chart.alt
+
+
+def test_cells_of_windows_lie_around_their_middles(store_root: Path) -> None:
+    """A window's time is its middle: several to a cell begin half a stride before the first one's middle."""
+    start = np.arange(1_000) * 0.5
+    times = {"time": start + 1.0, "start": start, "end": start + 2.0}
+    window = FeatureSpec(
+        "motion",
+        "of windows",
+        {"values": ArraySpec(Axis.WINDOW, "float32", "numbers", (40,), ("column",))}
+        | {name: ArraySpec(Axis.WINDOW, "float64", "when", units="s") for name in times},
+    )
+    with FeatureWriter(local(store_root), "s", FEATURES["frames"]) as out:
+        out.write("time", np.arange(7_515) / 15)
+        out.publish("f" * 64, {"inputs": {}})
+    with FeatureWriter(local(store_root), "s", window) as out:
+        out.write("values", np.random.default_rng(0).normal(size=(len(start), 40)).astype(np.float32))
+        for name, moments in times.items():
+            out.write(name, moments)
+        out.publish("f" * 64, {"inputs": {}})
+    catalogue.compact(local(store_root))
+    curves = read_curves(FeatureStore(store_root), "s")
+    (heat_map,) = curves.heat_maps
+    assert heat_map.rows == 4
+    chart = timeline(curves, Timetable())
+    assert chart is not None
+    (drawn,) = (trace for trace in chart.figure.data if trace.type == "heatmap")
+    np.testing.assert_allclose(drawn.x, np.append(start[::4], 500.0) + 0.75)
 
 
 def test_what_is_drawn_is_called_what_it_is(store_root: Path) -> None:
