@@ -205,10 +205,13 @@ def main() -> None:
     if not arguments.size:
         print_bfloat16()
     print()
-    rows = [row for size in arguments.size or SIZES for row in print_parts(size, arguments.runs)]
     columns = ("frame", "part", "GFLOP", "bound, CPU-s", "torch, CPU-s: of the bound", "OpenVINO", "OpenVINO, bfloat16")
     command = shlex.join(["python", "-m", "benchmarks.extracting.dope_layers", *sys.argv[1:]])
-    record("dope-bounds", command, columns, rows, ["torch", "openvino"])
+    for size in (
+        arguments.size or SIZES
+    ):  # a table of its own for each, so that none replaces what was measured of another
+        rows = print_parts(size, arguments.runs)
+        record(f"dope-bounds-{size.replace(' ', '')}", command, columns, rows, ["torch", "openvino"])
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
+    from storyframes.clips.dataset import BatchBuffers, new_memory
     from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
     from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
     from storyframes.clips.readers import Field
@@ -25,18 +26,21 @@ if TYPE_CHECKING:
 __all__ = [
     "SPLITS",
     "STORY_FEATURE",
+    "BatchBuffers",
     "Field",
     "WindowSpec",
     "complete_clips",
     "filter_clips",
     "lacking_clips",
     "needed_features",
+    "new_memory",
     "parse_filter",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
+        "dataset": "BatchBuffers new_memory",
         "filters": "complete_clips filter_clips lacking_clips parse_filter",
         "named_inputs": "STORY_FEATURE needed_features",
         "readers": "Field",

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from storyframes import ClipDataset, ClipLoader, ClipSampler
+from storyframes.clips import BatchBuffers, Field, new_memory
 from storyframes.store import if_free, lock_new_file
 from storyframes_empathy.training.inputs import Preparation
 from storyframes_empathy.training.models.parts import Sequences
@@ -30,6 +31,8 @@ from storyframes_empathy.training.moments import covering
 
 BATCHED = 8
 """Windows that are prepared at once when a bank is made."""
+_KEPT = 2
+"""Batches whose memory is used again: while a model learns from one, the next is gathered."""
 _TEMPORARY = ".tmp"
 Kind = Literal["float32", "bfloat16"]
 
@@ -67,6 +70,7 @@ class Bank:
         self, values: Tensor, masks: Tensor, widths: Mapping[str, int], first: Mapping[str, tuple[int, int]]
     ) -> None:
         self.values, self.masks, self.widths, self.first = values, masks, widths, first
+        self._memory: tuple[tuple[int, int], BatchBuffers] | None = None
 
     def batches(self, dataset: ClipDataset, sampler: ClipSampler, size: int) -> Iterator[tuple[Tensor, Sequences]]:
         clips = dataset.clips
@@ -74,18 +78,32 @@ class Bank:
         origin = np.array([row - frame for frame, row in (self.first[one] for one in session)], np.int64)
         starts = clips["start_frame"].to_numpy(np.int64) + origin
         steps = int(clips["stop_frame"].iloc[0] - clips["start_frame"].iloc[0])
+        memory = self._memory_of(size, steps)
         order = iter(sampler)
         while places := list(islice(order, size)):
-            yield torch.tensor(places), self._gathered(starts[places].tolist(), steps)
+            batch = {name: torch.from_numpy(array) for name, array in memory.take(len(places)).items()}
+            yield torch.tensor(places), self._gathered(starts[places].tolist(), steps, batch)
 
-    def _gathered(self, starts: Sequence[int], steps: int) -> Sequences:
+    def _memory_of(self, size: int, steps: int) -> BatchBuffers:
+        """Memory for batches, kept from epoch to epoch: new memory takes longer than the rows that are copied into it."""
+        if self._memory is None or self._memory[0] != (size, steps):
+            fields = {
+                "values": Field((steps, self.values.shape[1]), np.dtype(np.float32)),
+                "masks": Field((steps, self.masks.shape[1]), np.dtype(bool)),
+            }
+            self._memory = (size, steps), BatchBuffers(fields, size, _KEPT, new_memory)
+        return self._memory[1]
+
+    def _gathered(self, starts: Sequence[int], steps: int, batch: Mapping[str, Tensor]) -> Sequences:
+        """The windows that begin at these rows, in a batch's memory, or in the GPU's."""
         device = self.values.device
-        values = torch.empty((len(starts), steps, self.values.shape[1]), dtype=self.values.dtype, device=device)
-        masks = torch.empty((len(starts), steps, self.masks.shape[1]), dtype=torch.bool, device=device)
+        values, masks = (
+            each if device.type == "cpu" else torch.empty_like(each, device=device) for each in batch.values()
+        )
         for place, start in enumerate(starts):
             values[place] = self.values[start : start + steps]
             masks[place] = self.masks[start : start + steps]
-        parts = values.float().split(list(self.widths.values()), dim=2)
+        parts = values.split(list(self.widths.values()), dim=2)
         return Sequences(
             dict(zip(self.widths, parts, strict=True)), {name: masks[..., one] for one, name in enumerate(self.widths)}
         )

@@ -14,10 +14,11 @@ import torch
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
 from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.samplers import SequentialSampler
 from storyframes.features import FEATURES
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.storage.files import lock_new_file
-from storyframes_empathy.training.feed import open_bank
+from storyframes_empathy.training.feed import Kind, Loaded, open_bank
 from storyframes_empathy.training.inputs import Part, Preparation, open_parts, rows_of
 from storyframes_empathy.training.models.amer import attended
 from storyframes_empathy.training.models.build import build
@@ -215,6 +216,27 @@ def test_what_a_killed_process_left_of_a_bank_is_removed_and_what_is_being_made_
     assert {name for name in names if name.endswith(".tmp")} == {".of-the-living.values.0.tmp"}
     open_bank(banks, "key", [dataset], preparation, "float32")
     assert len(list(banks.iterdir())) == 2
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_batches_of_a_bank_may_be_kept_and_memory_of_others_is_used_again(
+    dataset: ClipDataset, moments, tmp_path: Path, kind: Kind
+) -> None:
+    preparation = Preparation(open_parts(dataset, TrainSettings(), MODALITIES), moments)
+    bank = open_bank(tmp_path / ".banks", "key", [dataset], preparation, kind)
+    sampler = SequentialSampler(dataset)
+    kept, read = (list(feed.batches(dataset, sampler, 4)) for feed in (bank, Loaded(preparation)))
+    assert len(kept) > 3
+    assert len(kept[-1][0]) < 4 or len(dataset) % 4 == 0
+    for (places, given), (expected_places, expected) in zip(kept, read, strict=True):
+        assert torch.equal(places, expected_places)
+        for name, values in expected.values.items():
+            assert given.values[name].dtype == torch.float32
+            assert torch.equal(given.values[name], values if kind == "float32" else values.bfloat16().float())
+            assert torch.equal(given.masks[name], expected.masks[name])
+    del kept, given
+    again = {given.values["v"].data_ptr() for _, given in bank.batches(dataset, sampler, 4)}
+    assert len(again) <= 2
 
 
 @each_model
