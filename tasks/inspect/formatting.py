@@ -24,7 +24,12 @@ def without_folders(text: str) -> str:
 
 def counted(count: int, noun: str) -> str:
     """``2`` and ``"clip"`` are ``2 clips``."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+    return f"{count} {plural(count, noun)}"
+
+
+def plural(count: int, noun: str) -> str:
+    """The noun as it stands beside a count: ``clip`` for 1, else ``clips``."""
+    return noun if count == 1 else f"{noun}s"
 
 
 def human_time(seconds: float) -> str:

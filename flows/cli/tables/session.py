@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
+from flows.cli.tables.fitting import FittingTable
 from flows.cli.tables.status import STYLE, entry_json
 from storyframes.features import in_order
 from storyframes.spec import MAIN
@@ -25,7 +25,7 @@ _SPANS = 6  # of a finding
 Curves = Mapping[str, SessionCurves | None]  # by track; None where a track has features, but no frames to go by
 
 
-def session_tables(entries: Sequence[FeatureStatus], curves: Curves) -> Iterator[Table | str]:
+def session_tables(entries: Sequence[FeatureStatus], curves: Curves) -> Iterator[FittingTable | str]:
     """One session: its features, then curves and findings of each track."""
     yield _features_table(entries)
     for track, of_track in curves.items():
@@ -41,18 +41,14 @@ def session_tables(entries: Sequence[FeatureStatus], curves: Curves) -> Iterator
         yield from _without_findings(quality, whose)
 
 
-def _features_table(entries: Sequence[FeatureStatus]) -> Table:
-    features = Table()
-    for heading in ("feature", "status", "rows", "size"):
-        features.add_column(heading, justify="right" if heading in ("rows", "size") else "left")
-    for heading in ("caveats", "notes"):
-        features.add_column(heading, overflow="fold")
+def _features_table(entries: Sequence[FeatureStatus]) -> FittingTable:
+    rows = []
     place = {name: number for number, name in enumerate(in_order(entry.feature for entry in entries))}
     for entry in sorted(entries, key=lambda entry: place[entry.feature]):
         current = entry.current
         notes = [entry.reason] if entry.reason else []
         notes += [f"{name} {value:.4g}" for name, value in current.quality.items()] if current else []
-        features.add_row(
+        row = (
             escape(entry.feature),
             f"[{STYLE[entry.status]}]{entry.status}[/]",
             measured_rows(current.rows, current.quality) if current else "",
@@ -60,30 +56,29 @@ def _features_table(entries: Sequence[FeatureStatus]) -> Table:
             escape("; ".join(current.caveats)) if current else "",
             escape("; ".join(notes)),
         )
-    return features
+        rows.append(row)
+    headings = ("feature", "status", "rows", "size", "caveats", "notes")
+    return FittingTable(headings, rows, right=frozenset(("rows", "size")), wrapped=frozenset(("caveats", "notes")))
 
 
-def _curves_table(curves: SessionCurves, *, named: bool) -> Table:
+def _curves_table(curves: SessionCurves, *, named: bool) -> FittingTable:
     where = ", in seconds of its own recording" if named and curves.track != MAIN else ""
     title = f"{escape(curves.track)}: {curves.extent}{where}" if named else curves.extent
-    table = Table(title=title, title_justify="left")
-    for heading in ("curve", "lowest", "median", "highest", "there"):
-        table.add_column(heading, justify="left" if heading == "curve" else "right", no_wrap=True)
-    table.add_column("from start to end", no_wrap=True)
+    rows = []
     for one in summarize_curves(curves):
         numbers = ["" if value is None else f"{value:.3g}" for value in (one.low, one.median, one.high)]
-        table.add_row(escape(f"{one.name} {one.unit}".strip()), *numbers, f"{one.present:.0%}", one.spark)
-    return table
+        rows.append((escape(f"{one.name} {one.unit}".strip()), *numbers, f"{one.present:.0%}", one.spark))
+    headings = ("curve", "lowest", "median", "highest", "there", "from start to end")
+    return FittingTable(headings, rows, title, right=frozenset(headings[1:-1]))
 
 
-def _findings_table(findings: Sequence[QualityFinding], whose: str) -> Table:
-    table = Table(title=whose + counted(len(findings), "finding"), title_justify="left")
-    for heading in ("finding", "what", "rule", "times (s)"):
-        table.add_column(heading, overflow="fold")
+def _findings_table(findings: Sequence[QualityFinding], whose: str) -> FittingTable:
+    headings = ("finding", "what", "rule", "times (s)")
+    rows = []
     for finding in findings:
         spans = listed([f"{start:.2f}-{stop:.2f}" for start, stop in finding.spans], _SPANS)
-        table.add_row(f"[yellow]{finding.rule}[/]", escape(finding.message), escape(finding.rule_text), spans)
-    return table
+        rows.append((f"[yellow]{finding.rule}[/]", escape(finding.message), escape(finding.rule_text), spans))
+    return FittingTable(headings, rows, whose + counted(len(findings), "finding"), wrapped=frozenset(headings))
 
 
 def _without_findings(quality: Quality, whose: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, se
 import storyframes
 from storyframes.store.records import now
 from storyframes.store.storage.files import TEMPORARY_SUFFIX, flush_folder, flush_tree
-from tasks.inspect.formatting import human_bytes
+from tasks.inspect.formatting import human_bytes, plural
 from tasks.inspect.report.chart import embed_json
 from tasks.inspect.report.matrix import CellState
 
@@ -45,7 +45,7 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"bytes": human_bytes, "clock": clock_time, "count": _count, "json": embed_json}
+    environment.filters |= {"bytes": human_bytes, "clock": clock_time, "count": _count, "plural": plural, "json": embed_json}
     environment.globals |= {"version": storyframes.__version__, "signs": _SIGNS}
     return environment
 
@@ -67,7 +67,7 @@ def clock_time(seconds: float) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {plural(number, noun)}"
 
 
 MARKER = ".storyframes-report"
