@@ -18,7 +18,7 @@ _BORDER, _FRAME = 3, 1  # columns of the terminal: of each column of a table, an
 class FittingTable:
     """Rows under headings; every cell is rich's markup and its texts are escaped.
 
-    A row of the list is its first cell, below that its short cells in one line, and each other cell in a line of its own.
+    A row of the list is its first cell, below that its short cells in one line, and each other cell in its own.
 
     Attributes:
         right: the headings of numbers.

@@ -19,9 +19,9 @@ BLUE, ORANGE, GREEN, PINK, GREY = "#1f78b4", "#d55e00", "#008f66", "#b8578f", "#
 COLOURS = (BLUE, ORANGE, GREEN, PINK, GREY)
 # Traces of the bundle assets/plotly-cartesian.min.js.
 CARTESIAN = frozenset(
-    ("bar", "box", "contour", "heatmap", "histogram", "histogram2d", "histogram2dcontour", "image", "pie", "scatter")
-    + ("scatterternary", "violin")
-)
+    ("bar", "box", "contour", "heatmap", "histogram", "histogram2d", "histogram2dcontour", "image", "pie", "scatter",
+     "scatterternary", "violin")
+)  # fmt: skip
 LIGHT_BACKGROUND, DARK_BACKGROUND = "#ffffff", "#14161a"
 
 

@@ -45,7 +45,8 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"bytes": human_bytes, "clock": clock_time, "count": _count, "plural": plural, "json": embed_json}
+    environment.filters |= {"bytes": human_bytes, "clock": clock_time, "json": embed_json}
+    environment.filters |= {"count": _count, "plural": plural}
     environment.globals |= {"version": storyframes.__version__, "signs": _SIGNS}
     return environment
 
