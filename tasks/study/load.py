@@ -109,7 +109,7 @@ class Study:
     clock_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     persons: tuple[Person, ...] = ()
     remarks: tuple[str, ...] = ()
-    digests: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @cached_property
     def speakers(self) -> Mapping[str, Mapping[str, str]]:
