@@ -75,7 +75,7 @@ $(VENV)/.pipeline: $(VENV)/.torch pyproject.toml constraints.txt
 
 # Of torch, not of .pipeline: who develops has both at once, chosen and compiled once.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
-	$(INSTALL) -e '.[pipeline,loader,s3,explore,slurm,kubernetes,embed,export,docs,dev]'
+	$(INSTALL) -e '.[pipeline,loader,s3,explore,slurm,kubernetes,embed,docs,dev]'
 	$(COMPILE)
 	@touch $(VENV)/.pipeline $@
 

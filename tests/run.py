@@ -60,7 +60,7 @@ LONGEST = (
     "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies", "clips",
     "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins",
     "extractors", "plugins/storyframes-pyfeat/tests", "plugins/storyframes-mediapipe/tests",
-    "tests/plugins/test_plugin_example.py", "flows", "small plug-ins",
+    "tests/plugins/test_plugin_example.py", "flows", "plugins/storyframes-release/tests", "small plug-ins",
     "tests/tools/test_containers.py", "tests/flows/test_leftovers.py",
     "tests/flows/test_strangers.py", "plugins/storyframes-empathy/tests/text/test_topics.py", "media",
     "tests/store/test_gc_protocol.py", "plugins/storyframes-transcribe/tests",

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 import storyframes
-from flows.cli import clips, extract, jobs, look, models, report, share, start, status, study, terminal, upkeep
+from flows.cli import clips, extract, jobs, look, models, report, start, status, study, terminal, upkeep
 from storyframes.installation import install_line
 from storyframes.plug_ins import COMMANDS, PlugInError, describe_error, load, origin, plug_in, plug_ins
 
@@ -26,11 +26,14 @@ COMPANIONS = {
     "align": "storyframes-transcribe",
     "dyads": "storyframes-dyads",
     "empathy": "storyframes-empathy",
+    "export": "storyframes-release",
     "import": "storyframes-labels",
     "people": "storyframes-people",
+    "release": "storyframes-release",
     "sync": "storyframes-sync",
     "transcribe": "storyframes-transcribe",
 }
+PANELS_OF_COMPANIONS = dict.fromkeys(("export", "release"), "Keep and share")  # others are in the last panel
 
 
 class PlugInGroup(TyperGroup):
@@ -59,7 +62,8 @@ class RootGroup(TyperGroup):
         if not points:
             return None
         summary = points[0].dist.metadata.json.get("summary") if points[0].dist else None
-        return PlugInGroup(name=cmd_name, help=str(summary or origin(points[0])), rich_help_panel=PANEL)
+        panel = PANELS_OF_COMPANIONS.get(cmd_name, PANEL)
+        return PlugInGroup(name=cmd_name, help=str(summary or origin(points[0])), rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As typer's; a companion's group that is not installed ends the command with the line that installs it."""
@@ -144,14 +148,7 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         status.deploy,
     ),
     "Look": (report.report, look.show, look.view, look.overlay, clips.clips, report.compare),
-    "Keep and share": (
-        upkeep.verify,
-        upkeep.gc,
-        upkeep.archive,
-        share.share,
-        share.export,
-        ("release", share.release_app),
-    ),
+    "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, upkeep.share),
     PANEL: (("models", models.models_app), ("extractors", models.extractors_app)),
 }
 for panel, commands in PANELS.items():

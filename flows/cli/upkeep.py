@@ -1,4 +1,4 @@
-"""The commands that keep a feature store: ``verify``, ``gc``, ``archive``."""
+"""The commands that keep a feature store: ``verify``, ``gc``, ``archive``, ``share``."""
 
 from __future__ import annotations
 
@@ -158,3 +158,37 @@ def archive(
             folder = f"{current.session_id}/{current.feature}/"
             before += sum(size for path, size in sizes.items() if path.startswith(folder))
     console().print(f"{counted(count, 'feature')}, {human_bytes(before)} -> {human_bytes(after)} in {escape(out)}")
+
+
+def share(
+    store: StoreArgument,
+    group: Annotated[str, typer.Option(help="The group of users, as 'id' names it.")] = "",
+    write: Annotated[bool, typer.Option("--write", help="The group may also extract and index.")] = False,
+    private: Annotated[bool, typer.Option("--private", help="Its owner's alone again, as at first.")] = False,
+) -> None:
+    """Share a store in a folder with a group of users: what it has now, and what anybody writes into it later.
+
+    Without an option it says who may use the store. It ends with 1 where files of other users stay as they were.
+    """
+    from storyframes.store.layout import open_store
+    from storyframes.store.maintenance import sharing
+
+    if (private and (group or write)) or (write and not group):
+        fail("give --group GROUP, with --write where its members may write, or --private", 2)
+    with usage_errors():
+        storage = open_store(store)
+        unchanged: dict[str, str] = {}
+        if group:
+            unchanged = sharing.share(storage, group, write=write)
+        elif private:
+            unchanged = sharing.make_private(storage)
+        now = sharing.current_group(storage)
+        why = sharing.why_unreachable(storage) if now else ""
+    may = f"the group {now.name} may {'read and write' if now.write else 'read'}" if now else "its owner's alone"
+    console().print(escape(f"{store}: {may}"))
+    for path, reason in unchanged.items():
+        error_console().print(f"[yellow]not changed[/] {escape(f'{path}: {reason}')}")
+    if why:
+        error_console().print(escape(why))
+    if unchanged or why:
+        raise typer.Exit(1)

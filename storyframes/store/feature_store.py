@@ -1,8 +1,8 @@
 """A feature store to read: :class:`FeatureStore`, and the view of one session for notebooks.
 
-Features become data frames (pandas, or polars with the extra ``storyframes[export]``), and a whole session becomes an
-xarray DataTree (the extra ``storyframes[explore]``). The tree reads nothing before it is asked for: mapped arrays stay
-mapped, others are opened when they are read.
+Features become data frames (pandas, or polars), and a whole session becomes an xarray DataTree; polars and xarray are
+in the extra ``storyframes[explore]``. The tree reads nothing before it is asked for: mapped arrays stay mapped, others
+are opened when they are read.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ class SessionView:
         return pandas_frame(chosen_table(self.store, self.session_id, feature, rows, rate))
 
     def to_polars(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pl.DataFrame:
-        """The same for polars (the extra ``storyframes[export]``), with the times as a column.
+        """The same for polars (the extra ``storyframes[explore]``), with the times as a column.
 
         Raises:
             StoreError: as of :meth:`to_pandas`.
@@ -376,7 +376,7 @@ def polars_frame(table: Table) -> pl.DataFrame:
     try:
         import polars as pl
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"to_polars needs polars: {install_line('export')}", name="polars") from None
+        raise ModuleNotFoundError(f"to_polars needs polars: {install_line('explore')}", name="polars") from None
     columns = named_columns(table, table.read(0, table.rows))
     texts = {name for name, values in columns.items() if values.dtype == object}
     return pl.DataFrame(

@@ -1,7 +1,7 @@
 """A feature of one session as tables: one for each kind of row that it has, with names, times and a mask.
 
-The data frames of notebooks (:mod:`storyframes.store.feature_store`) and the exported files (:mod:`storyframes.export`)
-are made of these tables. Values are as they are stored; at a rate, those of the row that :mod:`storyframes.times`
+The data frames of notebooks (:mod:`storyframes.store.feature_store`) and exported files (storyframes-release) are made
+of these tables. Values are as they are stored; at a rate, those of the row that :mod:`storyframes.times`
 finds, as in clips.
 """
 

@@ -75,7 +75,7 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
         ),
         (["extract", "demo/study", "{out}", "--features", " resnet , frames"], "there is no feature 'resnet'"),
         (["compare", "{out}", "{out}", "--features", " "], "--features ' ': a name is missing"),
-        (["export", "{out}", "--out", "{out}2", "--features", "frames,"], "--features 'frames,': a name is missing"),
+        (["compare", "{out}", "{out}", "--features", "frames,"], "--features 'frames,': a name is missing"),
         (["extract-file", "a.mp4", "--features", ",frames"], "--features ',frames': a name is missing"),
         (["extract", "demo/study", "{out}", "--config", "absent.toml"], "absent.toml: cannot be read"),
         (["extract", "demo/nothing", "{out}"], "is not a folder"),
@@ -89,6 +89,7 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
         (["synthesize", "demo"], "exists and is not empty"),
         (["nothing"], "No such command"),
         (["import", "labels"], "storyframes import comes with storyframes-labels: pip install"),
+        (["export", "{out}"], "storyframes export comes with storyframes-release: pip install"),
     ],
 )
 def test_bad_usage_ends_with_2_and_a_message(

@@ -9,20 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
-from support.stores import publish_openface
 from support.synthetic_features import StudySpec, write_features
 from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 from support.systems.windows import AS_ON_WINDOWS
 
 from storyframes import ClipDataset, FeatureStore
-from storyframes.export.formats import Format
-from storyframes.export.run import export
-from storyframes.features import FEATURES
-from storyframes.store import catalogue
-from storyframes.store.layout import create_store
-from storyframes.store.storage.local_folder import LocalStorage
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,17 +46,14 @@ for command in commands:
 """
 
 
-def test_on_windows_a_store_is_read_and_exported_and_never_written(tmp_path: Path) -> None:
+def test_on_windows_a_store_is_read_and_never_written(tmp_path: Path) -> None:
     root = write_features(tmp_path / "features", StudySpec(sessions=2)).root
     orphan = root / "s01/frames/20260131T120000Z-0123abcd"  # of a killed writer, for gc
     orphan.mkdir()
     (orphan / "zarr.json").touch()
     os.utime(orphan / "zarr.json", (0, 0))
     before = _contents(root)
-    exported = str(tmp_path / "exported")
-    reading = [["status", str(root)], ["show", str(root), "s00"], ["clips", str(root)], ["verify", str(root)],
-               ["export", str(root), "--out", exported],
-               ["export", str(root), "--out", exported, "--features", "openface", "--replace"]]  # fmt: skip
+    reading = [["status", str(root)], ["show", str(root), "s00"], ["clips", str(root)], ["verify", str(root)]]
     writing = [["gc", str(root)], ["archive", str(root), "--out", f"{tmp_path}/archive"], ["doctor"],
                ["extract", "demo/study", str(root)], ["index", "demo/study", str(root)]]  # fmt: skip
     code = [sys.executable, "-c", READ_AND_TRY_TO_WRITE, json.dumps([str(root), [*reading, *writing]])]
@@ -78,33 +66,15 @@ def test_on_windows_a_store_is_read_and_exported_and_never_written(tmp_path: Pat
     assert int(rows) == len(FeatureStore(root).session("s00").to_pandas("opensmile"))
     assert refused == (
         f"{tmp_path}/new: this system (Windows) has none of the locks that keep two writers apart, so feature stores "
-        "are only read here: write it on Linux, macOS or in WSL; status, show, clips, verify and export work here"
+        "are only read here: write it on Linux, macOS or in WSL; status, show, clips and verify work here"
     )
     assert "copies are kept on Linux alone" in no_cache
     ends = [line for line in shown if line.startswith("ended with")]
     refused_by_file, refused_at_once = ["ended with 1"], ["ended with 2"] * (len(writing) - 1)
     assert ends == ["ended with 0"] * len(reading) + refused_by_file + refused_at_once, result.stderr
     assert "Traceback" not in result.stderr
-    table = pq.read_table(f"{exported}/s00/openface.parquet")
-    stored = FeatureStore(root).read("s00", "openface")
-    for number, name in enumerate(FEATURES["openface"].columns):
-        column = f"values.{name}" if f"values.{name}" in table.column_names else name
-        np.testing.assert_array_equal(table[column], stored[:, number], column)
     assert _contents(root) == before
     assert not (tmp_path / "new").exists()
-
-
-def test_export_leaves_out_a_session_whose_folder_windows_takes_for_another(tmp_path: Path) -> None:
-    create_store(tmp_path / "store")
-    for session in ("S1", "s1", "s2", "nul"):
-        publish_openface(tmp_path / "store", session, 3)
-    catalogue.compact(LocalStorage(tmp_path / "store"))
-    done = export(FeatureStore(tmp_path / "store"), tmp_path / "out", Format.PARQUET)
-    assert {table["session_id"] for table in done.tables} == {"S1", "s2"}
-    assert {omission["session_id"]: omission["reason"] for omission in done.left_out} == {
-        "s1": "Windows and macOS take its folder for that of S1: export it alone, with --session s1",
-        "nul": "is the name of a device on Windows, where no folder can have it",
-    }
 
 
 def _contents(root: Path) -> dict[str, bytes]:

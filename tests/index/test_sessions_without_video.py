@@ -1,4 +1,4 @@
-"""Sessions of sound, of a transcript, or of a silent video: from the tables to clips, report, export and release."""
+"""Sessions of sound, of a transcript, or of a silent video: from the tables to clips and report."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.media.recordings import write_recording, write_wave
+from support.media.mixed_sessions import ENDS_S, FEATURES, HAS, ROWS, extract_mixed, make, write_files
 from support.page_data import page_data
 from support.studies import run
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.request import ExtractionRequest
-from flows.run import conclude, open_run, planned
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.window_spec import WindowSpec
@@ -35,69 +33,10 @@ from tasks.planning.selection import Selection
 from tasks.planning.sources import input_file
 from tasks.study.load import load_study
 
-RATE = 16_000
-FEATURES = ("frames", "opensmile", "glove")
-ROWS = {
-    "camera": "camera,p1,camera.mkv,,",
-    "podcast": "podcast,p2,,podcast.wav,podcast.json",
-    "chat": "chat,p3,,,chat.json",
-    "silent": "silent,p4,silent.mkv,,",
-}
-HAS = {
-    "camera": {"frames", "opensmile"},
-    "podcast": {"opensmile", "glove"},
-    "chat": {"glove"},
-    "silent": {"frames"},
-}
-ENDS_S = {"camera": 2.0, "podcast": 2.5, "chat": 3.3, "silent": 2.0}
-
-
-def tone(seconds: float) -> np.ndarray:
-    return (9000 * np.sin(2 * np.pi * 200 * np.arange(round(seconds * RATE)) / RATE)).astype(np.int16)
-
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("files")
-    write_recording(folder / "camera.mkv", 50, tone(2.0)[:, None])
-    write_recording(folder / "silent.mkv", 50)
-    write_wave(folder / "podcast.wav", tone(2.5), RATE)
-    for name, end_s in (("podcast", 2.0), ("chat", 3.3)):
-        said = [("A", 0.2, 1.0, "we sang"), ("B", 1.2, end_s, "we sang")]
-        keys = ("speaker", "start_s", "end_s", "text")
-        (folder / f"{name}.json").write_text(
-            json.dumps({"utterances": [dict(zip(keys, one, strict=True)) for one in said]})
-        )
-    (folder / "glove.txt").write_text("".join(f"{word} {' '.join(['0.5'] * 300)}\n" for word in ("we", "sang")))
-    return folder
-
-
-def make(folder: Path, files: Path, *sessions: str) -> Path:
-    """A study of these sessions, with its configuration beside it."""
-    study = folder / "study"
-    study.mkdir()
-    for path in files.iterdir():
-        (study / path.name).symlink_to(path) if path.name == "glove.txt" else (study / path.name).hardlink_to(path)
-    rows = ["session_id,participant_id,video,audio,transcript", *(ROWS[session] for session in sessions)]
-    (study / "sessions.csv").write_text("\n".join(rows) + "\n")
-    (folder / "seconds.toml").write_text(
-        f'features = {list(FEATURES)}\n[glove]\nvectors = "{files}/glove.txt"\ndemo_vectors = true\n'
-        "[clips]\nwindow_s = 1.0\nstride_s = 0.5\n"
-    )
-    return study
-
-
-def extracted(folder: Path, study: Path, files: Path) -> dict[str, Status]:
-    """Extract here, and write the tables as the command does; the outcomes by session/feature."""
-    create_store(folder / "store")
-    glove = {"vectors": files / "glove.txt", "demo_vectors": True}
-    outcomes = run(study, folder / "store", Selection(only=FEATURES), glove=glove)
-    request = ExtractionRequest(study=study, features=str(folder / "store"), config=folder / "seconds.toml")
-    again = planned(open_run(request))
-    assert not again.plan.units  # what has no input is not tried again
-    result = conclude(again, ())
-    assert result.good, result
-    return {name: outcome.status for name, outcome in outcomes.items()}
+    return write_files(tmp_path_factory.mktemp("files"))
 
 
 def done(*arguments: object, code: int = 0) -> str:
@@ -109,7 +48,7 @@ def done(*arguments: object, code: int = 0) -> str:
 @pytest.mark.parametrize("session", ["podcast", "chat", "silent"])
 def test_a_study_of_one_kind(tmp_path: Path, files: Path, session: str) -> None:
     study = make(tmp_path, files, session)
-    outcomes = extracted(tmp_path, study, files)
+    outcomes = extract_mixed(tmp_path, study, files)
     expected = {feature: Status.DONE if feature in HAS[session] else Status.MISSING for feature in FEATURES}
     assert outcomes == {f"{session}/{feature}": status for feature, status in expected.items()}
     store = FeatureStore(tmp_path / "store")
@@ -129,7 +68,7 @@ def test_a_study_of_one_kind(tmp_path: Path, files: Path, session: str) -> None:
 def test_frames_of_a_video_that_the_study_names_no_more_are_named(tmp_path: Path, files: Path) -> None:
     """Its row loses the video: what was extracted of it stays, and whoever makes clips of that is told."""
     study = make(tmp_path, files, "silent", "camera")
-    assert extracted(tmp_path, study, files)["silent/frames"] is Status.DONE
+    assert extract_mixed(tmp_path, study, files)["silent/frames"] is Status.DONE
     store, spec = FeatureStore(tmp_path / "store"), WindowSpec(window_s=1.0, stride_s=0.5)
     assert build_clip_index(load_study(study), spec, store).warnings == {}
     table = pd.read_csv(study / "sessions.csv", dtype=str).assign(video=["", "camera.mkv"])
@@ -147,7 +86,7 @@ def test_frames_of_a_video_that_the_study_names_no_more_are_named(tmp_path: Path
 def mixed(tmp_path_factory: pytest.TempPathFactory, files: Path) -> Path:
     folder = tmp_path_factory.mktemp("mixed")
     study = make(folder, files, *ROWS)
-    extracted(folder, study, files)
+    extract_mixed(folder, study, files)
     return folder
 
 
@@ -302,24 +241,6 @@ def test_phases_are_cut_at_the_end_of_the_sound(tmp_path: Path, files: Path) -> 
     }
 
 
-RELEASE = """
-title = "Sounds and words"
-description = "What was heard and said."
-license = "CC-BY-4.0"
-version = "1.0"
-authors = ["Surname, Name"]
-labels = []
-phases = []
-leave_out = []
-allow_biometric = true
-allow_text_vectors = false
-allow_rater_ids = false
-[features]
-frames = "all"
-opensmile = "all"
-"""
-
-
 def test_commands_work_on_sessions_without_a_camera(mixed: Path, tmp_path: Path) -> None:
     study, store, config = mixed / "study", mixed / "store", ("--config", mixed / "seconds.toml")
     done("check", study, *config)
@@ -341,12 +262,3 @@ def test_commands_work_on_sessions_without_a_camera(mixed: Path, tmp_path: Path)
     assert [first["start"], second["start"], dict(second["about"])["frames"]] == [0.0, 0.5, "none"]
     assert "missing" not in page
     assert "we sang" in (tmp_path / "report/sessions/chat.html").read_text()
-    done("export", store, "--out", tmp_path / "export")
-    done("export", store, "--out", tmp_path / "at_rate", "--rate", "10")
-    exported = pd.read_parquet(next((tmp_path / "at_rate").rglob("podcast/opensmile*.parquet")))
-    assert len(exported) == 25
-    (tmp_path / "release.toml").write_text(RELEASE)
-    done("release", store, "--out", tmp_path / "given", "--config", tmp_path / "release.toml")
-    done("release", "verify", tmp_path / "given")
-    given = FeatureStore(tmp_path / "given/features").clips()
-    assert sorted(given.groupby("session_id").size()) == [3, 3, 4]  # of the chat nothing is released

@@ -72,7 +72,7 @@ def imported_names(path: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["adopt", "dyads", "empathy", "example", "labels", "mediapipe", "people", "sync", "transcribe"]
+    "name", ["adopt", "dyads", "empathy", "example", "labels", "mediapipe", "people", "release", "sync", "transcribe"]
 )
 def test_plug_ins_import_only_what_the_page_lists(name: str) -> None:
     public = public_names()

@@ -3,9 +3,9 @@
 Studies and stores: `studies` (small studies, and their extraction without Prefect and Dask) · `pairs` (studies of two
 people with several cameras and microphones, extracted) · `changing_study` (a study that changes in every way that a
 clip index can notice) · `clip_indexes` (an index from tables in memory) · `curve_studies` (curves of raters beside a
-video) · `stores` (versions in a folder) · `object_stores` (versions on an object store) · `planted_store` (names,
-dates and paths wherever they can occur) · `synthetic_features` (the features of a whole study, without any
-extraction) · `track_features` (those of sessions with several devices).
+video) · `stores` (versions in a folder) · `object_stores` (versions on an object store) · `hostile_stores` (as a
+stranger may make them) · `synthetic_features` (the features of a whole study, without any extraction) ·
+`track_features` (those of sessions with several devices).
 
 Programs: `commands` (the storyframes command) · `processes` (those of a run: what they listen on, whether they live) ·
 `browser` (pages in Chromium) · `page_data` (the numbers in a page) · `study_pages` (of many sessions) ·

@@ -146,15 +146,6 @@ def sha256_file(path: Path | int, *, from_disk: bool = False) -> str:
     return digest.hexdigest()
 
 
-def described_files(folder: Path) -> dict[str, dict[str, int | str]]:
-    """Size and SHA-256 of every file below a folder, by its path below it."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-        for path in paths
-    }
-
-
 def open_regular(root: Path, path: str) -> int:
     """Open a file of a store to read it: no pipe, no device, and nothing outside the store.
 
@@ -223,7 +214,7 @@ def check_has_locks(folder: Path) -> None:
     if not HAS_LOCKS:
         raise StorageError(
             f"{folder}: this system (Windows) has none of the locks that keep two writers apart, so feature stores are "
-            "only read here: write it on Linux, macOS or in WSL; status, show, clips, verify and export work here"
+            "only read here: write it on Linux, macOS or in WSL; status, show, clips and verify work here"
         )
 
 

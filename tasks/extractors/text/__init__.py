@@ -2,6 +2,5 @@
 
 ``speech`` reads a session's transcript and the study's stories. ``extractor`` turns them into features, with any model
 that the configuration names; ``model`` is the section for such a model and says how wide its rows are; ``encoder``
-loads it and embeds texts. ``sbert`` and ``glove``, beside this folder, are built on it. ``bert_tokens`` are words as
-models of BERT's kind read them, for exports.
+loads it and embeds texts. ``sbert`` and ``glove``, beside this folder, are built on it.
 """

@@ -1,0 +1,81 @@
+"""The formats that features are exported to, and what each needs installed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from enum import StrEnum
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from storyframes.installation import install_line
+from storyframes.plug_ins import EXPORT_FORMATS, PlugInError, load, plug_in, plug_ins
+from storyframes.store import StoreError
+from storyframes.store.tables import Table
+
+Write = Callable[[Table, Path], None]
+"""Writes a table into files whose names begin with the path."""
+
+
+class ExportError(StoreError):
+    """Features cannot be exported as requested; the message says what and why."""
+
+
+class Format(StrEnum):
+    """The format of the files; each session has a folder, with files for each table."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    NPY = "npy"
+    HDF5 = "hdf5"
+    MAT = "mat"
+    DATASETS = "datasets"
+
+
+_OF_CLIPS = ("mmsa", "webdataset")  # alone (storyframes_release.export.clip_formats)
+_WRITERS = {
+    Format.PARQUET: ("arrow_files", "write_parquet", ""),
+    Format.CSV: ("arrow_files", "write_csv", ""),
+    Format.NPY: ("array_files", "write_npy", ""),
+    Format.HDF5: ("array_files", "write_hdf5", "h5py"),
+    Format.MAT: ("matlab_files", "write_matlab", "scipy"),
+    Format.DATASETS: ("arrow_files", "write_named_sessions", ""),
+}
+
+
+def formats() -> list[str]:
+    """The names of all formats: the project's own, then those of plug-ins."""
+    own = (*Format, *_OF_CLIPS)
+    return [*own, *(point.name for point in plug_ins(EXPORT_FORMATS) if point.name not in own)]
+
+
+def writer(to: str) -> Write:
+    """The function that writes tables in a format.
+
+    Raises:
+        ExportError: there is no such format, its plug-in cannot be loaded, or it needs a package that is not installed.
+    """
+    if to not in set(Format):
+        return _plug_in_writer(to)
+    module, name, needed = _WRITERS[Format(to)]
+    if needed and find_spec(needed) is None:
+        raise ExportError(f"exporting to {to} needs {needed}: {install_line('files', 'storyframes-release')}")
+    write: Write = getattr(import_module(f"storyframes_release.export.{module}"), name)
+    return write
+
+
+def about_format(to: str) -> str:
+    """What a plug-in says of its files: the documentation of its writer."""
+    return inspect.getdoc(_plug_in_writer(to)) or f"Files of the format {to}."
+
+
+def _plug_in_writer(to: str) -> Write:
+    try:
+        point = plug_in(EXPORT_FORMATS, to)
+        if point is None:
+            raise ExportError(f"--format {to!r}: there are {', '.join(formats())}")
+        write: Write = load(point)
+    except PlugInError as error:
+        raise ExportError(f"--format {to}: {error}") from None
+    return write

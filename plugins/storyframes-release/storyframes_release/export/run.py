@@ -1,0 +1,211 @@
+"""Exports a feature store to a folder of files that other programs open."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from storyframes import FeatureStore
+from storyframes.features import STORIES, Axis, in_order
+from storyframes.pooling import MEAN
+from storyframes.spec import MAIN, feature_and_track, of_track
+from storyframes.store import CLIPS, StorageError, StoreError
+from storyframes.store.layout import why_no_session
+from storyframes.store.session_times import SessionTimes, stored_clocks
+from storyframes.store.tables import Table, tables_of
+from storyframes_release.export.formats import ExportError, Format, Write, writer
+from storyframes_release.export.pooled_tables import check_pooling, pooled_tables
+from storyframes_release.export.readme import Exported, readme
+from storyframes_release.export.whole_folder import README, refuse_inside, seal, whole_folder
+
+Progress = Callable[[str, int, int], None]
+"""Called with the next ``session/feature``, its number and how many there are."""
+
+
+def export(
+    store: FeatureStore,
+    target: Path,
+    to: str,
+    *,
+    sessions: Sequence[str] = (),
+    features: Sequence[str] = (),
+    rate: float | None = None,
+    per: Axis | str | None = None,
+    functionals: Sequence[str] = MEAN,
+    replace: bool = False,
+    progress: Progress = lambda *_: None,
+) -> Exported:
+    """Write features into a new folder, with a README that says what each file is.
+
+    Values are those of the store; missing ones are NaN, and the column ``mask`` says which rows are measurements. A
+    feature that cannot be read is left out and named; the others are exported.
+
+    Args:
+        target: the folder; it appears complete or not at all.
+        sessions: the sessions (``stories`` are the story texts); empty for all.
+        features: the features, of every track (``<feature>@<track>``: of one); empty for all.
+        to: one of :class:`Format`, or a plug-in's.
+        rate: points a second of a grid that begins with each session; None takes the rows as stored.
+        per: a row for each word or utterance: frames and sound are pooled over each (:mod:`storyframes.pooling`).
+        functionals: what is computed then, of mean, std and max.
+        replace: whether an earlier export at ``target`` may be replaced.
+        progress: called before each feature.
+
+    Raises:
+        ExportError: nothing can be exported, ``target`` exists, or a package is missing.
+        StoreError: a session or feature is unknown.
+        OSError: the folder cannot be written.
+    """
+    if rate is not None and not 0 < rate < float("inf"):
+        raise ExportError(f"--rate {rate:g}: give more than 0 rows a second")
+    over = check_pooling(per, functionals)
+    if over and rate is not None:
+        raise ExportError(f"--per {over}: not together with --rate")
+    refuse_inside(store, target)
+    write = writer(to)
+    chosen = _chosen(store, sessions, features, with_stories=rate is None and over is None)
+    done = Exported(to, rate, over, list(functionals) if over else [], _splits(store) if to == Format.DATASETS else {})
+    with whole_folder(target, replace=replace) as folder:
+        clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
+        for session_id, names in chosen.items():
+            if reason := _why_no_folder(session_id, list(chosen)):
+                done.left_out += [{"session_id": session_id, "feature": name, "reason": reason} for name in names]
+                continue
+            times = SessionTimes(store, session_id, clocks)
+            for feature in names:
+                number += 1
+                progress(f"{session_id}/{feature}", number, count)
+                _export(store, session_id, feature, folder, done, write, times)
+        if not done.tables:
+            reasons = "; ".join(dict.fromkeys(omission["reason"] for omission in done.left_out))
+            raise ExportError(f"nothing could be exported: {reasons}")
+        seal(folder, readme(done), done)
+    return done
+
+
+def _splits(store: FeatureStore) -> dict[str, str]:
+    """The split of each session that has clips."""
+    if store.storage.read(CLIPS) is None:
+        return {}
+    clips = store.clips().drop_duplicates("session_id")
+    return dict(zip(clips["session_id"], clips["split"].astype(str), strict=True))
+
+
+def _chosen(
+    store: FeatureStore, sessions: Sequence[str], features: Sequence[str], *, with_stories: bool
+) -> dict[str, list[str]]:
+    """The requested features of each session, as the store calls them."""
+    stored = {*store.sessions, *([STORIES] if store.tracks(STORIES) else [])}
+    for session_id in sessions:
+        if session_id not in stored:
+            store.session(session_id)  # raises an error that names the session
+    every = {*store.sessions, *([STORIES] if with_stories and STORIES in stored else [])}
+    names = {session_id: _features(store, session_id) for session_id in sessions or sorted(every)}
+    stored_names = {name for of_session in names.values() for name in of_session}
+    for requested in features:
+        if not any(_matches(name, requested) for name in stored_names):
+            where = "the sessions that are asked for have" if sessions else "the store has"
+            raise ExportError(
+                f"there is no feature {requested!r}; {where} {', '.join(in_order(stored_names)) or 'none'}"
+            )
+    chosen = {
+        session_id: [name for name in of_session if not features or any(_matches(name, asked) for asked in features)]
+        for session_id, of_session in names.items()
+    }
+    if not any(chosen.values()):
+        raise ExportError(f"{store.storage.location} has no feature to export")
+    return chosen
+
+
+def _why_no_folder(session_id: str, exported: Sequence[str]) -> str:
+    """Why a session has no folder of its name, on any system that the export may be copied to; empty where it has."""
+    if session_id.lower() == README.lower():
+        return f"the folder of a session of this name would be where the export's {README} is: rename the session"
+    first = next(name for name in exported if name.lower() == session_id.lower())
+    if first != session_id:
+        return f"Windows and macOS take its folder for that of {first}: export it alone, with --session {session_id}"
+    return "" if session_id == STORIES else why_no_session(session_id)
+
+
+def _features(store: FeatureStore, session_id: str) -> list[str]:
+    tracks = store.tracks(session_id)
+    return [of_track(name, track) for track in tracks for name in in_order(store.features(session_id, track))]
+
+
+def _matches(name: str, requested: str) -> bool:
+    """Whether a feature of the store was requested: of any track, or of the one that is named."""
+    feature, track = feature_and_track(requested)
+    return name == requested if track != MAIN else feature_and_track(name)[0] == feature
+
+
+def _export(
+    store: FeatureStore,
+    session_id: str,
+    feature: str,
+    folder: Path,
+    done: Exported,
+    write: Write,
+    times: SessionTimes,
+) -> None:
+    try:
+        if done.per is None:
+            tables = tables_of(store, session_id, feature, done.rate, times)
+        else:
+            over, functionals = done.per, done.functionals
+            tables = pooled_tables(store, session_id, feature, over=over, functionals=functionals, times=times)
+    except (StoreError, StorageError) as error:
+        done.left_out.append({"session_id": session_id, "feature": feature, "reason": str(error)})
+        return
+    of_session = folder / session_id
+    of_session.mkdir(exist_ok=True)
+    for table in tables:
+        made = folder / f".{session_id}"
+        made.mkdir()
+        try:
+            write(table, made / table.name)
+            files = [path for path in sorted(made.rglob("*")) if path.is_file()]
+            written = [f"{session_id}/{path.relative_to(made).as_posix()}" for path in files]
+            about = _about(store, table, written)
+        except (StoreError, StorageError) as error:
+            done.left_out.append({"session_id": session_id, "feature": table.name, "reason": str(error)})
+            shutil.rmtree(made)
+            continue
+        for path in made.iterdir():
+            path.rename(of_session / path.name)
+        made.rmdir()
+        done.tables.append(about)
+    if not any(of_session.iterdir()):
+        of_session.rmdir()
+
+
+def _about(store: FeatureStore, table: Table, files: list[str]) -> dict[str, Any]:
+    """The entry of a table in ``export.json``."""
+    rows = store.catalogue
+    (row,) = rows[(rows["session_id"] == table.session_id) & (rows["feature"] == table.feature)].to_dict("records")
+    return {
+        "session_id": table.session_id,
+        "feature": table.feature,
+        "track": feature_and_track(table.feature)[1],
+        "row": str(table.axis),
+        "rows": table.rows,
+        "files": files,
+        "about": str(table.attributes.get("about", "")),
+        "caveats": table.caveats,
+        "version": row["version"],
+        "fingerprint": row["fingerprint"],
+        "keys": [key._asdict() for key in table.keys],
+        "arrays": {
+            name: {
+                "shape": [table.rows, *spec.shape],
+                "dims": ["point" if table.rate else str(table.axis), *spec.dims],
+                "dtype": "float32" if spec.dtype == "float16" else spec.dtype,
+                "units": spec.units,
+                "about": spec.about,
+                "missing": "NaN" if spec.dtype.startswith("float") else spec.fill,
+            }
+            for name, spec in table.arrays.items()
+        },
+        "columns": [column.name for column in table.columns],
+    }

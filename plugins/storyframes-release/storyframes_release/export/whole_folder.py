@@ -1,0 +1,125 @@
+"""A folder that appears complete or not at all, and is replaced only by another export."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import storyframes
+from storyframes import FeatureStore
+from storyframes.store import scratch_beside, sha256_file
+from storyframes.store.storage.files import flush_folder, flush_tree
+from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.validation import parse_json
+from storyframes_release.export.formats import ExportError
+
+README, MANIFEST = "README.md", "export.json"
+_EXCHANGE = 2  # RENAME_EXCHANGE
+_HERE = -100  # AT_FDCWD
+
+
+class Described:
+    """What ``export.json`` says of an export, its files by path with size and SHA-256."""
+
+    files: dict[str, dict[str, int | str]]
+
+    def to_json(self) -> str:
+        """``export.json``."""
+        content = {"format": 1, "storyframes": storyframes.__version__, **vars(self)}
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def refuse_inside(store: FeatureStore, target: Path) -> None:
+    """Check that ``target`` is outside of the store.
+
+    Raises:
+        ExportError: it is inside.
+    """
+    if isinstance(store.storage, LocalStorage) and target.resolve().is_relative_to(store.storage.root.resolve()):
+        raise ExportError(f"{target} is inside the feature store: give a place outside of it")
+
+
+@contextmanager
+def whole_folder(target: Path, *, replace: bool) -> Iterator[Path]:
+    """A private folder to write into, which becomes ``target`` at the end of the block.
+
+    Args:
+        target: the folder.
+        replace: whether an earlier export at ``target`` may be replaced; anything else never is.
+
+    Raises:
+        ExportError: something else is at ``target``.
+        OSError: the folder cannot be made.
+    """
+    refuse_to_replace(target, replace=replace)
+    os.makedirs(target.absolute().parent, exist_ok=True)
+    with scratch_beside(target) as folder:
+        made = folder / target.name
+        made.mkdir(mode=0o700)
+        yield made
+        flush_tree(made)
+        refuse_to_replace(target, replace=replace)  # another process may have been faster
+        if target.is_dir():
+            _exchange(made, target, folder / "before")
+        else:
+            os.rename(made, target)
+        flush_folder(target.parent)
+
+
+def refuse_to_replace(target: Path, *, replace: bool) -> None:
+    """Check that ``target`` does not exist, or is an unchanged export that may be replaced.
+
+    Raises:
+        ExportError: it is something else; the message says what to do.
+    """
+    if not target.is_symlink() and not target.exists():
+        return
+    if not replace:
+        raise ExportError(f"{target} is there already: give another place, or --replace where it is an earlier export")
+    try:
+        files = parse_json(LocalStorage(target.absolute()).read(MANIFEST) or b"")["files"]
+        written = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise ExportError(f"{target} is no export (no {MANIFEST} of one), so it is not replaced") from None
+    for path in sorted(target.rglob("*")):
+        name = path.relative_to(target).as_posix()
+        if path.is_symlink() or (not path.is_dir() and name != MANIFEST and name not in written):
+            raise ExportError(f"{path} was not written by an export, so {target} is not replaced: move it away first")
+        if name in written and (path.stat().st_size, sha256_file(path)) != written[name]:
+            raise ExportError(f"{path} was changed since it was exported, so {target} is not replaced: move it away")
+
+
+def seal(folder: Path, readme: str, done: Described) -> None:
+    """Write the README, and ``export.json`` with the size and the SHA-256 of every file; files get mode 0600."""
+    (folder / README).write_text(readme, encoding="utf-8")
+    done.files = described_files(folder)
+    (folder / MANIFEST).write_text(done.to_json(), encoding="utf-8")
+    for path in folder.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def described_files(folder: Path) -> dict[str, dict[str, int | str]]:
+    """Size and SHA-256 of every file below a folder, by its path below it."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        for path in paths
+    }
+
+
+def _exchange(made: Path, target: Path, before: Path) -> None:
+    """Replace ``target`` by ``made``: in one step if the system can, else in two."""
+    rename = None
+    with contextlib.suppress(TypeError):  # as Windows says it, which has no such library
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is not None and rename(_HERE, os.fsencode(made), _HERE, os.fsencode(target), _EXCHANGE) == 0:
+        shutil.rmtree(made)
+        return
+    os.rename(target, before)
+    os.rename(made, target)

@@ -1,0 +1,164 @@
+"""The command ``storyframes export``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.terminal import LOOK, JsonOption, StoreArgument, console, error_console, listed, usage_errors
+from flows.progress_bar import progress_bar
+from storyframes import FeatureStore
+from storyframes.pooling import MEAN
+from storyframes_release.export.clip_formats import CLIP_WRITERS
+from storyframes_release.export.clips import ExportedClips, export_clips
+from storyframes_release.export.formats import ExportError
+from storyframes_release.export.run import export
+
+app = typer.Typer(add_completion=False, **LOOK)
+
+
+@app.command("export")
+def export_store(
+    store: StoreArgument,
+    out: Annotated[Path, typer.Option(help="The folder to make.")],
+    format_: Annotated[
+        str,
+        typer.Option("--format", help="parquet, csv, npy, hdf5, mat, a plug-in's; clips: mmsa, datasets, webdataset."),
+    ] = "parquet",
+    session: Annotated[
+        list[str] | None, typer.Option(help="Only this session, stories for the texts; repeat for more.")
+    ] = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these features, of all tracks (FEATURE@TRACK: of one); with commas, or repeated."),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Rows a second, each that nearest to it; the stored rows otherwise.")
+    ] = None,
+    per: Annotated[
+        str | None, typer.Option(help="word or utterance: a row for each, frames and sound pooled over it.")
+    ] = None,
+    functionals: Annotated[
+        list[str] | None, typer.Option(help="With --per: mean, std, max, with commas; the mean otherwise.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="clip, or for datasets also session: whole sessions, row by row.")] = "clip",
+    where: Annotated[str | None, typer.Option(help="Of clips: which, such as 'face_tracked >= 0.9'.")] = None,
+    label: Annotated[str, typer.Option(help="Of clips for mmsa: the label, a column of the clip index.")] = "",
+    raw_text: Annotated[
+        Path | None, typer.Option(help="For mmsa: the study whose transcripts are written into the file as they are.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="With --raw-text: the TOML file that features were extracted with.")
+    ] = None,
+    bert_tokenizer: Annotated[
+        Path | None, typer.Option(help="With --raw-text: the folder of a tokenizer, whose tokens are 'text_bert'.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
+    names = listed("--features", features)
+    computed = tuple(listed("--functionals", functionals)) or MEAN
+    with usage_errors(), progress_bar("exporting") as progress:
+        if config is not None and raw_text is None:
+            raise ExportError(
+                f"--config {config}: says how the transcripts of --raw-text are read: give --raw-text STUDY too"
+            )
+        if by not in ("clip", "session") or (by == "session" and format_ in CLIP_WRITERS and format_ != "datasets"):
+            raise ExportError(f"--by {by}: mmsa and webdataset have clips, datasets has clips or sessions")
+        if format_ in CLIP_WRITERS and by == "clip":
+            if session or rate is not None:
+                raise ExportError(
+                    f"--format {format_} has clips: choose them with --where, without --session and --rate"
+                )
+            tokenizer = None
+            if bert_tokenizer is not None:
+                from storyframes_release.export.bert_tokens import BertTokens
+
+                tokenizer = BertTokens(bert_tokenizer)
+            clips = export_clips(
+                FeatureStore(store),
+                out,
+                format_,
+                features=names,
+                where=where,
+                label=label,
+                per=per,
+                functionals=computed,
+                words=None if raw_text is None else spoken_words(raw_text, config),
+                tokenizer=tokenizer,
+                replace=replace,
+            )
+            _show_clips(out, clips, json=json)
+            return
+        if where is not None or label or raw_text is not None or bert_tokenizer is not None:
+            raise ExportError(f"--where, --label and --raw-text are of clips: {', '.join(CLIP_WRITERS)}")
+        done = export(
+            FeatureStore(store),
+            out,
+            format_,
+            sessions=tuple(session or ()),
+            features=names,
+            rate=rate,
+            per=per,
+            functionals=computed,
+            replace=replace,
+            progress=progress,
+        )
+    for omission in done.left_out:
+        where = escape(f"{omission['session_id']}/{omission['feature']}")
+        error_console().print(f"[yellow]left out[/] {where}: {escape(omission['reason'])}")
+    if json:
+        print(done.to_json(), end="")  # noqa: T201
+    else:
+        sessions = len({table["session_id"] for table in done.tables})
+        size = sum(int(file["bytes"]) for file in done.files.values())
+        console().print(f"{escape(str(out))}: {len(done.tables)} tables of {sessions} sessions, {size:,} bytes")
+        console().print("README.md there says what each file is; they are measurements of persons, keep them private")
+    if done.left_out:
+        raise typer.Exit(1)
+
+
+def _show_clips(out: Path, done: ExportedClips, *, json: bool) -> None:
+    for line in done.left_out:
+        error_console().print(f"[yellow]left out[/] {escape(line)}")
+    if json:
+        print(done.to_json(), end="")  # noqa: T201
+        return
+    splits = ", ".join(f"{split} {count:,}" for split, count in done.splits.items())
+    console().print(f"{escape(str(out))}: {sum(done.splits.values()):,} clips: {splits}")
+    console().print("README.md there says what each file is, and what is lost; keep them private")
+
+
+def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], list[tuple[float, str]]]:
+    """The words of a study's transcripts by session, each with its start in seconds.
+
+    The function refuses a session that the study does not have: the study is another one.
+
+    Args:
+        config: says how transcripts are read.
+    """
+    from flows.settings import load_settings
+    from tasks.study import TranscriptError, load_study, read_transcript
+
+    loaded, how = load_study(study), load_settings(config).transcript
+
+    def words(session_id: str) -> list[tuple[float, str]]:
+        if session_id not in loaded.sessions:
+            raise ExportError(f"--raw-text {study}: it has no session {session_id!r}, of which the store has clips")
+        path = loaded.sessions[session_id].transcript
+        if path is None:
+            return []
+        try:
+            transcript = read_transcript(
+                loaded.path(path), allow_malformed=how.allow_malformed_cues, speaker_prefixes=how.speaker_prefixes
+            )
+        except TranscriptError as error:
+            raise ExportError(f"--raw-text {study}: {error}") from None
+        return [(word.start_s, word.text) for word in transcript.words()]
+
+    return words
