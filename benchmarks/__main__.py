@@ -32,6 +32,7 @@ NAMES = (
     "extracting.embed_audio",
     "extracting.speaking",
     "extracting.people",
+    "extracting.regions",
     "extracting.dope",
     "extracting.dope_layers",
     "extracting.in_process",

@@ -84,14 +84,18 @@ class RegionView:
         (left, top), (w, h) = self._start[frame].tolist(), self._box[frame].tolist()
         (margin_x, margin_y), (shown_w, shown_h) = self._margin[frame].tolist(), self._shown[frame].tolist()
         shown = picture[margin_y : margin_y + shown_h, margin_x : margin_x + shown_w]
-        box = shown if (shown_w, shown_h) == (w, h) else np.zeros((h, w, 3), np.uint8)
         y, x = max(-top, 0), max(-left, 0)  # where the picture begins in the box
         inside = whole[top + y : max(top + h, 0), left + x : max(left + w, 0)]
-        box[y : y + inside.shape[0], x : x + inside.shape[1]] = inside
-        if box is not shown:
+        is_scaled = (shown_w, shown_h) != (w, h)
+        box = shown
+        if is_scaled:
+            box = inside if inside.shape[:2] == (h, w) else np.zeros((h, w, 3), np.uint8)
+        if box is not inside:
+            box[y : y + inside.shape[0], x : x + inside.shape[1]] = inside
+        if is_scaled:
             import cv2
 
-            shown[:] = cv2.resize(box, (shown_w, shown_h), interpolation=cv2.INTER_LINEAR)
+            cv2.resize(box, (shown_w, shown_h), dst=shown, interpolation=cv2.INTER_LINEAR)
 
     def squares(self, whole: NDArray[np.float32]) -> NDArray[np.float32]:
         """Squares of all frames, (T, 3) x and y of the centre and the side in the whole picture, in the region's."""
