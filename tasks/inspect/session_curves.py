@@ -54,8 +54,8 @@ class HeatMap:
     feature: str
     names: tuple[str, ...]  # (c,) of the columns that are shown, spread evenly over all
     of: int  # the number of columns of the feature
-    # (m,) float64 seconds: when the first row of each cell begins, for windows half a stride before its middle; of cells
-    # of one row the time of the row
+    # (m,) float64 seconds: when the first row of each cell begins, for windows half a stride before its middle; of
+    # cells of one row the time of the row
     time: np.ndarray
     # (m, c) float64: the mean of a cell's rows, in standard deviations of the column over the session from its mean;
     # NaN where no row is a measurement or the column never changes
