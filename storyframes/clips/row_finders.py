@@ -23,8 +23,8 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.times import PER_SECOND, ROUNDING, TrackClock, spoken_rows, ticks, usual_step, usual_step_s
 
-# How many usual steps of the camera the mean step of a clip's frames counts for at most. A camera slows down in the dark,
-# but hardly to less than half of its rate; a mean beyond that means that the recording pauses within the clip.
+# How many usual steps of the camera the mean step of a clip's frames counts for at most. A camera slows down in the
+# dark, but hardly to less than half of its rate; a mean beyond that means that the recording pauses within the clip.
 _LONGEST_STEP = 2
 
 

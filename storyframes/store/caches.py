@@ -188,7 +188,7 @@ class LocalCopy:
                 return False
             if os.pwrite(descriptor, content, first * size) != len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.pwrite(descriptor, entries, self._layout.data_bytes + _ENTRY_BYTES * first)
+            os.pwrite(descriptor, entries.tobytes(), self._layout.data_bytes + _ENTRY_BYTES * first)
         except OSError as error:  # the disk is full, or broken
             self._folder.warn_once(error)
             return False
