@@ -85,7 +85,7 @@ class Bank:
             yield torch.tensor(places), self._gathered(starts[places].tolist(), steps, batch)
 
     def _memory_of(self, size: int, steps: int) -> BatchBuffers:
-        """Memory for batches, kept from epoch to epoch: new memory takes longer than the rows that are copied into it."""
+        """Memory for batches, kept from epoch to epoch: making it new takes longer than copying the rows into it."""
         if self._memory is None or self._memory[0] != (size, steps):
             fields = {
                 "values": Field((steps, self.values.shape[1]), np.dtype(np.float32)),
