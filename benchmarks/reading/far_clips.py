@@ -25,7 +25,7 @@ from storyframes.store.storage.object_store import ObjectStorage
 
 LATENCY_S, BYTES_PER_S = 0.03, 100e6
 BATCH, CLIPS, THREADS, RUNS = 64, 1_024, 4, 3
-FIRST, SECOND = 0.80, 0.85
+FIRST, SECOND = 0.90, 0.85
 URL = f"s3://{BUCKET}/features"
 
 
