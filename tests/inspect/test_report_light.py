@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +23,7 @@ from flows.cli.app import app
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.publish import FeatureWriter
-from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND
+from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND, TEXT_ON
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, thin
 from tasks.inspect.report.study_page.charts import bars, stacked
 
@@ -132,10 +134,14 @@ def test_names_of_labels_are_read_however_many_and_long(names: list[str]) -> Non
 # --- contrast ---
 
 
-def luminance(colour: str) -> float:
+def linear_rgb(colour: str) -> list[float]:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def luminance(colour: str) -> float:
+    red, green, blue = linear_rgb(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def contrast(one: str, other: str) -> float:
@@ -143,10 +149,39 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
+# What readers without red, green or blue cones see, in linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
+SEEN = {
+    "all cones": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def cielab(colour: str, seen: Any) -> np.ndarray:
+    """L*, a* and b* (3,) of a colour as it is seen, for sRGB's white."""
+    linear = np.clip(np.array(seen) @ linear_rgb(colour), 0, 1)
+    to_xyz = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]]
+    xyz = np.array(to_xyz) @ linear / [0.95047, 1, 1.08883]
+    x, y, z = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_colours_are_told_apart_by_colour_blind_readers(seen: str) -> None:
+    for one, other in combinations(COLOURS, 2):
+        apart = np.linalg.norm(cielab(one, SEEN[seen]) - cielab(other, SEEN[seen]))
+        assert apart > 17, (one, other)  # a difference of 2.3 is just seen
+
+
 def test_colours_are_seen_on_light_and_on_dark() -> None:
     for colour in COLOURS:
         for background in (LIGHT_BACKGROUND, DARK_BACKGROUND):
             assert contrast(colour, background) >= 3, (colour, background)
+        text = f"#{2 * TEXT_ON[colour][1:]}"  # of three digits
+        assert contrast(colour, text) >= 4.5, (colour, text)
+        of_words = "#" + "".join(f"{round(0.65 * int(colour[at : at + 2], 16)):02x}" for at in (1, 3, 5))
+        assert contrast(of_words, "#ffffff") >= 4.5, colour
     css = (Path(__file__).parents[2] / "tasks/inspect/report/assets/report.css").read_text()
     for block in re.findall(r":root(?::not\(\.paper\))? \{(.*?)\}", css, re.DOTALL):
         colours = dict(re.findall(r"--(\w+): (#\w{6})", block))

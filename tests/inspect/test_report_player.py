@@ -5,6 +5,7 @@ Each planted frame shows its own number as ten black or white fields, so what th
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -364,6 +365,25 @@ def test_a_folder_of_copies_inside_the_report_is_refused(study: Path) -> None:
     refused = run("report", study, study / "features", "--out", study / "site", "--proxy", study / "site/copies")
     assert refused.exit_code == 2
     assert "is in the report" in " ".join(refused.output.split())
+
+
+def test_the_rerun_recording_beeps_at_each_second_of_its_tracks(study: Path, tmp_path: Path) -> None:
+    from rerun.chunk import RrdReader
+
+    for session, begins in (("s29", {"/sound": 0.0, "/side/sound": OFFSET_S}), ("quiet", {"/sound": 0.0})):
+        out = tmp_path / f"{session}.rrd"
+        assert run("view", study, study / "features", session, "--out", out).exit_code == 0
+        chunks = [chunk for chunk in RrdReader(out).stream().to_chunks() if chunk.entity_path.endswith("sound")]
+        assert {chunk.entity_path for chunk in chunks} == set(begins)
+        for chunk in chunks:
+            table = chunk.to_record_batch()
+            assert table["time"][0].as_py().total_seconds() == pytest.approx(begins[chunk.entity_path])
+            (content,) = (table[name] for name in table.schema.names if name.endswith("blob"))
+            with av.open(io.BytesIO(bytes(content[0].as_py()[0]))) as flac:
+                samples = np.concatenate([frame.to_ndarray().ravel() for frame in flac.decode(audio=0)])
+            (loud,) = np.nonzero(np.abs(samples) > 600)
+            starts = loud[np.diff(loud, prepend=-9000) > 8000] / 16_000
+            np.testing.assert_allclose(starts, np.arange(SECONDS), atol=0.01)
 
 
 @pytest.mark.parametrize("go", ["storyframesPlayer.seek(2.02)", "storyframesPlayer.video.currentTime = 2.02"])

@@ -60,14 +60,14 @@ function words(trace, from, to) {
   return drawn;
 }
 
-test("a word is a box at its times, an outline where they are interpolated, and is read where there is room", () => {
+test("a word is a box at its times, outlined where they are interpolated, and is read where there is room", () => {
   const spoken = timed({ steps: [100, 50, 50], lengths: [40, 50, 10], interpolated: [0, 1, 0], texts: ["well", "then", "nevertheless"] });
   assert.deepEqual(words({ y: ["A"], meta: { words: spoken } }, 0, 10), [
     ["box", 101, 40, 38, 20], ["text", "well", 120, 50, 34],
-    ["outline", 151, 40, 48, 20], ["text", "then", 175, 50, 44],
+    ["box", 151, 40, 48, 20], ["outline", 151, 40, 48, 20], ["text", "then", 175, 50, 44],
     ["box", 201, 40, 8, 20],
   ]);
-  assert.deepEqual(words({ y: ["A"], meta: { words: spoken } }, 1.45, 1.95).map(([kind]) => kind), ["box", "text", "outline", "text"]); // from the one before on
+  assert.deepEqual(words({ y: ["A"], meta: { words: spoken } }, 1.45, 1.95).map(([kind]) => kind), ["box", "text", "box", "outline", "text"]); // from the one before on
 });
 
 test("of many words only those in sight are drawn, and none while they are narrow", () => {

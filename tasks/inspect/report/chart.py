@@ -13,10 +13,11 @@ from plotly.io.json import to_json_plotly
 
 from tasks.inspect.report.packing import pack_figure
 
-# After Okabe and Ito (2008): told apart by colour-blind readers. Each has a contrast of at least 3:1 with the page's
-# light and with its dark background (tests/inspect/test_report.py); the pages set no colour by name.
-BLUE, ORANGE, GREEN, PINK, GREY = "#1f78b4", "#d55e00", "#008f66", "#b8578f", "#77777c"
-COLOURS = (BLUE, ORANGE, GREEN, PINK, GREY)
+# Told apart by colour-blind readers, and each with a contrast of at least 3:1 with the page's light and with its dark
+# background (tests/inspect/test_report_light.py); the pages set no colour by name.
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#1f78b4", "#d55e00", "#0eaa4f", "#9d26d9", "#8f8f8f"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY)
+TEXT_ON = {BLUE: "#fff", ORANGE: "#000", GREEN: "#000", PURPLE: "#fff", GREY: "#000"}  # at least 4.5:1
 # Traces of the bundle assets/plotly-cartesian.min.js.
 CARTESIAN = frozenset(
     ("bar", "box", "contour", "heatmap", "histogram", "histogram2d", "histogram2dcontour", "image", "pie", "scatter",

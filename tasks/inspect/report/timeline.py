@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from storyframes.spec import MAIN
-from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
+from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, TEXT_ON, Chart, label
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
 from tasks.inspect.report.packing import deflate_json
 from tasks.inspect.report.timetable import NUMBERS, Tier, Timetable, Window, numbers_of, speakers_of
@@ -21,7 +21,7 @@ from tasks.study.transcript import Word
 _DASHES = ("solid", "dot", "dash")
 _SIGNS = ("—", "···", "- -")
 _CLEAR_ORANGE = "rgba(213, 94, 0, 0)"
-_CLEAR_GREY = "rgba(119, 119, 124, 0)"
+_CLEAR_GREY = "rgba(143, 143, 143, 0)"
 _MOST_DEVIATIONS = 3  # of a column from its mean: full colour from there on
 _LANES = 8  # overlapping windows are drawn in this many rows
 _GAP_PX, _TOP_PX, _BOTTOM_PX = 30, 34, 44
@@ -67,7 +67,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
     )
     change = "" if curves.change is None else " In the change of the picture peaks are cuts and zero is a freeze."
     has_words = any(trace.meta and "words" in trace.meta for row in rows for trace in row.traces)
-    words = " Zoomed in, each word is a box; one with interpolated times is an outline." if has_words else ""
+    words = " Zoomed in, each word is a box, outlined where its times are interpolated." if has_words else ""
     keys = f"{change}{words} Keys: + and − zoom, ← and → move, 0 shows all."
     title = "Timeline" if is_main else f"Timeline of {curves.track}"
     return Chart(key, title, f"{alt}.{reduced}{keys}", figure, NUMBERS, list(numbers_of(curves, table)), height)
@@ -167,7 +167,7 @@ def _spans(
         text=inside,
         textposition="inside",
         insidetextanchor="middle",
-        textfont={"color": "#ffffff"},
+        textfont={"color": [TEXT_ON[colour] for colour in colours]} if inside else None,
         customdata=hover,
         marker={"color": colours if len(set(colours)) != 1 else colours[0], "line": {"width": 0}},
         hovertemplate="%{customdata}<br>%{base:.2f} to %{x:.2f} s<extra></extra>",

@@ -130,19 +130,18 @@ const storyframesTimeline = (function () {
       if (to < start || from > stop) continue;
       const [left, right] = [Math.max(toX(from), 0), toX(to)];
       const middle = axis.d2p(trace.y[at]);
-      const { color: colour } = trace.marker;
-      context.fillStyle = Array.isArray(colour) ? colour[at] : colour;
+      context.fillStyle = Array.isArray(trace.marker.color) ? trace.marker.color[at] : trace.marker.color;
       context.fillRect(left, middle - height / 2, Math.max(right - left, 1), height);
       if (trace.textposition !== "inside" || !trace.text) continue;
       const text = plain(trace.text[at]);
       if (context.measureText(text).width > right - left - 6) continue;
-      context.fillStyle = "#ffffff";
+      context.fillStyle = trace.textfont.color[at];
       context.fillText(text, (left + right) / 2, middle);
     }
     if (trace.meta && trace.meta.words) drawWords(context, trace, axis, [start, stop], toX);
   }
 
-  // What a speaker says word by word, on the bars of the utterances, where words are wide enough.
+  // What a speaker says word by word, outlined where times are interpolated, on the bars of the utterances, where words are wide enough.
   function drawWords(context, { meta, y }, axis, [start, stop], toX) {
     const { starts, ends, interpolated, texts } = meta.words;
     const first = Math.max(placeOf(starts, start) - 1, 0);
@@ -152,8 +151,9 @@ const storyframesTimeline = (function () {
     context.strokeStyle = "#ffffff";
     for (let at = first; at < end; at++) {
       const [left, width] = [toX(starts[at]) + 1, toX(ends[at]) - toX(starts[at]) - 2];
-      context.fillStyle = "rgba(0, 0, 0, 0.3)";
-      context[interpolated[at] ? "strokeRect" : "fillRect"](left, middle - height / 2, Math.max(width, 1), height);
+      context.fillStyle = "rgba(0, 0, 0, 0.35)"; // or white has too little contrast
+      context.fillRect(left, middle - height / 2, Math.max(width, 1), height);
+      if (interpolated[at]) context.strokeRect(left, middle - height / 2, Math.max(width, 1), height);
       context.fillStyle = "#ffffff";
       if (SQUEEZED * context.measureText(texts[at]).width <= width - 4) context.fillText(texts[at], left + width / 2, middle, width - 4);
     }

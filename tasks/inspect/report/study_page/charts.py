@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 from tasks.inspect.formatting import counted
 from tasks.inspect.quality import Rule
-from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, ORANGE, PINK, Chart, label
+from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, ORANGE, PURPLE, Chart, label
 from tasks.inspect.report.facts import StudyFacts
 from tasks.inspect.report.label_facts import SchemeFacts
 
@@ -68,7 +68,7 @@ def _about_clips(facts: StudyFacts) -> Iterator[Chart]:
 def _boxes(key: str, title: str, alt: str, groups: Mapping[str, Mapping[str, Sequence[float]]]) -> Chart:
     """A box for each scale; one colour for each group."""
     figure, rows = go.Figure(), []
-    for (group, scales), colour in zip(groups.items(), cycle((BLUE, ORANGE, PINK)), strict=False):
+    for (group, scales), colour in zip(groups.items(), cycle((BLUE, ORANGE, PURPLE)), strict=False):
         xs = [score for scores in scales.values() for score in scores]
         ys = [label(scale) for scale, scores in scales.items() for _ in scores]
         figure.add_trace(
