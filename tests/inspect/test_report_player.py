@@ -357,7 +357,7 @@ def test_what_no_browser_plays_is_said_and_its_copy_has_the_same_frames(browser:
 @pytest.mark.parametrize("name", ["site", "linked", "relative"])
 def test_a_page_has_no_pixel_and_no_sample(study: Path, name: str) -> None:
     site = study / name
-    assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {".html", ".js", ".css", ""}
+    assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {".html", ".js", ".css", ".txt", ""}
     assert all(b"data:image" not in page.read_bytes() for page in site.rglob("*.html"))
 
 
