@@ -28,7 +28,7 @@ LONGER = {"tfn": {"epochs": 8, "step_epochs": 4}}  # it is slower to learn
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return planted(tmp_path_factory.mktemp("planted") / "features", Planted())
+    return planted(tmp_path_factory.mktemp("planted") / "features", Planted(windows=3))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_each_model_learns_what_is_planted(store: FeatureStore, runs: Path, mode
     for seed in SEEDS if model == "amer" else SEEDS[:1]:
         clips = predictions(store, runs, model, seed, **LONGER.get(model, {}))
         assert clips["participant_id"].nunique() == 18
-        assert len(clips) == 18 * 3 * 5 * 3
+        assert len(clips) == 18 * 3 * 3 * 3
         assert r(clips) > 0.8
         stories = clips.groupby(["session_id", "story_id"])[["score", "rating"]].mean()
         assert len(stories) == 162
