@@ -42,9 +42,9 @@ DEMO = (
 ALONE = set(
     """
     benchmark_flow check_extractor clusters container_faults containers deployments environments
-    existing_scheduler extractors_command far_rows faults flows gc_protocol interruption leftovers
-    locale missing_files object_store openface_binary opensmile outside outside_containers plugin_example
-    plugin_privacy plugin_workers plugins_broken publish resnet50 scale scratch server slurm soak status_now
+    existing_scheduler extractors_command far_rows faults flows interruption leftovers
+    locale object_store openface_binary opensmile outside outside_containers plugin_example
+    plugin_privacy plugin_workers plugins_broken resnet50 server slurm soak
     stored_pictures strangers topics unreadable worker_mounts
     """.split()
 )
@@ -57,14 +57,13 @@ SMALL_PLUG_INS = (
 LONGEST = (
     "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",
     "tests/flows/test_faults.py", "dope", "tests/extractors/test_resnet50.py", "tests/flows/test_soak.py",
-    "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies", "clips",
+    "store", "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies", "clips",
     "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins",
     "extractors", "plugins/storyframes-pyfeat/tests", "plugins/storyframes-mediapipe/tests",
     "tests/plugins/test_plugin_example.py", "flows", "plugins/storyframes-release/tests", "small plug-ins",
     "tests/tools/test_containers.py", "tests/flows/test_leftovers.py",
     "tests/flows/test_strangers.py", "plugins/storyframes-empathy/tests/text/test_topics.py", "media",
-    "tests/store/test_gc_protocol.py", "plugins/storyframes-transcribe/tests",
-    "embed", "study", "store", "tests/store/test_object_store.py",
+    "plugins/storyframes-transcribe/tests", "embed", "study", "tests/store/test_object_store.py",
     "tests/flows/test_existing_scheduler.py", "tests/plugins/test_outside.py",
     "tests/extractors/test_stored_pictures.py", "tests/plugins/test_plugin_privacy.py", "planning", "reading",
     "index", "tests/flows/test_clusters.py",
