@@ -104,7 +104,7 @@ def until(look: Callable[[], Any], right: Callable[[Any], Any]) -> Any:
     deadline = time.monotonic() + HANG_S
     while not right(seen := look()):
         assert time.monotonic() < deadline, seen
-        time.sleep(0.4)
+        time.sleep(1)  # each look costs the server some of a processor
     return seen
 
 
@@ -122,7 +122,7 @@ def deployed_house(folder: Path) -> Iterator[House]:
     csv.write_text("not what OpenFace writes")  # the nightly run does not ask for it
     (folder / "storyframes.toml").write_text('features = ["frames"]\n[clips]\nwindow = 15\nstride = 5\n')
     (folder / "cluster.yaml").write_text("kind: local\ncpus: 2\n")
-    vacuum = {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "2"}  # what is old by then is set below
+    vacuum = {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "10"}  # what is old by then is set below
     with postgres(programs) as database, prefect_server_on(database.url, folder, vacuum) as server:
         client = server.environment
         environment = client | {
