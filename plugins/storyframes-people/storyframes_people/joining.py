@@ -184,7 +184,7 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
     at_once = [[are_at_once(a, b) and a is not b for b in pieces] for a in pieces]
     alike = np.array([[look_distance(a.look, b.look) <= LOOK for b in pieces] for a in pieces])
     if (nearest := float(distance[np.array(at_once)].min(initial=np.inf))) < limit + MARGIN:
-        return by_themselves(pieces), [
+        return by_themselves([_seen(piece) for piece in pieces]), [
             f"nothing is joined: two faces that are seen at the same time have a distance of {nearest:.2f}, which is "
             f"not {MARGIN:g} above the limit of {limit:g}"
         ]
@@ -211,12 +211,14 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
         groups.append(group)
     means = _of_length_1(np.array([embeddings.means[group].sum(axis=0) for group in groups]))
     people = []
+    begins = [float(piece.time[~piece.doubtful][0]) for piece in pieces]
     for number, group in enumerate(groups):
         settled: list[Piece] = []
-        for member in group.tolist():
+        for member in sorted(group.tolist(), key=begins.__getitem__):
             piece = _settled(pieces[member], 1 - embeddings.doubtful[member] @ means.T, number, limit)
-            if settled:  # what is surely hers is not looked for a second time
-                over = settled[-1].time[~settled[-1].doubtful][-1]
+            if settled:  # what is surely hers is not looked for a second time, but a piece keeps its sure detections
+                last = settled[-1]
+                over = last.time[~last.doubtful & (last.time < begins[member])][-1]
                 piece = _part(piece, piece.time > over)
             settled.append(piece)
         people.append(Person(f"p{number + 1}", tuple(settled)))
@@ -234,6 +236,10 @@ def _settled(piece: Piece, distance: np.ndarray, person: int, limit: float) -> P
     step_s = np.diff(piece.time, append=piece.time[-1])
     hidden = step_s > 1.5 * np.median(step_s)  # after it: the box may show who is in front
     doubtful[doubtful] = ~((own < limit) & (own + MARGIN <= others)) | hidden[doubtful]  # without a face, NaN
-    kept = np.flatnonzero(~doubtful | np.isfinite(piece.looks).all(axis=1))
-    rows = slice(kept[0], kept[-1] + 1)
-    return _part(replace(piece, doubtful=doubtful), rows)
+    return _seen(replace(piece, doubtful=doubtful))
+
+
+def _seen(piece: Piece) -> Piece:
+    """The piece without what :func:`frame_by_frame` added before and after it, as far as that is not proven hers."""
+    kept = np.flatnonzero(~piece.doubtful | np.isfinite(piece.looks).all(axis=1))
+    return _part(piece, slice(kept[0], kept[-1] + 1))

@@ -15,6 +15,7 @@ from support.tools.plug_ins import write
 from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
+from storyframes_people.boxes import regions_of
 from storyframes_people.detections import LOOK_SIZE
 from storyframes_people.joining import Embeddings, frame_by_frame, joined
 from storyframes_people.pieces import Piece
@@ -129,6 +130,39 @@ def test_frames_between_two_pieces_are_those_of_the_person_whose_face_they_show(
     assert after.time[0] == pytest.approx(2.1)
     np.testing.assert_allclose(after.time[after.doubtful], np.arange(2.125, 2.29, 0.025))
     assert len(ben.pieces[0].time) == 50
+
+
+def still(time: np.ndarray, x: float, doubtful: slice = slice(0, 0)) -> Piece:
+    flags = np.zeros(len(time), bool)
+    flags[doubtful] = True
+    box = np.tile([x, 10.0, 40, 40], (len(time), 1))
+    return Piece(time, box, np.ones((len(time), LOOK_SIZE), np.float32), flags)
+
+
+def test_a_piece_within_the_doubtful_end_of_another_keeps_its_sure_faces() -> None:
+    """The last doubtful faces are proven hers, after a piece of hers has ended: no row of that was left."""
+    first = still(np.arange(0, 8.05, 0.1), 50, slice(50, None))
+    within, later = still(np.arange(5.5, 7.45, 0.1), 60), still(np.arange(10, 11.95, 0.1), 60)
+    shown = np.tile([-1.0, 0], (31, 1))
+    shown[-3:] = [1, 0]
+    vectors = [shown, np.zeros((0, 2)), np.zeros((0, 2))]
+    (ada,), reasons = joined([first, within, later], Embeddings(np.tile([1.0, 0], (3, 1)), vectors), LIMIT)
+    assert reasons == []
+    boxes = regions_of([ada], (640, 480), 0.1)["p1"]
+    sure = boxes.time_s[boxes.seen & ~boxes.doubtful]
+    np.testing.assert_allclose(sure, np.concatenate([first.time[:50], within.time, later.time]))
+
+
+def test_where_nothing_is_joined_nobody_is_beyond_her_detections() -> None:
+    clock = np.arange(0, 5, 0.04)
+    pieces = [still(clock[:50:2], 50), still(clock[58:120:2], 50), still(clock[:120:2], 300)]
+    closely = frame_by_frame(pieces, clock)
+    assert closely[0].time[-1] > pieces[0].time[-1]
+    vectors = [np.full((piece.doubtful.sum(), 2), np.nan) for piece in closely]
+    people, (reason,) = joined(closely, Embeddings(np.tile([1.0, 0], (3, 1)), vectors), LIMIT)
+    assert reason.startswith("nothing is joined")
+    for person, piece in zip(people, pieces, strict=True):
+        assert person.pieces[0].time[[0, -1]].tolist() == piece.time[[0, -1]].tolist()
 
 
 def test_what_can_not_be_cut_out_stays_apart_and_a_reason_says_so(command, folder: Path) -> None:
