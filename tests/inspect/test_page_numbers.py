@@ -8,6 +8,9 @@ import pytest
 from support.page_data import page_data
 
 from tasks.inspect.report.chart import Chart
+from tasks.inspect.report.timeline import timeline
+from tasks.inspect.report.timetable import Timetable
+from tasks.inspect.session_curves import SessionCurves, Utterances
 
 
 def carried(*traces: go.Bar | go.Scatter | go.Heatmap) -> tuple[list[dict], str]:
@@ -78,3 +81,17 @@ def test_rows_share_their_times_and_smooth_curves_are_small() -> None:
     for trace, curve in zip(drawn, curves, strict=True):
         np.testing.assert_array_equal(trace["x"], drawn[0]["x"])
         np.testing.assert_allclose(trace["y"], curve.y, atol=1e-3)
+
+
+def test_words_are_carried_in_order_to_a_hundredth_of_a_second_and_those_without_times_are_not() -> None:
+    """A foreign feature may have such words: the page could not be made."""
+    start = np.array([7.118, np.nan, 0.503, 5.25])
+    curves = SessionCurves("s", np.arange(100) / 10, 10.0)
+    curves.utterances = Utterances(np.array([0.5]), np.array([9.0]), ["ann"])
+    curves.words = Utterances(start, start + [0.3, 0.3, 0.2, np.nan], ["ann"] * 4)
+    chart = timeline(curves, Timetable())
+    assert chart is not None
+    (trace,), _ = carried(*chart.figure.data)
+    assert trace["meta"]["words"]["steps"] == [50, 662]
+    assert trace["meta"]["words"]["lengths"] == [20, 30]
+    assert chart.rows[0][-1] == "1 utterance, 4 words, 8.5 s"

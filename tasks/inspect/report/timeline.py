@@ -175,8 +175,11 @@ def _spans(
 
 
 def _packed_words(words: Sequence[Word]) -> dict[str, str]:
-    """Words for the page's script, which draws those in sight; plotly would be slow. Times are hundredths of 1 s."""
-    words = sorted(words, key=lambda word: word.start_s)
+    """Words for the page's script, which draws those in sight; plotly would be slow. Times are hundredths of 1 s.
+
+    Words without times, as a feature of others may have, are not drawn.
+    """
+    words = sorted((word for word in words if np.isfinite(word.start_s + word.end_s)), key=lambda word: word.start_s)
     starts = np.round([100 * word.start_s for word in words]).astype(int)
     return deflate_json(
         {

@@ -15,6 +15,7 @@ from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK
 from tasks.extractors.text.speech import speaker_labels
 from tasks.inspect.devices import Device
+from tasks.inspect.formatting import counted
 from tasks.inspect.report.label_facts import value_text
 from tasks.inspect.session_curves import (
     ACTION_UNITS,
@@ -284,8 +285,8 @@ def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, .
         yield f"phase {phase.phase}", *_extent([(phase.start_s, phase.end_s)]), "", "", "", ""
     for speech in speakers_of(curves, table):
         said = sum(stop - start for start, stop in speech.spans)
-        words = f"{len(speech.words)} words, " if speech.words else ""
-        about = f"{len(speech.spans)} utterances, {words}{said:.1f} s"
+        words = f"{counted(len(speech.words), 'word')}, " if speech.words else ""
+        about = f"{counted(len(speech.spans), 'utterance')}, {words}{said:.1f} s"
         yield f"speech of {speech.speaker}", *_extent(speech.spans), "", "", "", about
     for tier in table.tiers:
         name = ", ".join(filter(None, (tier.scheme.name, tier.name)))
