@@ -24,7 +24,7 @@ _DECIMALS = 5
 
 
 def region(person: Person, size: tuple[int, int], frame_s: float, margin: float = MARGIN) -> Boxes:
-    """A person's boxes, and from half a frame after each piece on none.
+    """A person's boxes, and from half a frame after each piece on none, or from half way to a sooner one.
 
     Args:
         size: width and height of the picture, pixels.
@@ -37,9 +37,10 @@ def region(person: Person, size: tuple[int, int], frame_s: float, margin: float 
     doubtful: list[np.ndarray] = []
     begins = [float(piece.time[0]) for piece in person.pieces]
     for number, piece in enumerate(person.pieces, 1):
-        kept = piece.time < min(begins[number:], default=np.inf)  # doubtful ones may be from when the next has begun
+        next_s = min(begins[number:], default=np.inf)
+        kept = piece.time < next_s  # doubtful ones may be from when the next has begun
         piece = Piece(*(rows[kept] for rows in (piece.time, piece.box, piece.looks, piece.doubtful)))
-        time += [piece.time, piece.time[-1:] + frame_s / 2]
+        time += [piece.time, np.minimum(piece.time[-1:] + frame_s / 2, (piece.time[-1:] + next_s) / 2)]
         box += [_inside(_with_margin(smoothed(piece), margin), size) / (*size, *size), np.full((1, 4), np.nan)]
         doubtful += [piece.doubtful, np.zeros(1, bool)]
     time_s, boxes, is_doubtful = (np.concatenate(rows)[:-1] for rows in (time, box, doubtful))  # not after the last

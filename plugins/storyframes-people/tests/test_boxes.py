@@ -81,6 +81,17 @@ def test_regions_that_overlap_by_more_than_half_end_between_the_faces_and_are_do
         assert time[regions[name].doubtful].round(1).tolist() == [1.2, 1.3]  # 10 pixels apart, and from the row before
 
 
+def test_a_piece_that_begins_less_than_half_a_frame_after_another_begins_after_its_end() -> None:
+    """Frames of a call come at uneven times: rows that are not in order were written, which no study can read."""
+    before, after = (
+        piece(np.arange(0, 1, 0.04), np.full(25, 200.0)),
+        piece(0.97 + np.arange(0, 1, 0.04), np.full(25, 200.0)),
+    )
+    boxes = region(Person("ada", (before, after)), SIZE, 0.04)
+    assert (np.diff(boxes.time_s) > 0).all()
+    assert boxes.seen.sum() == 50
+
+
 def test_a_row_for_each_frame_is_doubtful_by_itself() -> None:
     time = np.arange(0, 1, 0.04)
     boxes = regions_of([Person("ada", (piece(time, np.full(25, 200.0), doubtful=(9,)),))], SIZE, 0.04)["ada"]
