@@ -88,7 +88,7 @@ def test_words_are_carried_in_order_to_a_hundredth_of_a_second_and_those_without
     start = np.array([7.118, np.nan, 0.503, 5.25])
     curves = SessionCurves("s", np.arange(100) / 10, 10.0)
     curves.utterances = Utterances(np.array([0.5]), np.array([9.0]), ["ann"])
-    curves.words = Utterances(start, start + [0.3, 0.3, 0.2, np.nan], ["ann"] * 4)
+    curves.words = Utterances(start, start + np.array([0.3, 0.3, 0.2, np.nan]), ["ann"] * 4)
     chart = timeline(curves, Timetable())
     assert chart is not None
     (trace,), _ = carried(*chart.figure.data)
