@@ -78,6 +78,8 @@ def _play_to(tab: Page, second: float) -> None:
     tab.evaluate(f"storyframesPlayer.seek({second})")
     while not tab.evaluate(f"storyframesPlayer.points && storyframesPlayer.second > {second} - 0.1"):
         tab.wait_for_timeout(50)
+    tab.wait_for_function("[...document.querySelectorAll('video')].every((video) => video.readyState === 4)")
+    tab.wait_for_timeout(2000)  # the browser's own sign of waiting fades away
 
 
 if __name__ == "__main__":
