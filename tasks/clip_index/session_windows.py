@@ -73,7 +73,7 @@ class SessionWindows:
         }
 
     def windows(self, without: Sequence[str]) -> pd.DataFrame:
-        """The windows of all sessions but these, with :data:`storyframes.clips.windows.WINDOW_COLUMNS`."""
+        """The windows of all sessions but these, with :data:`storyframes.clips.window_spec.WINDOW_COLUMNS`."""
         left_out = pc.is_in(self.table["session_id"], value_set=pa.array(without, pa.string()))
         table = self.table.filter(pc.invert(left_out))
         counts = pc.list_value_length(table["windows"]).to_numpy()
