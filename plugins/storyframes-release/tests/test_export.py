@@ -302,6 +302,7 @@ def test_the_folder_says_what_it_is_and_is_private(store: FeatureStore, tmp_path
     finally:
         os.umask(before)
     text = (tmp_path / "out/README.md").read_text()
+    assert "the F0 of sound that is not voiced" in " ".join(text.split())
     assert "| odd | numbers that are odd | s15 |" in text
     assert "device_time" in text
     (version,) = store.catalogue.loc[store.catalogue["feature"] == "odd", "version"]
