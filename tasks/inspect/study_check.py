@@ -308,7 +308,7 @@ def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, 
             raise OpenFaceOutputError(
                 f"{path.name}: has several faces ({faces}), and their ids may change from frame to frame: give each "
                 "person a row in the table tracks, with this file as openface and, as region, the part of the picture "
-                "where she is (docs/two_people.md)"
+                "where she is (docs/two-people.md)"
             )
         return [f"tracks: {path.name}: {faces}: of each frame the face in the track's region is taken"]
     remarks = []

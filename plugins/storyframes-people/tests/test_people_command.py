@@ -295,7 +295,7 @@ def test_dope_gives_the_faces_of_its_own_detector(study: Path, tmp_path: Path) -
 
 
 def test_every_documented_command_has_its_options() -> None:
-    pages = [PLUG_INS.parent / "docs/two_people.md", PLUG_INS / "storyframes-people/README.md"]
+    pages = [PLUG_INS.parent / "docs/two-people.md", PLUG_INS / "storyframes-people/README.md"]
     text = "".join(page.read_text() for page in pages)
     commands = re.findall(r"^storyframes people (.+)$", text, re.MULTILINE)
     options = {name for each in get_command(command).params for name in each.opts}

@@ -249,7 +249,7 @@ class _Checks:
             f"{self.path.name}: row {row} has face_id = {face:g}, the first row has {next(iter(self._faces)):g}: these "
             f"are several people, as FaceLandmarkVidMulti writes them ({counts}), and their ids may change from frame "
             "to frame: give each person a row in the table tracks, with this file as openface and, as region, the part "
-            "of the picture where she is (docs/two_people.md), or run FeatureExtraction, which follows one face"
+            "of the picture where she is (docs/two-people.md), or run FeatureExtraction, which follows one face"
         )
 
     def _check_numbering(self, block: np.ndarray) -> None:
