@@ -9,6 +9,7 @@ deleting it costs time, nothing else. Neither pandas nor Arrow nor an array of t
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import stat
 import time
@@ -22,10 +23,12 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, INPUTS, WINDOWS
 from storyframes.store.record_index import RecordIndex
 from storyframes.store.records import RecordError, canonical_json, seal, unseal
-from storyframes.store.storage import Storage
+from storyframes.store.storage import Storage, StorageError
 from storyframes.store.table_files import is_proved
 from tasks.clip_index.label_rules import LabelRule
 from tasks.study.load import Study
+
+_LOG = logging.getLogger("storyframes")
 
 _SETTLED_S = 2.0  # a recording that changed this recently may change again without another time of change
 _FILES = ("video", "audio", "transcript")  # of a track, those whose content an index may depend on
@@ -52,13 +55,17 @@ def digest_of_inputs(study: Study, spec: WindowSpec, rules: Mapping[str, LabelRu
         StorageError: the store cannot be read.
     """
     catalogue = storage.read(CATALOGUE)
+    try:
+        inputs = storage.read(INPUTS) or b""
+    except StorageError:  # a cache, without which the tables can be made
+        return ""
     if not study.digests or not all(study.digests.values()) or catalogue is None:
         return ""
     digest = hashlib.sha256(repr((_code(), spec, sorted(rules.items()))).encode())
     digest.update(canonical_json([dict(study.digests), dict(study.excluded)]))
     records = RecordIndex.of(storage).digest()
     digest.update(records)
-    for content in (catalogue, storage.read(INPUTS) or b""):
+    for content in (catalogue, inputs):
         digest.update(hashlib.sha256(content).digest())
     newest_s = 0.0
     for state, changed_s in _files(study):
@@ -78,7 +85,7 @@ def kept_index(storage: Storage, made_of: str) -> IndexSummary | None:
     """
     try:
         note = unseal(storage.read(CLIPS_NOTE), CLIPS_NOTE) or {}
-    except RecordError:
+    except (RecordError, StorageError):  # a cache as well
         return None
     if not made_of or note.get("made_of") != made_of:
         return None
@@ -92,13 +99,12 @@ def kept_index(storage: Storage, made_of: str) -> IndexSummary | None:
 
 
 def note_index(storage: Storage, made_of: str, sha256: str, summary: IndexSummary) -> None:
-    """Note what the store's clip index with this checksum was made of.
-
-    Raises:
-        StorageError: the store cannot be written.
-    """
+    """Note what the store's clip index with this checksum was made of; where that cannot be written nothing is lost."""
     note = seal({"made_of": made_of, "sha256": sha256, **vars(summary), "remarks": [*summary.remarks]})
-    storage.update(CLIPS_NOTE, lambda before: None if before == note else note)
+    try:
+        storage.update(CLIPS_NOTE, lambda before: None if before == note else note)
+    except OSError as error:  # a full disk: the next run makes the index again
+        _LOG.warning("what the clip index was made of cannot be kept: %s", error)
 
 
 @cache

@@ -17,7 +17,7 @@ from support.stores import local
 from flows.in_process import perform_in_process
 from flows.run import RunResult, conclude, open_run, planned
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import CATALOGUE, CHECKSUMS, CLIPS, CLIPS_NOTE, WINDOWS
+from storyframes.store.layout import CATALOGUE, CHECKSUMS, CLIPS, CLIPS_NOTE, INPUTS, WINDOWS
 from storyframes.store.storage import local_folder
 from tasks.clip_index import index, kept_index
 
@@ -170,3 +170,14 @@ def test_the_note_names_nothing_that_the_store_does_not(settled: Repeated) -> No
         *("made_of", "sha256", "clips", "excluded", "warnings", "remarks", "format", "checksum"),
     }  # fmt: skip
     assert (settled.root / CLIPS_NOTE).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("name", [CLIPS_NOTE, INPUTS])
+def test_a_cache_that_cannot_be_read_keeps_no_table_from_being_made(settled: Repeated, name: str) -> None:
+    (settled.root / name).unlink(missing_ok=True)
+    (settled.root / name).symlink_to(settled.study / "sessions.csv")
+    rating(settled)
+    result = settled.run()
+    assert not result.problem
+    assert settled.made == 3
+    assert result.clips == len(FeatureStore(settled.root).clips())
