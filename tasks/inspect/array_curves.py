@@ -159,7 +159,9 @@ def read_heat_map(feature: StoredFeature, frame_time: np.ndarray) -> HeatMap | N
         deviation = np.sqrt(np.maximum(squares / counts - np.square(mean), 0.0))
         scores = (means - mean) / np.where(deviation > 0, deviation, np.nan)
     shown_names = tuple(names[number] for number in shown)
-    half_s = usual_step_s(time) / 2 if spec.axis is Axis.WINDOW else 0.0  # the time of a window is its middle
+    # the time of a window is its middle; one without has its start
+    is_middle = spec.axis is Axis.WINDOW and feature.time_array(MAIN_ARRAY) == "time"
+    half_s = usual_step_s(time) / 2 if is_middle else 0.0
     starts = time[::rows] - (half_s if rows > 1 else 0.0)
     return HeatMap(feature.name, shown_names, columns, starts, scores, rows, last_frame_end_s(time) - half_s)
 

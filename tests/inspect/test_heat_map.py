@@ -101,10 +101,11 @@ def test_the_timeline_has_it_with_names_that_are_no_templates(store: FeatureStor
     assert "48 of 2048 columns" in chart.alt
 
 
-def test_cells_of_windows_lie_around_their_middles(store_root: Path) -> None:
-    """A window's time is its middle: several to a cell begin half a stride before the first one's middle."""
+@pytest.mark.parametrize("has_middles", [True, False])
+def test_cells_of_windows_lie_around_their_middles(store_root: Path, has_middles: bool) -> None:
+    """Several to a cell begin half a stride before the first one's middle; a foreign feature may have starts alone."""
     start = np.arange(1_000) * 0.5
-    times = {"time": start + 1.0, "start": start, "end": start + 2.0}
+    times = {"start": start, "end": start + 2.0} | ({"time": start + 1.0} if has_middles else {})
     window = FeatureSpec(
         "motion",
         "of windows",
@@ -126,7 +127,7 @@ def test_cells_of_windows_lie_around_their_middles(store_root: Path) -> None:
     chart = timeline(curves, Timetable())
     assert chart is not None
     (drawn,) = (trace for trace in chart.figure.data if trace.type == "heatmap")
-    np.testing.assert_allclose(drawn.x, np.append(start[::4], 500.0) + 0.75)
+    np.testing.assert_allclose(drawn.x, np.append(start[::4], 500.0) + (0.75 if has_middles else 0.0))
 
 
 def test_what_is_drawn_is_called_what_it_is(store_root: Path) -> None:
