@@ -22,6 +22,7 @@ from storyframes.store.storage import local_folder
 from tasks.clip_index import index, kept_index
 
 ROOT = Path(__file__).parents[2]
+_LONG_AGO_S = 1_700_000_000
 _HEAVY = {"av", "cv2", "dask", "numpy", "pandas", "prefect", "pyarrow", "scipy", "torch", "yaml", "zarr"}
 
 
@@ -32,6 +33,10 @@ class Repeated:
         self.study, self.root, self.sections = folder / "study", folder / "features", {"clips": {"window": 15}}
         self.made = 0
         shutil.copytree(study, self.study)
+        # Checksums of files that changed within two seconds are not kept; a run that keeps them later makes the tables
+        # once more.
+        for path in self.study.rglob("*"):
+            os.utime(path, (_LONG_AGO_S, _LONG_AGO_S))
         patch.setattr(local_folder, "_SETTLED_NS", 0)  # nothing here changes twice within a tick of the clock
         patch.setattr(kept_index, "_SETTLED_S", 0)
         build = index._build
