@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from storyframes.clips.window_spec import WindowSpec
@@ -32,8 +32,8 @@ _LOG = logging.getLogger("storyframes")
 
 _SETTLED_S = 2.0  # a recording that changed this recently may change again without another time of change
 _FILES = ("video", "audio", "transcript")  # of a track, those whose content an index may depend on
-_CODE = ("tasks/clip_index", "tasks/study", "storyframes/clips", "storyframes/store", "storyframes")
-_LIBRARIES = ("numpy", "pandas", "pyarrow", "storyframes")
+_CODE = ("tasks/clip_index", "tasks/media", "tasks/study", "storyframes/clips", "storyframes/store", "storyframes")
+_LIBRARIES = ("av", "numpy", "pandas", "pyarrow", "storyframes")  # PyAV is the pipeline's
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,14 @@ def _code() -> tuple[object, ...]:
     for folder in _CODE:
         for path in sorted((root / folder).glob("*.py")):
             digest.update(path.read_bytes())
-    return (*(version(name) for name in _LIBRARIES), digest.hexdigest())
+    return (*(_version(name) for name in _LIBRARIES), digest.hexdigest())
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def _files(study: Study) -> Iterator[tuple[tuple[object, ...], float]]:
