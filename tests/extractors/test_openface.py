@@ -12,11 +12,11 @@ import av
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from support.tools.openface_tools import extract, open_values, replaying_tool, script
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
-from tasks.extractors.openface import csv_output
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.extractor import OpenFaceSettings
 
@@ -111,13 +111,13 @@ def test_what_the_real_tool_left_behind(shared: Path, name: str, frames: int, me
 
 def test_arrows_threads_hold_no_object_of_pythons(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that they let go of while the interpreter ends aborts the process: rare, so what is given is looked at."""
-    open_csv, given = csv_output.pc.open_csv, []
+    open_csv, given = pyarrow.csv.open_csv, []
 
     def recording(stream, **options):
         given.append((stream, options))
         return open_csv(stream, **options)
 
-    monkeypatch.setattr(csv_output.pc, "open_csv", recording)
+    monkeypatch.setattr(pyarrow.csv, "open_csv", recording)
     assert len(read(recorded, 180)) == 180
     [(stream, options)] = given
     assert isinstance(stream, pa.NativeFile)
