@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from support.synthetic_features import StudySpec, write_features
-from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
+from support.systems.light_install import ONLY_WHAT_IS_DECLARED, RUN_COMMANDS, light_modules
 
 import storyframes
 from storyframes.installation import install_line
@@ -33,21 +33,6 @@ for call in (lambda: ClipLoader(dataset, 4), session.to_xarray, lambda: session.
         call()
     except ModuleNotFoundError as error:
         print(error)
-"""
-)
-
-READ_A_STORE = (
-    ONLY_WHAT_IS_DECLARED
-    + """
-import json
-from flows.cli.entry import main
-
-for command in json.loads(sys.argv[1]):
-    sys.argv = ["storyframes", *command]
-    try:
-        main()
-    except SystemExit as ended:
-        print(*command[:1], "ended with", ended.code, flush=True)
 """
 )
 
@@ -89,8 +74,8 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         "report": ["report", "demo/study", root, "--out", "r"],
         "view": ["view", "demo/study", root, "s00", "--out", "r"],
     }
-    command = [sys.executable, "-c", READ_A_STORE, json.dumps([*light, *pipeline, *beside.values()])]
-    command.append(",".join(sorted(modules | {"flows", "tasks"})))
+    commands, allowed = [*light, *pipeline, *beside.values()], ",".join(sorted(modules | {"flows", "tasks"}))
+    command = [sys.executable, "-c", ONLY_WHAT_IS_DECLARED + RUN_COMMANDS, json.dumps(commands), allowed]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     ends = [line.split(" ended with ") for line in result.stdout.splitlines() if " ended with " in line]

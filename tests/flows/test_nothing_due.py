@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.servers.prefect_runs import request
@@ -41,9 +42,9 @@ class Repeated:
         patch.setattr(kept_index, "_SETTLED_S", 0)
         build = index._build
 
-        def counted(*arguments: object) -> object:
+        def counted(*arguments: Any) -> object:
             self.made += 1
-            return build(*arguments)  # type: ignore[arg-type]
+            return build(*arguments)
 
         patch.setattr(index, "_build", counted)
 

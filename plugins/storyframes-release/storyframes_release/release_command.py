@@ -22,7 +22,7 @@ MAKE = "make"
 class _MakeUnlessNamed(TyperGroup):
     """``release STORE --out DIR`` is ``release make STORE --out DIR``."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # typer's, a class of click's
         if args and args[0] not in self.commands and args[0] != "--help":
             args = [MAKE, *args]
         return super().parse_args(ctx, args)

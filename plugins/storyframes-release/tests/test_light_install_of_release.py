@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from support.stores import publish_openface
 from support.synthetic_features import StudySpec, write_features
-from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
+from support.systems.light_install import ONLY_WHAT_IS_DECLARED, RUN_COMMANDS, light_modules
 from support.systems.windows import AS_ON_WINDOWS
 
 from storyframes import FeatureStore
@@ -25,17 +25,6 @@ from storyframes_release.export.run import export
 
 PLUG_IN = Path(__file__).parents[1]
 ROOT = PLUG_IN.parents[1]
-RUN = """
-import json
-from flows.cli.entry import main
-
-for command in json.loads(sys.argv[1]):
-    sys.argv = ["storyframes", *command]
-    try:
-        main()
-    except SystemExit as ended:
-        print(*command[:1], "ended with", ended.code, flush=True)
-"""
 
 
 def run(commands: list[list[str]], before: str = "") -> tuple[list[str], str]:
@@ -43,7 +32,7 @@ def run(commands: list[list[str]], before: str = "") -> tuple[list[str], str]:
     modules = light_modules(of=PLUG_IN)
     assert not {"torch", "prefect", "dask", "cv2", "av", "scipy", "h5py", "jinja2"} & modules
     allowed = ",".join(sorted(modules | {"flows", "tasks", "storyframes_release"}))
-    code = [sys.executable, "-c", ONLY_WHAT_IS_DECLARED + before + RUN, json.dumps(commands), allowed]
+    code = [sys.executable, "-c", ONLY_WHAT_IS_DECLARED + before + RUN_COMMANDS, json.dumps(commands), allowed]
     result = subprocess.run(code, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr

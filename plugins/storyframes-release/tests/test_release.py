@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 import zarr
-from planted_store import BEFORE, PLANTED, SESSIONS, SETTINGS, planted_store, settings_of
+from planted_store import BEFORE, PLANTED, SESSIONS, SETTINGS, settings_of
 from support.stores import local
 from typer.testing import CliRunner
 
@@ -29,8 +28,7 @@ from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.splits import SPLITS
 from storyframes.features import FEATURES, STORIES
-from storyframes.store import catalogue, maintenance
-from storyframes_release.release import copying
+from storyframes.store import maintenance
 from storyframes_release.release.copying import HIDDEN_CAVEAT
 from storyframes_release.release.ids import Key
 from storyframes_release.release.manifest import verify_release
@@ -46,11 +44,6 @@ class Made:
     store: FeatureStore
     folder: Path
     names: dict[str, dict[str, str]]
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return planted_store(tmp_path_factory.mktemp("original-of-anna-muster") / "features")
 
 
 @pytest.fixture(scope="module")
@@ -361,64 +354,6 @@ def test_new_names_tell_no_order_and_never_meet() -> None:
     assert key.digest("version") == Key("5e" * 32).digest("version") != Key("5f" * 32).digest("version")
 
 
-def test_values_are_whole_however_many_rows_are_copied_at_a_time(
-    original: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(copying, "_ROWS", 7)
-    text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\n'
-    key = tmp_path / "keys/of/out.json"
-    make_release(original, tmp_path / "out", settings_of(tmp_path, text), key)
-    store = FeatureStore(tmp_path / "out/features")
-    names = json.loads(key.read_text())["names"]["sessions"]
-    for old, new in names.items():
-        gaze = FEATURES["openface"].groups["gaze"]
-        np.testing.assert_array_equal(store.read(new, "openface"), original.read(old, "openface")[:, gaze])
-
-
-def test_sessions_that_have_nothing_of_it_are_not_in_its_index(original: FeatureStore, tmp_path: Path) -> None:
-    root = tmp_path / "features"
-    shutil.copytree(original.storage.location, root)
-    shutil.rmtree(root / SESSIONS[2] / "gesture")
-    catalogue.compact(local(root))
-    text = SETTINGS.partition("[features]")[0] + '[features]\ngesture = ["wave"]\n'
-    done = make_release(FeatureStore(root), tmp_path / "out", settings_of(tmp_path, text))
-    store = FeatureStore(tmp_path / "out/features")
-    clips = store.clips()
-    assert (done.sessions, done.participants) == (2, 2)
-    assert list(clips["session_id"].unique()) == store.sessions == ["s0001", "s0002"]
-    assert clips["participant_id"].notna().all()
-    assert len(clips) == len(done.clips) == original.clips()["session_id"].isin(SESSIONS[:2]).sum()
-    names = json.loads((tmp_path / "out.key.json").read_text())["names"]
-    assert sorted(names["sessions"]) == SESSIONS[:2]
-    assert len(names["participants"]) == 2
-
-
-def test_what_a_killed_release_left_is_removed_by_the_next(original: FeatureStore, tmp_path: Path) -> None:
-    settings = settings_of(tmp_path)
-    place = tmp_path / "place"
-    code = f"""
-import os, signal
-from pathlib import Path
-from storyframes import FeatureStore
-from storyframes_release.release.run import make_release
-from storyframes_release.release.settings import read_settings
-
-def kill(feature):
-    if feature == "opensmile":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-store, settings = FeatureStore({original.storage.location!r}), read_settings(Path({str(tmp_path / "release.toml")!r}))
-make_release(store, Path({str(place / "out")!r}), settings, progress=kill)
-"""
-    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
-    left = {path.name for path in place.iterdir()}
-    assert "out" not in left
-    assert len(left) == 2
-    make_release(original, place / "out", settings)
-    assert {path.name for path in place.iterdir()} == {"out", "out.key.json"}
-    assert verify_release(place / "out") == []
-
-
 def test_the_same_key_gives_the_same_names_and_another_others(original: FeatureStore, tmp_path: Path) -> None:
     small = settings_of(
         tmp_path, SETTINGS.partition("openface =")[0].replace('labels = ["empathy", "valence", "mood"]', "")
@@ -437,32 +372,3 @@ def test_the_same_key_gives_the_same_names_and_another_others(original: FeatureS
     assert index["empathy"].isna().all()
     assert "valence" not in index
     assert not index["has_openface"].any()
-
-
-def test_arrays_of_a_plug_in_are_released_as_a_whole_where_they_are_named(
-    original: FeatureStore, tmp_path: Path
-) -> None:
-    text = SETTINGS.partition("[features]")[0] + 'opensmile = ["F0final_sma"]\ngesture = ["values"]\n'
-    text = text.replace('opensmile = ["F0', '[features]\nopensmile = ["F0')
-    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
-    store = FeatureStore(tmp_path / "out/features")
-    names = json.loads((tmp_path / "out.key.json").read_text())["names"]["sessions"]
-    pitch = FEATURES["opensmile"].columns.index("F0final_sma")
-    for old, new in names.items():
-        assert store.columns(new, "gesture") == ("gesture_0000", "gesture_0001", "gesture_0002")
-        np.testing.assert_array_equal(store.read(new, "gesture"), original.read(old, "gesture"))
-        for array in ("values", "per_frame"):
-            assert store.columns(new, "opensmile", array) == ("F0final_sma",)
-            before = original.read(old, "opensmile", array=array)[:, [pitch]]
-            np.testing.assert_array_equal(store.read(new, "opensmile", array=array), before)
-
-
-def test_an_interrupted_release_leaves_its_key_alone(original: FeatureStore, tmp_path: Path) -> None:
-    def progress(feature: str) -> None:
-        if feature == "opensmile":
-            raise KeyboardInterrupt
-
-    place = tmp_path / "place"
-    with pytest.raises(KeyboardInterrupt):
-        make_release(original, place / "out", settings_of(tmp_path), progress=progress)
-    assert [path.name for path in place.iterdir()] == ["out.key.json"]

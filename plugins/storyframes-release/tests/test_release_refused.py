@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planted_store import PLUG_IN, SETTINGS, planted_store, settings_of
+from planted_store import PLUG_IN, SETTINGS, settings_of
 from support.stores import local
 from support.synthetic_features import FPS, StudySpec, publish, random_features, study_of, tables
 
@@ -28,11 +28,6 @@ from storyframes_release.release.released_features import Sensitive, released_fe
 from storyframes_release.release.run import make_release
 from storyframes_release.release.settings import ReleaseError, read_settings
 from tasks.clip_index.index import build_clip_index, write_clip_index
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return planted_store(tmp_path_factory.mktemp("original-of-anna-muster") / "features")
 
 
 @pytest.mark.parametrize(

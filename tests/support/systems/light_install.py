@@ -65,3 +65,16 @@ def light_modules(*extras: str, without: Collection[str] = (), of: Path = ROOT) 
 
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+RUN_COMMANDS = """
+import json
+from flows.cli.entry import main
+
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["storyframes", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        print(*command[:1], "ended with", ended.code, flush=True)
+"""
