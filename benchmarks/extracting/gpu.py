@@ -167,7 +167,7 @@ def wav2vec2_alone(folder: Path, device: str, precision: str) -> float:
 def dope_alone(checkpoint: Path, device: str, _precision: str) -> float:
     from tasks.extractors.dope.checkpoint import load_checkpoint
     from tasks.extractors.dope.detector import DopeDetector
-    from tasks.extractors.dope.frames import frame_size, network_input
+    from tasks.extractors.dope.network import frame_size, network_input
     from tasks.extractors.dope.settings import DopeSettings
 
     detector = DopeDetector(load_checkpoint(checkpoint), DopeSettings(device=device))

@@ -129,8 +129,7 @@ def compare(
     from flows.cli.tables.comparison import comparison_json, comparison_tables
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.compare import compare_stores
-    from tasks.inspect.comparison import ComparisonError
-    from tasks.inspect.tolerances import parse_tolerances
+    from tasks.inspect.tolerances import ComparisonError, parse_tolerances
 
     if out:
         need("plotly", "report")

@@ -1,12 +1,23 @@
-"""The Dask cluster that does the work, of whichever kind."""
+"""The Dask cluster that does the work, of whichever kind; the one of this machine has a process for each processor."""
 
 from __future__ import annotations
 
+import logging
+import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
+from typing import Any
 
-from flows.clusters.connection import Connection, Needs
+import dask
+from distributed import SpecCluster  # Dask's defaults have to be there before they are changed
+from distributed.security import Security
+
+from flows.clusters.connection import ClusterError, Connection, Needs, check_needs, existing_scheduler
+from flows.clusters.dask_parts import STARTS, Nanny, Scheduler, Worker
 from flows.clusters.settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
+from storyframes.store.storage.scratch import scratch_folder
+from tasks.tools.disk_space import ENOUGH, places_without_room
 
 DASK = {
     # A lost worker may be replaced; with the default of 15 s Prefect's futures can hang for ever.
@@ -42,18 +53,11 @@ def dask_cluster(
     Raises:
         ClusterError: they cannot be met; nothing has been started then, or it has been stopped again.
     """
-    import dask
-    import distributed  # noqa: F401  # its defaults have to be there before they are changed
-
     with dask.config.set(DASK):
         match settings:
             case LocalCluster():
-                from flows.clusters.local import local_cluster
-
                 manager = local_cluster(settings, needs)
             case ExistingScheduler():
-                from flows.clusters.connection import existing_scheduler
-
                 manager = existing_scheduler(settings, needs)
             case Slurm():
                 from flows.clusters.slurm import slurm_cluster
@@ -65,3 +69,87 @@ def dask_cluster(
                 manager = kubernetes_cluster(settings, needs)
         with manager as connection:
             yield connection
+
+
+_GPU_THREADS = 4  # so many sessions may share a GPU ([resnet50] sessions_per_gpu)
+_LOOPBACK = "127.0.0.1"
+
+
+@contextmanager
+def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Connection]:
+    workers = local_workers(settings.processors, settings.gpus, needs)
+    if full := places_without_room():
+        raise ClusterError("\n".join(["no worker can be started on this machine:", *full]))
+    # A client of a scheduler or a worker runs code as its owner, and every user of this machine reaches loopback:
+    # so certificates, made for this run and kept in the memory of its processes.
+    security = Security.temporary()
+    common: dict[str, Any] = {"host": _LOOPBACK, "protocol": "tls://", "security": security, "dashboard": False}
+    gpus = iter(range(settings.gpus))
+
+    def worker(resources: dict[str, float]) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            "worker_class": Worker,
+            "nthreads": int(resources.get("CPU", _GPU_THREADS)),
+            "resources": resources,
+            "memory_limit": settings.memory_limit or "auto",
+            # Outcomes say what became of the units; a worker's own errors come at the end, when the scheduler
+            # is gone before its last heartbeat.
+            "silence_logs": logging.CRITICAL,
+        }
+        # A GPU's process sees its own only, the others see none.
+        options["env"] = {"CUDA_VISIBLE_DEVICES": str(next(gpus)) if "GPU" in resources else ""}
+        return {"cls": Nanny, "options": common | options}
+
+    with ExitStack() as stack:
+        # What workers spill to disk is a person's: a later run removes the folder where this one was killed.
+        common["local_directory"] = str(stack.enter_context(scratch_folder("dask")))
+        try:
+            with _without_ctrl_c():
+                cluster = SpecCluster(
+                    workers={number: worker(resources) for number, resources in enumerate(workers)},
+                    scheduler={"cls": Scheduler, "options": common | {"port": 0}},
+                    security=security,
+                    silence_logs=logging.ERROR,
+                )
+        except RuntimeError as error:
+            if "Nanny failed to start" not in str(error):
+                raise
+            why = "; ".join(places_without_room(ENOUGH)) or "out of memory? See 'dmesg', and try fewer cpus"
+            raise ClusterError(f"a worker's process died {STARTS} times while it started: {why}") from error
+        stack.enter_context(cluster)
+        yield Connection(cluster.scheduler_address, security)
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Keep Ctrl-C from the threads that are started in this block, and from all processes that those ever start.
+
+    A terminal sends it to the workers as well, which would print tracebacks; this process takes them down.
+    """
+    resource_tracker.ensure_running()  # it would let Ctrl-C in again where it is started by one of these threads
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str, float]]:
+    """The resources of each worker process of a local cluster, so that no more runs than there is.
+
+    One process per processor is best; but a tool that runs on several at once takes them from one worker, so then
+    each worker has as many, with as many threads: either the tool's task runs in it, or that many others. A GPU has a
+    process of its own, which work for processors stays out of.
+
+    Raises:
+        ClusterError: a task asks for more than there is.
+    """
+    check_needs(needs, [{"CPU": cpus}, *([{"GPU": 1}] if gpus else [])])
+    processors = [need["CPU"] for need in needs if "CPU" in need]
+    width = int(max(processors, default=1))
+    useful = min(cpus, int(sum(processors)))
+    using_gpus = sum("GPU" in need for need in needs)
+    wide: dict[str, float] = {"CPU": width}
+    narrow: dict[str, float] = {"CPU": 1}
+    gpu: dict[str, float] = {"GPU": 1}
+    return [wide] * (useful // width) + [narrow] * (useful % width) + [gpu] * min(gpus, using_gpus)

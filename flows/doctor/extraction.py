@@ -19,7 +19,7 @@ from tasks.inspect.formatting import human_bytes
 from tasks.models import weights
 from tasks.models.libraries import torchvision_mismatch
 from tasks.planning.selection import selected_extractors
-from tasks.tools.engines import installed_engines, no_engine
+from tasks.tools.hpc_engines import installed_engines, no_engine
 
 _PYTORCH_BUILDS = "https://download.pytorch.org/whl"
 _TIMEOUT_S = 20

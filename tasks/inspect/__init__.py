@@ -7,6 +7,6 @@ track from them, with ``array_curves`` for features without a special view. ``qu
 ``overlay`` draws landmarks and joints on a frame, ``rerun_export`` writes a session for
 rerun.io.
 
-``compare`` compares two stores within ``tolerances``; the result is a ``comparison``. ``formatting`` writes numbers for
-people and texts in Markdown. ``report`` makes a site of pages.
+``compare`` compares two stores within ``tolerances``. ``formatting`` writes numbers for people and texts in Markdown.
+``report`` makes a site of pages.
 """

@@ -17,8 +17,11 @@ from storyframes.spec import feature_and_track
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.base import ALL, Scope, Tolerance
 from tasks.extractors.registry import registered
-from tasks.inspect.comparison import ComparisonError
 from tasks.inspect.stored_feature import StoredFeature
+
+
+class ComparisonError(ValueError):
+    """The request cannot be compared; the message says why."""
 
 
 class ToleranceError(ComparisonError):

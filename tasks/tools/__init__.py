@@ -1,6 +1,6 @@
 """Programs that run beside this process and never outlive it.
 
-``containers`` runs one command in podman or docker, ``hpc_engines`` in what clusters have instead; ``engines`` finds
-the one to use. ``tool_process`` runs a command on this machine. The programs ``parent_death`` and ``reaper_process``
+``containers`` runs one command in podman or docker, ``hpc_engines`` in what clusters have instead, and finds the engine
+to use. ``tool_process`` runs a command on this machine. The programs ``parent_death`` and ``reaper_process``
 clean up when this process is killed. ``disk_space`` says which disk is full.
 """

@@ -1,4 +1,5 @@
-"""Container engines of clusters, which need neither root nor a daemon: Apptainer, Singularity, Charliecloud.
+"""Container engines of clusters, which need neither root nor a daemon: Apptainer, Singularity, Charliecloud;
+and which engine there is on this machine, of these and of ``containers``.
 
 Their images are files and folders. They limit neither memory nor processes: that is left to the batch system. The
 locale inside is C, whatever it is here: one that the image lacks ends C++ programs before they begin (OpenFace#785).
@@ -18,7 +19,7 @@ from pathlib import Path
 from storyframes.store.records import canonical_json
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.models.digests import model_digest, model_digests, name_as_text
-from tasks.tools.containers import ContainerError, ContainerJob, Engine, EngineName, Image, mount_option
+from tasks.tools.containers import ContainerError, ContainerJob, Docker, Engine, EngineName, Image, Podman, mount_option
 from tasks.tools.tool_process import RunningTool, reaper, thread_environment
 
 _LOCALE = {"LANG": "C", "LC_ALL": "C"}
@@ -213,3 +214,35 @@ def folder_digest(folder: Path) -> str:
         raise ContainerError(f"the image {folder} cannot be read: {error}") from None
     entries |= {name: f"{entries[name]} {digests[path]}" for name, path in files.items()}
     return hashlib.sha256(canonical_json(entries)).hexdigest()
+
+
+_ENGINES: dict[EngineName, type[Engine]] = {
+    engine.name: engine for engine in (Podman, Docker, Apptainer, Singularity, Charliecloud)
+}
+
+
+def installed_engines() -> Iterator[Engine]:
+    """Those that are in PATH, in the order in which they are looked for."""
+    for name in EngineName:
+        engine = _ENGINES[name]
+        if executable := shutil.which(engine.program or name):
+            yield engine(executable)
+
+
+def find_engine(configured: EngineName | None = None) -> Engine:
+    """The configured engine, else the first that is installed.
+
+    Raises:
+        ContainerError: none is; the message says how to install each.
+    """
+    for engine in installed_engines():
+        if configured in (None, engine.name):
+            return engine
+    raise ContainerError(no_engine(*([configured] if configured else [])))
+
+
+def no_engine(*names: EngineName) -> str:
+    """That none of these is here, of all without names, and how to install each."""
+    names = names or tuple(EngineName)
+    hints = "; ".join(_ENGINES[name].installation for name in names)
+    return f"no container engine: looked for {', '.join(names)} in PATH. To install one: {hints}"

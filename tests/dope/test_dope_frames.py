@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.extractors.dope.frames import Size, frame_size, groups_of_one_input_size, network_input, resized_size
 from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.network import Size, frame_size, groups_of_one_input_size, network_input, resized_size
 from tasks.extractors.dope.options import NetworkOptions
 
 OPTIONS = NetworkOptions(dict.fromkeys(Part, 1))

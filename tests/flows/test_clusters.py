@@ -16,8 +16,7 @@ from support.processes import command_line, wait_for
 
 import flows.clusters.slurm
 from flows.clusters.connection import ClusterError, Connection, check_needs, wait_for_workers
-from flows.clusters.dask_cluster import dask_cluster
-from flows.clusters.local import local_workers
+from flows.clusters.dask_cluster import dask_cluster, local_workers
 from flows.clusters.settings import (
     ClusterSettingsError,
     ExistingScheduler,

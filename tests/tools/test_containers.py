@@ -19,7 +19,7 @@ from support.tools.container_engines import LIMITS, containers, extract_in, run,
 from support.tools.openface_tools import extract, open_values
 
 from tasks.tools.containers import ContainerError, ContainerJob, EngineName, Mount
-from tasks.tools.engines import find_engine
+from tasks.tools.hpc_engines import find_engine
 
 pytest_plugins = ["support.tools.container_engines"]
 

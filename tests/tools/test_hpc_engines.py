@@ -23,8 +23,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from tasks.tools import hpc_engines
 from tasks.tools.containers import ContainerError, ContainerJob, EngineName, Image, Mount
-from tasks.tools.engines import find_engine
-from tasks.tools.hpc_engines import Apptainer, Charliecloud, Singularity, folder_digest
+from tasks.tools.hpc_engines import Apptainer, Charliecloud, Singularity, find_engine, folder_digest
 from tasks.tools.tool_process import ToolResult
 
 ImageOf = Callable[..., Path]

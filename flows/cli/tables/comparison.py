@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
-from tasks.inspect.comparison import ColumnDifference, Comparison
+from tasks.inspect.compare import ColumnDifference, Comparison
 from tasks.inspect.formatting import counted, human_bytes
 
 if TYPE_CHECKING:

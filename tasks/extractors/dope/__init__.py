@@ -7,11 +7,10 @@ Importing this package imports no torch; its modules, in the order in which data
     options       what a model file configures
     checkpoint    a model file, read and checked
     settings      what the user configures
-    frames        uint8 frames into the network's input
     roi_ops       NMS and RoIAlign
     layers        the layers, of frames and of boxes, in torch
     openvino_layers  the layers in OpenVINO, on processors
-    network       frames in, poses of every kind in every box out
+    network       uint8 frames in, poses of every kind in every box out
     postprocessing  from the network's output to detections
     detections    the bodies, hands and faces of one frame, and which belong together
     detector      all of the above: frames in, detections out

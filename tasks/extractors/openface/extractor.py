@@ -53,7 +53,7 @@ from tasks.media.recording import file_for_tools
 from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
 from tasks.tools.containers import ContainerError, Engine, Image
-from tasks.tools.engines import find_engine
+from tasks.tools.hpc_engines import find_engine
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
 _NO_CSV = (

@@ -32,7 +32,7 @@ from tasks.media.container import RecordingError
 from tasks.media.recording import FrameBatch, file_for_tools
 from tasks.models.digests import model_digests
 from tasks.tools.containers import ContainerError
-from tasks.tools.engines import find_engine
+from tasks.tools.hpc_engines import find_engine
 
 _UNLIMITED_GIB = 4.0
 

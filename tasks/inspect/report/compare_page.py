@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from storyframes.spec import TRACK_SIGN
-from tasks.inspect.comparison import ColumnDifference, Comparison
+from tasks.inspect.compare import ColumnDifference, Comparison
 from tasks.inspect.report.chart import BLUE, ORANGE, Chart, label
 from tasks.inspect.report.pages import new_site, render
 

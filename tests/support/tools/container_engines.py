@@ -19,7 +19,7 @@ from support.tools import standin
 from support.tools.openface_tools import extract
 from tasks.extract import Outcome
 from tasks.tools.containers import ContainerJob, Engine, EngineName, Limits, Mount
-from tasks.tools.engines import find_engine
+from tasks.tools.hpc_engines import find_engine
 from tasks.tools.tool_process import ToolResult
 
 LIMITS = Limits(cpus=2, memory_gib=0.5, timeout_s=60)
@@ -112,7 +112,7 @@ WORKER = """
     sys.path.insert(0, {tests!r})
     from support.tools.container_engines import run
     from tasks.tools.containers import EngineName
-    from tasks.tools.engines import find_engine
+    from tasks.tools.hpc_engines import find_engine
     engine = find_engine(EngineName({engine!r}))
     run(engine, {image!r}, Path({video!r}), Path({out!r}), name={name!r})
 """
