@@ -16,7 +16,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from flows.in_process import do_in_process
 from flows.progress_bar import progress_bar
@@ -39,9 +41,6 @@ from tasks.models.digests import DigestCache, user_cache
 from tasks.planning.selection import SelectionError, selected_extractors, without_frames
 from tasks.planning.sources import RECORDING, FileSource, file_source
 from tasks.planning.units import on_all_processors, sharing_a_pass
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _READERS_S = 7 * 24 * 3600.0  # for so long a reader of features of other settings can go on
 

@@ -9,24 +9,20 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from storyframes.features import in_order
 from storyframes.installation import install_line
 from storyframes.notebook import plot_columns
 from storyframes.plug_ins import load_pipeline
 from storyframes.spec import MAIN_ARRAY, FeatureSpec
-from storyframes.store.feature_store import SessionView, pandas_frame
+from storyframes.store.feature_reader import FeatureReader
+from storyframes.store.feature_store import FeatureStore, SessionView, pandas_frame
 from storyframes.store.layout import StoreError
 from storyframes.store.tables import MASK, chosen_table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from storyframes.store.feature_reader import FeatureReader
-    from storyframes.store.feature_store import FeatureStore
 
 
 class ExtractFileError(Exception):

@@ -2,8 +2,7 @@
 
 ``entry`` is where it begins and ends, ``app`` puts the commands together, with the groups of plug-ins. ``terminal`` is
 what all commands share, ``tables`` what they show. One file holds a few commands of one subject: ``start`` (doctor,
-plan), ``study`` (init, check, synthesize), ``extract`` (extract, extract-file, demo), ``clips`` (index, clips),
-``status`` (status, runs, deploy), ``look`` (show, view, overlay), ``report`` (report, compare), ``upkeep`` (verify, gc,
-archive, share), ``models`` (models, extractors), ``jobs``. ``run`` is one extraction and its progress. No command
-computes anything.
+plan, init, check, synthesize), ``extract`` (extract, extract-file, demo), ``clips`` (index, clips), ``runs`` (jobs,
+status, runs, deploy), ``look`` (report, show, view, overlay, compare), ``upkeep`` (verify, gc, archive, share),
+``models`` (models, extractors). ``run`` is one extraction and its progress. No command computes anything.
 """

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 import storyframes
-from flows.cli import clips, extract, jobs, look, models, report, start, status, study, terminal, upkeep
+from flows.cli import clips, extract, look, models, runs, start, terminal, upkeep
 from storyframes.installation import install_line
 from storyframes.plug_ins import COMMANDS, PlugInError, describe_error, load, origin, plug_in, plug_ins
 
@@ -132,22 +132,22 @@ def _root(
 PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] = {
     "Start": (
         start.doctor,
-        study.init,
+        start.init,
         extract.demo,
-        study.check,
+        start.check,
         start.plan,
-        study.synthesize,
+        start.synthesize,
     ),
     "Extract": (
         extract.extract,
         extract.extract_file,
-        jobs.jobs,
+        runs.jobs,
         clips.index,
-        status.status,
-        status.runs,
-        status.deploy,
+        runs.status,
+        runs.runs,
+        runs.deploy,
     ),
-    "Look": (report.report, look.show, look.view, look.overlay, clips.clips, report.compare),
+    "Look": (look.report, look.show, look.view, look.overlay, clips.clips, look.compare),
     "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, upkeep.share),
     PANEL: (("models", models.models_app), ("extractors", models.extractors_app)),
 }

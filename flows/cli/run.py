@@ -35,11 +35,12 @@ from flows.run import (
     result_of,
     result_without,
 )
-from flows.server.prefect_server import is_server_configured
+from flows.server.prefect_server import ServerLostError, is_server_configured, prefect_server
 from flows.server.recent_runs import own_tag
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.inspect.formatting import counted
+from tasks.tools.disk_space import places_without_room
 
 if TYPE_CHECKING:
     from prefect.states import State
@@ -90,8 +91,6 @@ def _run_on_a_server(run: Run, progress: RunProgress) -> RunResult:
 
         return go_on(run.request, run_id, return_state=True)
 
-    from flows.server.prefect_server import ServerLostError
-
     try:
         return run_flow(run, go_on, RunResult, progress.starting)
     except ServerLostError:
@@ -115,8 +114,6 @@ def run_flow(run: object, go_on: Callable[[str], State], result: type[R], starti
     # A command's own progress says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
-    from flows.server.prefect_server import prefect_server
-
     with registered(run) as run_id, prefect_server(starting):
         starting("starting the run")
         state = _first_word_heard(lambda: go_on(run_id))
@@ -124,8 +121,6 @@ def run_flow(run: object, go_on: Callable[[str], State], result: type[R], starti
     if isinstance(ended, RefusedError):
         raise ended.error
     if not isinstance(ended, result):
-        from tasks.tools.disk_space import places_without_room
-
         sys.exit("\n".join([f"the run ended as {state.name}: {state.message}", *places_without_room()]))
     return ended
 

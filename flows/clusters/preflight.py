@@ -10,23 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from flows.clusters.admission import admit_workers
+from distributed import Worker
+
+from flows.clusters.admission import Installation, admit_workers
 from flows.clusters.connection import Connection
-from flows.clusters.installation import Installation
 from storyframes.store.layout import RunMark, leave_mark, open_storage
 from storyframes.store.storage import StorageError
+from tasks.extract import ExtractionUnit
 from tasks.extractors.availability import missing_tools
 from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, broken, build_extractor, registered
 from tasks.planning.units import price_of
 from tasks.study.study_identity import digest_of_ends
-
-if TYPE_CHECKING:
-    from distributed import Worker
-
-    from tasks.extract import ExtractionUnit
 
 _VALUES_DEPEND_ON = ("torch", "openvino", "av", "opencv-python-headless", "opensmile", "numpy")
 
@@ -166,8 +163,6 @@ def _examples(units: Sequence[ExtractionUnit]) -> dict[Path, str]:
 
 
 def _answers(url: str) -> bool:
-    from urllib.parse import urlsplit
-
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:

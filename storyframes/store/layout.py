@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from storyframes.features import STORIES
+from storyframes.installation import install_line
 from storyframes.store.records import ATTEMPT, CURRENT, STORE_FORMAT, RecordError, unseal
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.storage.files import TEMPORARY_SUFFIX
@@ -113,8 +114,10 @@ def open_storage(location: str | os.PathLike[str], options: Mapping[str, Any] | 
     """
     text = os.fspath(location)
     if "://" in text:
-        from storyframes.store.storage.object_store import ObjectStorage  # needs obstore
-
+        try:
+            from storyframes.store.storage.object_store import ObjectStorage
+        except ModuleNotFoundError:
+            raise StorageError(f"{text} needs the package obstore: {install_line('s3')}") from None
         return ObjectStorage(text, options or {})
     return LocalStorage(Path(text).absolute())  # workers may run in another folder
 

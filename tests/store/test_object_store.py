@@ -264,7 +264,7 @@ def test_options_take_the_place_of_the_environment(s3, url: str, monkeypatch) ->
 
 def test_without_obstore_the_error_names_the_extra(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
+    monkeypatch.delitem(sys.modules, "storyframes.store.storage.object_store")  # it imports obstore
     with pytest.raises(StorageError, match=r"pip install .*\[s3\]'"):
         FeatureStore("s3://lab/x")
 

@@ -1,4 +1,4 @@
-"""A feature store under a prefix of an S3-compatible object store, through obstore."""
+"""A feature store under a prefix of an S3-compatible object store, through obstore, which may not be installed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, JoinError, PreconditionError
+from obstore.store import ObjectStore as ObstoreStore
+from obstore.store import from_url
 from zarr.storage import ObjectStore
 
-from storyframes.installation import install_line
 from storyframes.store.storage import FileInfo, StorageError, Tail, Unreadable, Update
 from storyframes.store.storage.scratch import make_scratch_folder
 from storyframes.store.storage.zarr_folder import present
 from storyframes.store.validation import MOST_JSON_BYTES
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore as ObstoreStore
 
 _REQUESTS_AT_ONCE = 32
 # A version is read back between its last object and its publication; this is long enough for that.
@@ -57,8 +57,6 @@ class ObjectStorage:
         return self
 
     def tail(self, path: str, length: int) -> Tail:
-        import obstore
-
         with errors(self.location):
             try:
                 got = obstore.get(self._store, path, options={"range": {"suffix": length}})
@@ -67,8 +65,6 @@ class ObjectStorage:
                 raise MissingObjectError(f"{path} does not exist: was its version removed by gc?") from None
 
     def part(self, path: str, start: int, stop: int) -> Any:
-        import obstore
-
         with errors(self.location):
             try:
                 return obstore.get_range(self._store, path, start=start, end=stop)
@@ -106,8 +102,6 @@ class ObjectStorage:
 
     def update(self, path: str, change: Update) -> None:
         """A conditional put that starts over where another writer was faster."""
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
         while True:
             before, tag = self._get(path)
             data = change(before)
@@ -119,8 +113,6 @@ class ObjectStorage:
                 return
 
     def info(self, path: str) -> FileInfo | None:
-        import obstore
-
         with errors(self.location):
             try:
                 return _info(obstore.head(self._store, path))
@@ -131,8 +123,6 @@ class ObjectStorage:
         return {item["path"]: _info(item) for item in self._list(prefix)}
 
     def _list(self, prefix: str = "") -> Iterator[Any]:
-        import obstore
-
         below = f"{prefix.rstrip('/')}/" if prefix else None
         with errors(self.location):
             for page in obstore.list(self._store, prefix=below, chunk_size=1000):
@@ -156,8 +146,6 @@ class ObjectStorage:
                 yield item
 
     def digest(self, path: str) -> str:
-        import obstore
-
         digest = hashlib.sha256()
         with errors(self.location):
             try:
@@ -168,8 +156,6 @@ class ObjectStorage:
         return digest.hexdigest()
 
     def remove(self, paths: Iterable[str]) -> None:
-        import obstore
-
         if paths := list(paths):
             with errors(self.location):
                 obstore.delete(self._store, paths)
@@ -222,14 +208,10 @@ class ObjectStorage:
         return {"store": _ZarrObjects(self._store, read_only=True, location=self.location), "path": path}
 
     def _put(self, path: str, data: bytes | Path, mode: Any = "overwrite") -> None:
-        import obstore
-
         obstore.put(self._store, path, data, mode=mode)
 
     def _get(self, path: str) -> tuple[bytes | None, str | None]:
         """The object, and a tag that no other state of it has; None for both where there is none."""
-        import obstore
-
         with errors(self.location):
             try:
                 got = obstore.get(self._store, path)
@@ -268,8 +250,6 @@ class _ZarrObjects(ObjectStore[Any]):
 @contextlib.contextmanager
 def errors(location: str) -> Iterator[None]:
     """Every error of obstore as a :class:`StorageError`: with the location, without debugging output."""
-    from obstore.exceptions import BaseError
-
     try:
         yield
     except StorageError:
@@ -282,8 +262,6 @@ def errors(location: str) -> Iterator[None]:
 
 def _may_pass(error: Exception) -> bool:
     """Whether a connection broke or the server was busy; not where it refused, or does not have the object."""
-    from obstore.exceptions import GenericError, JoinError
-
     status = re.search(r"status code: (\d{3})", str(error))
     if status:
         return status[1] in {"408", "425", "429"} or status[1].startswith("5")
@@ -295,11 +273,6 @@ def _info(item: Any) -> FileInfo:
 
 
 def _connect(url: str, options: Mapping[str, Any]) -> ObstoreStore:
-    try:
-        from obstore.exceptions import BaseError
-        from obstore.store import from_url
-    except ModuleNotFoundError:
-        raise StorageError(f"{url} needs the package obstore: {install_line('s3')}") from None
     try:
         return from_url(url, **options)
     except (BaseError, ValueError) as error:

@@ -11,6 +11,7 @@ import numpy as np
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, Source, Tolerance
+from tasks.extractors.dope.detections import FrameDetections
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.people import ParticipantTracker, everybody, shifted_rows
 from tasks.extractors.dope.settings import Device, DopeSettings, People
@@ -23,7 +24,6 @@ from tasks.models import weights
 from tasks.models.digests import model_digest
 
 if TYPE_CHECKING:
-    from tasks.extractors.dope.detections import FrameDetections
     from tasks.extractors.dope.detector import DopeDetector
 
 _DECIDES_NO_VALUE = {"model", "device", "frames_per_pass", "boxes_per_pass"}
