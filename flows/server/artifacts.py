@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from itertools import islice
 from typing import cast
 from uuid import UUID
@@ -35,11 +34,10 @@ class ProgressArtifact:
     Made in the flow that it is to belong to.
     """
 
-    def __init__(self, due: int, clock: Callable[[], float] = time.monotonic, *, unit: str = "feature") -> None:
+    def __init__(self, due: int, unit: str = "feature") -> None:
         self._due = due
         self._unit = unit
-        self._clock = clock
-        self._started = self._last = clock()
+        self._started = self._last = time.monotonic()
         self._finished = self._failed = 0
         made = create_progress_artifact(0, key="progress", description=f"0 of {counted(due, unit)}")
         self._id = cast(UUID, made)  # a coroutine only where an event loop runs
@@ -48,7 +46,7 @@ class ProgressArtifact:
         """Count an outcome."""
         self._finished += 1
         self._failed += failed
-        now = self._clock()
+        now = time.monotonic()
         if now - self._last < _UPDATE_EVERY_S and self._finished < self._due:
             return
         self._last = now

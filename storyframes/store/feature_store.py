@@ -19,28 +19,18 @@ from storyframes.features import CLOCK, STORIES, in_order
 from storyframes.installation import install_line
 from storyframes.notebook import Band, clip_bands, draw_curves, html_table, label_bands, plot_columns, strip
 from storyframes.spec import ArraySpec, Axis, feature_and_track, of_track
+from storyframes.store import tables
 from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.session_times import SessionTimes
 from storyframes.store.table_files import stored_table
-from storyframes.store.tables import (
-    DEVICE,
-    MASK,
-    STORY_ID,
-    TIME,
-    Table,
-    chosen_table,
-    find_curves,
-    flat_arrays,
-    named_columns,
-)
 
 if TYPE_CHECKING:
     import polars as pl
     import xarray
 
-INDICES = (TIME, f"{DEVICE}{TIME}", STORY_ID)
+INDICES = (tables.TIME, f"{tables.DEVICE}{tables.TIME}", tables.STORY_ID)
 """The key that is a data frame's index: the first of these that the table has."""
 
 
@@ -165,8 +155,8 @@ class SessionView:
         rows: list[tuple[object, ...]] = []
         for feature in in_order(self._features()):
             try:
-                table = chosen_table(self.store, self.session_id, feature, None, None)
-                measured = replace(table, arrays={}).read(0, table.rows).keys[MASK]
+                table = tables.chosen_table(self.store, self.session_id, feature, None, None)
+                measured = replace(table, arrays={}).read(0, table.rows).keys[tables.MASK]
             except (StoreError, OSError):
                 rows.append((feature, "cannot be read", "", "", ""))
                 continue
@@ -238,7 +228,7 @@ class SessionView:
             bands = clip_bands(self.store.clips(), self.session_id, labels, to_session)
         elif labels is not None:
             bands = label_bands(labels, self.session_id, to_session)
-        curves = find_curves(self.store, self.session_id, in_order(self._features()), names, times)
+        curves = tables.find_curves(self.store, self.session_id, in_order(self._features()), names, times)
         return draw_curves(self.session_id, curves, bands, axes)
 
     @property
@@ -290,7 +280,7 @@ class SessionView:
             >>> frame.index.name, frame.loc[frame["mask"], "AU12_r"].dtype.name
             ('time', 'float32')
         """
-        return pandas_frame(chosen_table(self.store, self.session_id, feature, rows, rate))
+        return pandas_frame(tables.chosen_table(self.store, self.session_id, feature, rows, rate))
 
     def to_polars(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pl.DataFrame:
         """The same for polars (the extra ``storyframes[explore]``), with the times as a column.
@@ -299,7 +289,7 @@ class SessionView:
             StoreError: as of :meth:`to_pandas`.
             ModuleNotFoundError: polars is not installed.
         """
-        return polars_frame(chosen_table(self.store, self.session_id, feature, rows, rate))
+        return polars_frame(tables.chosen_table(self.store, self.session_id, feature, rows, rate))
 
     def _features(self) -> list[str]:
         """The session's features, those of other tracks with the track in their names."""
@@ -344,7 +334,7 @@ def _notes(node: Any) -> dict[str, Any]:
     return {key: value for key, value in node.attrs.items() if key not in {"columns", "joints", "provenance"}}
 
 
-def pandas_frame(table: Table) -> pd.DataFrame:
+def pandas_frame(table: tables.Table) -> pd.DataFrame:
     """All rows of a table, with the times as index; ``attrs`` has the caveats, and the units of columns with one.
 
     Raises:
@@ -352,7 +342,7 @@ def pandas_frame(table: Table) -> pd.DataFrame:
     """
     block = table.read(0, table.rows)
     parts = [pd.DataFrame({name: pd.Series(values) for name, values in block.keys.items()})]
-    for array, flat in flat_arrays(block).items():
+    for array, flat in tables.flat_arrays(block).items():
         parts.append(pd.DataFrame(flat, columns=[column.name for column in table.columns if column.array == array]))
     frame = pd.concat(parts, axis=1)
     index = next((name for name in INDICES if name in block.keys), None)
@@ -366,7 +356,7 @@ def pandas_frame(table: Table) -> pd.DataFrame:
     return frame
 
 
-def polars_frame(table: Table) -> pl.DataFrame:
+def polars_frame(table: tables.Table) -> pl.DataFrame:
     """The same for polars, without an index.
 
     Raises:
@@ -377,7 +367,7 @@ def polars_frame(table: Table) -> pl.DataFrame:
         import polars as pl
     except ModuleNotFoundError:
         raise ModuleNotFoundError(f"to_polars needs polars: {install_line('explore')}", name="polars") from None
-    columns = named_columns(table, table.read(0, table.rows))
+    columns = tables.named_columns(table, table.read(0, table.rows))
     texts = {name for name, values in columns.items() if values.dtype == object}
     return pl.DataFrame(
         [pl.Series(name, values, pl.String if name in texts else None) for name, values in columns.items()]

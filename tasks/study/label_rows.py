@@ -135,7 +135,7 @@ def _has_span(tables: TableRows, placed: Placed) -> bool:
     if row.start_s is None:
         return True
     if row.end_s > LONGEST_S:
-        exclude(tables, "labels", placed, "end_s")
+        exclude(tables, "labels", placed)
         return False
     if row.end_s < row.start_s:
         tables.problem("labels", placed, "end_s", f"must not be before start_s, which is {row.start_s}", "backwards")

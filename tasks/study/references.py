@@ -44,15 +44,15 @@ def _table_of_participants(tables: TableRows) -> str:
     return "participants" if tables.has("participants") else "sessions"
 
 
-def exclude(tables: TableRows, table: str, placed: Placed, column: str) -> None:
-    """Exclude the row's session from the clips: this time of it is no second of a recording."""
+def exclude(tables: TableRows, table: str, placed: Placed) -> None:
+    """Exclude the row's session from the clips: its ``end_s`` is no second of a recording."""
     session_id = placed.row.session_id
     rule = (
         f"is later than any recording ends: {table} are in seconds from the recording's beginning; until this is "
         f"corrected, {session_id} gives no clips"
     )
-    shown = shown_value(table, column, getattr(placed.row, column))
-    problem = Problem(table, placed.number, column, shown, rule, placed.line, "absurd")
+    shown = shown_value(table, "end_s", placed.row.end_s)
+    problem = Problem(table, placed.number, "end_s", shown, rule, placed.line, "absurd")
     tables.session_problems.append(problem)
     tables.excluded.setdefault(session_id, str(problem))
 
@@ -60,7 +60,7 @@ def exclude(tables: TableRows, table: str, placed: Placed, column: str) -> None:
 def _check_phases(tables: TableRows) -> None:
     for placed in tables.rows["phases"]:
         if placed.row.end_s > LONGEST_S:
-            exclude(tables, "phases", placed, "end_s")
+            exclude(tables, "phases", placed)
     by_session: dict[str, list[Placed]] = {}
     for placed in tables.rows["phases"]:
         phase = placed.row

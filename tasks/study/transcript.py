@@ -370,15 +370,11 @@ def _json_format(content: Any) -> type[_Own] | type[_Assembly] | type[_Whisper] 
     if isinstance(content.get("segments"), list):
         return _Whisper
     utterances = content.get("utterances")
-    if isinstance(utterances, list) and (not utterances or _has_key(utterances[0], "start_s")):
+    if isinstance(utterances, list) and all(isinstance(it, dict) and "start_s" in it for it in utterances[:1]):
         return _Own
     if isinstance(utterances, list) or isinstance(content.get("words"), list):
         return _Assembly
     return None
-
-
-def _has_key(value: Any, key: str) -> bool:
-    return isinstance(value, dict) and key in value
 
 
 def _read_captions(path: Path, speaker_prefixes: bool | None) -> Captions:

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from storyframes.store import layout
 from storyframes.store.catalogue import CHECKED, check_rows
 from storyframes.store.clip_table import to_frame
 from storyframes.store.description import open_array, read_attributes
-from storyframes.store.layout import (
-    CATALOGUE,
-    CHECKSUMS,
-    CLIPS,
-    CLIPS_NOTE,
-    INNER_GROUP,
-    INPUTS,
-    ROOT_GROUP,
-    STUDY,
-    WINDOWS,
-    ZARR_JSON,
-    ClipFormatError,
-    StoreError,
-)
 from storyframes.store.maintenance.intact import file_fault
 from storyframes.store.maintenance.losses import Finding, LookedAt, find_losses
 from storyframes.store.maintenance.sharing import find_forbidden
@@ -64,13 +51,13 @@ def verify(
     features = [tuple(folder.split("/")) for folder in folders if are_names(folder)]
     # Where a writer was killed before its first record, the next one makes the groups that are not there yet.
     recorded = {path.rsplit("/", 1)[0] for path in files if path.endswith((f"/{CURRENT}", f"/{ATTEMPT}"))}
-    yield from _verify_group(storage, "", ROOT_GROUP)
+    yield from _verify_group(storage, "", layout.ROOT_GROUP)
     for session in sorted({folder.split("/")[0] for folder in recorded}):
-        yield from _verify_group(storage, f"{session}/", INNER_GROUP, session)
+        yield from _verify_group(storage, f"{session}/", layout.INNER_GROUP, session)
     for session, feature in features:
         progress(session, feature)
         if f"{session}/{feature}" in recorded:
-            yield from _verify_group(storage, f"{session}/{feature}/", INNER_GROUP, session, feature)
+            yield from _verify_group(storage, f"{session}/{feature}/", layout.INNER_GROUP, session, feature)
         yield from _verify_attempt(storage, session, feature)
         yield from _verify_feature(storage, files, session, feature, looked_at)
     yield from find_losses(storage, looked_at, session_id, study_sessions, unreadable)
@@ -86,23 +73,25 @@ def repair(storage: Storage, session_id: str = "") -> list[str]:
         The paths that were written.
     """
     folders = {"/".join(path.split("/")[:2]) for path in storage.records((CURRENT, ATTEMPT), session_id or "*")}
-    groups = {"": ROOT_GROUP} | dict.fromkeys((f"{folder.split('/')[0]}/" for folder in folders), INNER_GROUP)
-    groups |= dict.fromkeys((f"{folder}/" for folder in folders), INNER_GROUP)
-    damaged = [folder for folder, content in groups.items() if storage.read(f"{folder}{ZARR_JSON}") != content]
+    groups = {"": layout.ROOT_GROUP} | dict.fromkeys(
+        (f"{folder.split('/')[0]}/" for folder in folders), layout.INNER_GROUP
+    )
+    groups |= dict.fromkeys((f"{folder}/" for folder in folders), layout.INNER_GROUP)
+    damaged = [folder for folder, content in groups.items() if storage.read(f"{folder}{layout.ZARR_JSON}") != content]
     for folder in damaged:
-        storage.replace(f"{folder}{ZARR_JSON}", groups[folder])
-    return [f"{folder}{ZARR_JSON}" for folder in sorted(damaged)]
+        storage.replace(f"{folder}{layout.ZARR_JSON}", groups[folder])
+    return [f"{folder}{layout.ZARR_JSON}" for folder in sorted(damaged)]
 
 
 def _verify_group(
     storage: Storage, folder: str, expected: bytes, session_id: str = "", feature: str = ""
 ) -> Iterator[Finding]:
     try:
-        if storage.read(f"{folder}{ZARR_JSON}") != expected:
+        if storage.read(f"{folder}{layout.ZARR_JSON}") != expected:
             problem = "the Zarr group's metadata is missing or changed; --repair writes it again"
-            yield Finding(session_id, feature, ZARR_JSON, problem)
+            yield Finding(session_id, feature, layout.ZARR_JSON, problem)
     except OSError as error:
-        yield Finding(session_id, feature, ZARR_JSON, _why(error), unreadable=True)
+        yield Finding(session_id, feature, layout.ZARR_JSON, _why(error), unreadable=True)
 
 
 def _verify_attempt(storage: Storage, session_id: str, feature: str) -> Iterator[Finding]:
@@ -177,12 +166,12 @@ def _verify_version(storage: Storage, files: Mapping[str, FileInfo], current: Cu
         return
     try:
         read_attributes(storage, current.session_id, current.feature, version)
-    except StoreError as error:
-        yield finding(ZARR_JSON, str(error))
+    except layout.StoreError as error:
+        yield finding(layout.ZARR_JSON, str(error))
     for name, array in current.arrays.items():
         try:
             open_array(storage, f"{version}/{name}", array)
-        except StoreError as error:
+        except layout.StoreError as error:
             yield finding(name, str(error))
 
 
@@ -192,16 +181,16 @@ def _why(error: OSError) -> str:
 
 
 def _verify_tables(storage: Storage) -> Iterator[Finding]:
-    for name in (CATALOGUE, CLIPS, WINDOWS):
+    for name in (layout.CATALOGUE, layout.CLIPS, layout.WINDOWS):
         try:
             content = read_table(storage, name)
-            if content is not None and name == CATALOGUE:
+            if content is not None and name == layout.CATALOGUE:
                 check_rows(parse_table(content, name, CHECKED))
-            elif content is not None and name == CLIPS:
+            elif content is not None and name == layout.CLIPS:
                 to_frame(parse_table(content, name))
-        except ClipFormatError:
+        except layout.ClipFormatError:
             continue  # a newer storyframes wrote it, and its checksum is right
-        except StoreError as error:
+        except layout.StoreError as error:
             yield Finding("", "", name, str(error))
         except OSError as error:
             yield Finding("", "", name, _why(error), unreadable=True)
@@ -210,13 +199,15 @@ def _verify_tables(storage: Storage) -> Iterator[Finding]:
             if content is None and accepted:
                 yield Finding("", "", name, "the table is missing; 'index' writes it again")
             elif content is not None and not accepted:
-                yield Finding("", "", CHECKSUMS, f"it has no checksum of {name}; 'index' writes it again")
+                yield Finding("", "", layout.CHECKSUMS, f"it has no checksum of {name}; 'index' writes it again")
     yield from _verify_record(
-        storage, CLIPS_NOTE, "what the clip index was made of is damaged; 'extract' writes it again"
+        storage, layout.CLIPS_NOTE, "what the clip index was made of is damaged; 'extract' writes it again"
     )
-    yield from _verify_record(storage, INPUTS, "the cache of input checksums is damaged; 'extract' writes it again")
     yield from _verify_record(
-        storage, STUDY, "which study this is of is damaged; 'index STUDY STORE --replace-study' writes it again"
+        storage, layout.INPUTS, "the cache of input checksums is damaged; 'extract' writes it again"
+    )
+    yield from _verify_record(
+        storage, layout.STUDY, "which study this is of is damaged; 'index STUDY STORE --replace-study' writes it again"
     )
 
 
