@@ -41,11 +41,11 @@ DEMO = (
 # A process each: they start servers, clusters, containers or workers, or change what the whole process has.
 ALONE = set(
     """
-    benchmark_flow check_extractor clusters container_faults containers deployments environments
-    existing_scheduler extractors_command far_rows faults flows interruption leftovers
+    benchmark_flow check_extractor clusters container_faults containers deployments
+    existing_scheduler far_rows faults flows interruption leftovers
     locale object_store openface_binary opensmile outside outside_containers plugin_example
-    plugin_privacy plugin_workers plugins_broken resnet50 server slurm soak
-    stored_pictures strangers topics unreadable worker_mounts
+    plugin_privacy plugin_workers resnet50 server slurm soak
+    stored_pictures strangers topics worker_mounts
     """.split()
 )
 # Folders whose tests share one process, but for those that LONGEST names.
