@@ -29,11 +29,11 @@ from benchmarks.extracting.matrix_product import bound, products
 from benchmarks.measure import interleave, peak_memory_gb, print_machine
 from benchmarks.performance_page import record
 from tasks.extractors.dope.checkpoint import load_checkpoint
-from tasks.extractors.dope.detections import FrameDetections, pose_boxes
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.layers import STRIDE, TorchLayers
 from tasks.extractors.dope.network import BINS, frame_size, network_input
+from tasks.extractors.dope.people import FrameDetections, pose_boxes
 from tasks.extractors.dope.postprocessing import frame_detections
 from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings

@@ -22,6 +22,7 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.progress_bar import progress_bar
+from storyframes.spec import MAIN, feature_and_track
 
 if TYPE_CHECKING:
     from tasks.inspect.devices import Device
@@ -189,7 +190,6 @@ def show(
     Times are in seconds of the track's own recording.
     """
     from flows.cli.tables.session import session_json, session_tables
-    from storyframes.spec import MAIN, feature_and_track
     from storyframes.store import record_status
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.read_curves import has_curves, read_curves
@@ -231,7 +231,6 @@ def view(
     """
     need("av", "pipeline,view")
     need("rerun", "view")
-    from storyframes.spec import MAIN
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.read_curves import has_curves
     from tasks.inspect.rerun_export import ExportedTrack, export_recording

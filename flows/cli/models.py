@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
+from flows.cli.extract import demo_video
 from flows.cli.terminal import LOOK, ConfigOption, JsonOption, console, error_console, fail, show_json, usage_errors
 
 if TYPE_CHECKING:
@@ -72,8 +74,6 @@ def models_fetch(
 
 
 def _fetch_file(model: ModelFile) -> None:
-    from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
-
     from tasks.models import weights
 
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
@@ -120,7 +120,6 @@ def models_check(
     json: JsonOption = False,
 ) -> None:
     """Try out what an extractor runs on a clip of seconds: version, speed, columns, determinism."""
-    from flows.cli.extract import demo_video
     from flows.cli.tables.machine import trial_table
     from flows.settings import load_settings
     from tasks.extractors.base import ExtractionError, Extractor

@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
@@ -28,9 +29,6 @@ from storyframes.store.storage import Storage
 from storyframes.store.table_files import is_proved, parse_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json
 from storyframes.times import last_frame_end_s, ticks, usual_rate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VARIABLE = 0.05
 """A recording whose frames are fewer than its camera's rate says by more than this share has a variable rate."""
@@ -123,8 +121,6 @@ def windows_of(phases: Iterable[tuple[PhaseRow, SessionSignals]], spec: WindowSp
 
 def _one_frame(phases: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The windows of all phases as one data frame. One for each phase would cost more than its windows."""
-    import pandas as pd  # which an extraction with nothing due does without
-
     counts = [len(phase["start_frame"]) for phase in phases]
     columns: dict[str, Any] = {}
     for name in phases[0]:

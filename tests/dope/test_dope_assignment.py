@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from support.dope.units import arrays
 
-from tasks.extractors.dope.detections import faces_of_bodies, hands_of_bodies, with_hand_wrists
 from tasks.extractors.dope.joints import BODY_HEAD, BODY_WRIST, Side
+from tasks.extractors.dope.people import faces_of_bodies, hands_of_bodies, with_hand_wrists
 
 
 def test_equals_the_original() -> None:

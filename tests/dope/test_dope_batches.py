@@ -9,10 +9,10 @@ import pytest
 from support.dope.reference import LIMITS, Reference, check_raw_poses
 
 from tasks.extractors.dope.checkpoint import Checkpoint
-from tasks.extractors.dope.detections import FrameDetections
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.network import frame_size, network_input
+from tasks.extractors.dope.people import FrameDetections
 from tasks.extractors.dope.settings import PostProcessing
 
 pytestmark = pytest.mark.usefixtures("layers_once")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tasks.extractors.dope.detections import FrameDetections, Poses
 from tasks.extractors.dope.joints import JOINT_COUNT, Part
-from tasks.extractors.dope.people import ParticipantTracker, everybody
+from tasks.extractors.dope.people import FrameDetections, ParticipantTracker, Poses, everybody
 
 Found = tuple[float, float]  # score, and x of the upper left corner
 

@@ -8,11 +8,11 @@ import torch
 from support.dope.reference import LIMITS, STAGE_LIMITS, Reference, check_raw_poses, worst
 
 from tasks.extractors.dope.checkpoint import Checkpoint
-from tasks.extractors.dope.detections import FrameDetections
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.layers import STRIDE
 from tasks.extractors.dope.network import BINS, FramePoses, frame_size, network_input
+from tasks.extractors.dope.people import FrameDetections
 from tasks.extractors.dope.postprocessing import frame_detections, part_detections
 from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing, RoiBorder

@@ -12,8 +12,7 @@ Importing this package imports no torch; its modules, in the order in which data
     openvino_layers  the layers in OpenVINO, on processors
     network       uint8 frames in, poses of every kind in every box out
     postprocessing  from the network's output to detections
-    detections    the bodies, hands and faces of one frame, and which belong together
+    people        who is in a frame: bodies, hands and faces that belong together; and as arrays of many frames
     detector      all of the above: frames in, detections out
-    people        detections as arrays: the participant in a fixed shape, everybody with offsets
     extractor     a session's frames in, the feature ``dope`` out
 """

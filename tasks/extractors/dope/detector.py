@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from tasks.extractors.dope.checkpoint import Checkpoint
-from tasks.extractors.dope.detections import FrameDetections
 from tasks.extractors.dope.layers import Layers, TorchLayers
 from tasks.extractors.dope.network import DopeNetwork, Frames, frame_size, groups_of_one_input_size, network_input
+from tasks.extractors.dope.people import FrameDetections
 from tasks.extractors.dope.postprocessing import frame_detections
 from tasks.extractors.dope.settings import DopeSettings
 from tasks.extractors.settings import EngineName, Precision

@@ -11,9 +11,8 @@ import numpy as np
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, Source, Tolerance
-from tasks.extractors.dope.detections import FrameDetections
 from tasks.extractors.dope.joints import Part
-from tasks.extractors.dope.people import ParticipantTracker, everybody, shifted_rows
+from tasks.extractors.dope.people import FrameDetections, ParticipantTracker, everybody, shifted_rows
 from tasks.extractors.dope.settings import Device, DopeSettings, People
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.regions import region_view

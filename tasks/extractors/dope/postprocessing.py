@@ -17,7 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tasks.extractors.dope.detections import (
+from tasks.extractors.dope.joints import LOWER_LIMBS, Part
+from tasks.extractors.dope.network import FramePoses, PartPoses
+from tasks.extractors.dope.options import GroupingRule, PpiOptions
+from tasks.extractors.dope.people import (
     Floats,
     FrameDetections,
     Integers,
@@ -27,9 +30,6 @@ from tasks.extractors.dope.detections import (
     pose_boxes,
     with_hand_wrists,
 )
-from tasks.extractors.dope.joints import LOWER_LIMBS, Part
-from tasks.extractors.dope.network import FramePoses, PartPoses
-from tasks.extractors.dope.options import GroupingRule, PpiOptions
 from tasks.extractors.dope.roi_ops import nms
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing
 
