@@ -142,9 +142,9 @@ def _show_result(store: str, result: RunResult) -> None:
     from storyframes.store.layout import open_store
 
     touched = {(outcome.session_id, outcome.feature) for outcome in result.outcomes}
-    entries = list(record_status.scan(open_store(store)))
+    entries = record_status.scan(open_store(store))
     if touched:  # else nobody could say what the run did
-        entries = [entry for entry in entries if (entry.session_id, entry.feature) in touched]
+        entries = (entry for entry in entries if (entry.session_id, entry.feature) in touched)
     shown = console()
     shown.print(*status_tables(entries), sep="\n")
     for line in without_clips(result.excluded, result.warnings, result.remarks):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from storyframes.spec import MAIN, TRACK_SIGN
 from storyframes.store.layout import CATALOGUE, ID_PATTERN, VERSION_PATTERN, StoreError
-from storyframes.store.record_index import RecordIndex
+from storyframes.store.record_index import Difference, RecordIndex, is_before
 from storyframes.store.record_status import (
     BATCH,
     WHOLE_SESSION,
@@ -36,7 +36,7 @@ from storyframes.store.record_status import (
 )
 from storyframes.store.records import Status, StoredArray, check_quality
 from storyframes.store.storage import Storage
-from storyframes.store.table_files import is_proved, parse_table, replace_table, stored_table
+from storyframes.store.table_files import is_proved, parse_pieces, parse_table, read_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json, shown
 
 SEEN = "seen"
@@ -114,25 +114,24 @@ def current_statuses(storage: Storage) -> Iterator[FeatureStatus]:
     if not stored.is_proved:
         yield from scan(storage)
         return
-    index = RecordIndex.of(storage)
-    difference = index.since(stored.marks, SEEN, frozenset(), WHOLE_SESSION)
-    changed = read_statuses(storage, difference.changed, index.unreadable)
-    yield from heapq.merge(stored.statuses(difference.kept), changed, key=lambda status: status.sort_key)
+    for table, difference, unreadable in _differences(storage, stored, [*STATUS_COLUMNS, SEEN]):
+        changed = read_statuses(storage, difference.changed, unreadable)
+        yield from heapq.merge(_statuses(table, difference.kept), changed, key=lambda status: status.sort_key)
 
 
 @dataclass(frozen=True)
 class StoredCatalogue:
-    """The catalogue as it is stored: the marks of all its rows, and the rest where it is needed.
+    """The catalogue as it is stored, read piece by piece: of many sessions only a part is in memory at a time.
 
     Attributes:
         content: the Parquet file; empty where there is none.
-        marks: session, feature and mark of each row, the mark null where it is not to be trusted.
-        is_proved: its checksum and its rows were checked.
+        unproved: sessions and features of an unproved one, with null marks; None where it is proved.
+        ends: the last session of each piece but the last, which has None; None alone where sessions are not in order.
     """
 
     content: bytes
-    marks: pa.Table
-    is_proved: bool = False
+    unproved: pa.Table | None = None
+    ends: tuple[str | None, ...] = (None,)
 
     @classmethod
     def of(cls, storage: Storage, *, trusted: bool) -> StoredCatalogue:
@@ -142,46 +141,116 @@ class StoredCatalogue:
         try:
             trusted = trusted and bool(content) and is_proved(storage, CATALOGUE, content)
             if trusted and pq.read_schema(pa.BufferReader(content)).equals(own):
-                check_rows(parse_table(content, CATALOGUE, CHECKED))
-                return cls(content, parse_table(content, CATALOGUE, [*_KEYS, SEEN]), is_proved=True)
+                return cls._checked(content, in_order=storage.lists_in_order)
             table = parse_table(content, CATALOGUE, _KEYS) if content else SCHEMA.empty_table()
             keys = table.select(_KEYS).cast(pa.schema([SCHEMA.field(key) for key in _KEYS]))
         except (StoreError, KeyError, pa.ArrowException):
             keys = SCHEMA.empty_table().select(_KEYS)
         return cls(content, _with_marks(keys, [None] * len(keys)))
 
-    def rows(self, rows: np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
-        """Some of its rows, all columns where none are named."""
-        return parse_table(self.content, CATALOGUE, columns).take(rows)
+    @classmethod
+    def _checked(cls, content: bytes, *, in_order: bool) -> StoredCatalogue:
+        """The catalogue once all its rows are checked.
 
-    def statuses(self, rows: np.ndarray) -> Iterator[FeatureStatus]:
-        """The statuses of some of its rows, sorted, a few in memory at a time."""
-        if not len(rows):
-            return
-        table = self.rows(rows, STATUS_COLUMNS)
-        order = pc.sort_indices(pc.binary_join_element_wise(table["session_id"], table["feature"], "/"))
-        for start in range(0, len(table), BATCH):
-            yield from map(status_of_row, table.take(order.slice(start, BATCH)).to_pylist())
+        Raises:
+            StoreError: one is wrong.
+        """
+        ends, before = [], ""
+        for table in _whole_sessions(parse_pieces(content, CATALOGUE, CHECKED)):
+            check_rows(table)
+            sessions = pa.concat_arrays([pa.array([before]), *table["session_id"].chunks])
+            paths = pc.binary_join_element_wise(sessions, "", "/")
+            in_order = in_order and pc.all(pc.less_equal(paths[:-1], paths[1:])).as_py()
+            ends.append(before := sessions[-1].as_py())
+        return cls(content, ends=(*ends[:-1], None) if in_order else (None,))
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether its checksum and its rows were checked."""
+        return self.unproved is None
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Some of its columns, a table for each of ``ends``; of an unproved catalogue those that it has."""
+        if self.unproved is not None:
+            yield self.unproved
+        elif len(self.ends) == 1:
+            yield parse_table(self.content, CATALOGUE, columns)
+        else:
+            yield from _whole_sessions(parse_pieces(self.content, CATALOGUE, columns))
+
+    def rows(self, rows: np.ndarray) -> pa.Table:
+        """Some of its rows, with all columns."""
+        return parse_table(self.content, CATALOGUE).take(rows)
+
+
+def _whole_sessions(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, but a session that goes on in the next table is moved there."""
+    begun: list[pa.Table] = []
+    for table in tables:
+        last = table["session_id"][-1]
+        joined = pa.concat_tables([*begun, table])
+        ended = pc.index(joined["session_id"], last).as_py()
+        begun = [joined.slice(ended)]
+        if ended:
+            yield joined.slice(0, ended)
+    yield from begun
+
+
+def _differences(
+    storage: Storage, stored: StoredCatalogue, columns: Sequence[str], fresh: Set[str] = frozenset()
+) -> Iterator[tuple[pa.Table, Difference, Mapping[str, str]]]:
+    """What may have changed since the catalogue was written, piece by piece.
+
+    Args:
+        columns: to read of each piece, the marks among them.
+        fresh: folders that changed, whatever is listed.
+
+    Yields:
+        A piece's rows, which of them are kept and what is to be read, and what of it cannot be listed.
+    """
+    waiting = set(fresh)
+    indexes = RecordIndex.pieces(storage, stored.ends)
+    for table, index, end in zip(stored.pieces(columns), indexes, stored.ends, strict=True):
+        own = {folder for folder in waiting if is_before(folder, end)}
+        waiting -= own
+        yield table, index.since(table, SEEN, own, WHOLE_SESSION), index.unreadable
+
+
+def _statuses(table: pa.Table, rows: np.ndarray) -> Iterator[FeatureStatus]:
+    """The statuses of some rows of a table, sorted, a few in memory at a time."""
+    chosen = table.select(STATUS_COLUMNS).take(rows)
+    order = pc.sort_indices(pc.binary_join_element_wise(chosen["session_id"], chosen["feature"], "/"))
+    for start in range(0, len(chosen), BATCH):
+        yield from map(status_of_row, chosen.take(order.slice(start, BATCH)).to_pylist())
 
 
 def _updated(storage: Storage, stored: StoredCatalogue, fresh: Set[str]) -> pa.Table | None:
     """The catalogue as the records are now; None where it is that already."""
-    index = RecordIndex.of(storage)
-    difference = index.since(stored.marks, SEEN, fresh, WHOLE_SESSION)
-    changed = difference.changed | difference.unlisted
-    if len(difference.kept) == len(stored.marks) and not changed and not index.unreadable:
+    kept: list[np.ndarray] = []
+    changed: dict[str, tuple[str, ...]] = {}
+    new_marks: dict[str, bytes] = {}
+    unreadable: dict[str, str] = {}
+    count = 0
+    for table, difference, unread in _differences(storage, stored, [*_KEYS, SEEN], fresh):
+        kept.append(difference.kept + count)
+        count += len(table)
+        changed |= difference.changed | difference.unlisted
+        new_marks |= difference.marks
+        unreadable |= unread
+    same = np.concatenate(kept)
+    if len(same) == count and not changed and not unreadable:
         return None
     marks: list[bytes | None] = []
 
     def read() -> Iterator[FeatureStatus]:
-        for status in read_statuses(storage, changed, index.unreadable):
-            marks.append(None if status.is_damaged else difference.marks.get(f"{status.session_id}/{status.feature}"))
+        for status in read_statuses(storage, changed, unreadable):
+            marks.append(None if status.is_damaged else new_marks.get(f"{status.session_id}/{status.feature}"))
             yield status
 
     new = _with_marks(to_table(read()), marks)
-    if not len(difference.kept):
+    if not len(same):
         return new
-    table = pa.concat_tables([stored.rows(difference.kept), new])
+    table = pa.concat_tables([stored.rows(same), new])
     return table.take(pc.sort_indices(pc.binary_join_element_wise(*(table[key] for key in _KEYS), "/")))
 
 
@@ -256,18 +325,17 @@ def parse_arrays(text: str) -> dict[str, StoredArray]:
         raise StoreError(f"{CATALOGUE}: {error}; {_REPAIR}") from None
 
 
-def named_versions(storage: Storage) -> pa.Table | None:
-    """The rows of the catalogue that name a version, of their columns :data:`CHECKED`; None where there is none.
+def named_versions(storage: Storage) -> Iterator[pa.Table]:
+    """The rows of the catalogue that name a version, of their columns :data:`CHECKED`, a few thousand at a time.
 
     Raises:
         StoreError: it is damaged.
         StorageError: it cannot be read.
     """
-    table = stored_table(storage, CATALOGUE, CHECKED)
-    if table is None:
-        return None
-    check_rows(table)
-    return table.filter(pc.is_valid(table["version"]))
+    content = read_table(storage, CATALOGUE)
+    for table in () if content is None else parse_pieces(content, CATALOGUE, CHECKED):
+        check_rows(table)
+        yield table.filter(pc.is_valid(table["version"]))
 
 
 def check_types(stored: pa.Schema) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from array import array
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _ROWS_RULE = 2  # raise it when the same records give another row of the catalogue than before
 _MARK_BYTES = 16
 _NAMES = (CURRENT, ATTEMPT)
+_LAST: tuple[str, list[tuple[str, str]]] = ("", [])  # after the last folder
 _NAMES_OF = ((), (CURRENT,), (ATTEMPT,), _NAMES)  # by the sum of 1 for the first and 2 for the second
 
 
@@ -46,12 +47,32 @@ class RecordIndex:
     @classmethod
     def of(cls, storage: Storage) -> Self:
         """List the records of a store."""
-        index = cls()
-        states = storage.states(_NAMES, index.unreadable.__setitem__)
-        for folder, group in itertools.groupby(states, key=lambda state: state[0].rpartition("/")[0]):
-            if are_names(folder):
-                index.add(folder, [(path.rpartition("/")[2], state) for path, state in group])
-        return index
+        return next(cls.pieces(storage, [None]))
+
+    @classmethod
+    def pieces(cls, storage: Storage, ends: Iterable[str | None]) -> Iterator[Self]:
+        """List the records of a store piece by piece, so that no more than one piece's are in memory.
+
+        Args:
+            ends: the last session of each piece, in the storage's order; None: what remains. Other than None alone,
+                only where the storage lists in order.
+        """
+        unreadable: dict[str, str] = {}
+        states = storage.states(_NAMES, unreadable.__setitem__)
+        folders = (
+            (folder, [(path.rpartition("/")[2], state) for path, state in group])
+            for folder, group in itertools.groupby(states, key=lambda state: state[0].rpartition("/")[0])
+        )
+        folder, records = next(folders, _LAST)
+        for end in ends:
+            index = cls()
+            while records and is_before(folder, end):
+                if are_names(folder):
+                    index.add(folder, records)
+                folder, records = next(folders, _LAST)
+            for path in [path for path in unreadable if not path or is_before(path, end)]:
+                index.unreadable[path] = unreadable.pop(path)
+            yield index
 
     def add(self, folder: str, states: Iterable[tuple[str, str]]) -> None:
         """Add a folder ``<session>/<feature>``, with the name and the state of each of its records."""
@@ -141,6 +162,11 @@ class Difference:
     changed: dict[str, tuple[str, ...]]
     unlisted: dict[str, tuple[str, ...]]
     marks: dict[str, bytes]
+
+
+def is_before(path: str, end: str | None) -> bool:
+    """Whether a path is in a session up to ``end``, by which pieces are separated."""
+    return end is None or path.partition("/")[0] + "/" <= f"{end}/"
 
 
 def _encoded(folder: str) -> bytes:

@@ -82,8 +82,8 @@ class FeatureStatus:
 
     @property
     def sort_key(self) -> str:
-        """The path of the session's or the feature's folder, by which statuses are sorted."""
-        return self.session_id if self.feature == WHOLE_SESSION else f"{self.session_id}/{self.feature}"
+        """The path of the feature's folder, by which statuses are sorted; of a whole session that of what is in it."""
+        return f"{self.session_id}/{'' if self.feature == WHOLE_SESSION else self.feature}"
 
 
 def read_status(storage: Storage, session_id: str, feature: str) -> FeatureStatus | None:
@@ -137,7 +137,8 @@ def read_statuses(
         folder = "/".join(path.split("/")[:2])
         if are_names(folder) or ID_PATTERN.fullmatch(folder):
             damage.setdefault(folder, reason)
-    for folders in batches(sorted(names.keys() | damage.keys()), BATCH):
+    every = sorted(names.keys() | damage.keys(), key=lambda folder: folder if "/" in folder else f"{folder}/")
+    for folders in batches(every, BATCH):
         unread: dict[str, str] = {}
         paths = [f"{folder}/{name}" for folder in folders for name in names.get(folder, ())]
         contents = storage.read_many(paths, unread.__setitem__)

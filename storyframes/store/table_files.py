@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from storyframes.store.layout import CHECKSUMS, StoreError
@@ -17,6 +18,7 @@ from storyframes.store.validation import InvalidError, parse_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
 _MOST_ROWS_PER_BYTE = 64  # of a table's file; one of few sessions and many windows has a byte and more for each row
@@ -53,21 +55,48 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
     Raises:
         StoreError: it is damaged.
     """
+    with _reading(name):
+        file = _open(content)
+        table = file.read(columns)
+        table.validate(full=True)  # among others, texts that are not UTF-8
+    return table
+
+
+def parse_pieces(content: bytes, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The same, a few thousand rows after the other, as they were written; none of a table without rows.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    with _reading(name):
+        file = _open(content)
+        for number in range(file.metadata.num_row_groups):
+            table = file.read_row_group(number, columns, use_threads=False)  # threads take longer for so little
+            table.validate(full=True)
+            yield table
+
+
+def _open(content: bytes) -> pq.ParquetFile:
     import pyarrow as pa  # which is not needed to compare a table with its checksum
     import pyarrow.parquet as pq
 
+    file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+    if file.metadata.num_rows > len(content) * _MOST_ROWS_PER_BYTE:
+        raise InvalidError(f"{file.metadata.num_rows} rows in {len(content)} bytes")
+    return file
+
+
+@contextlib.contextmanager
+def _reading(name: str) -> Iterator[None]:
+    import pyarrow as pa
+
     try:
-        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-        if file.metadata.num_rows > len(content) * _MOST_ROWS_PER_BYTE:
-            raise InvalidError(f"{file.metadata.num_rows} rows in {len(content)} bytes")
-        table = file.read(columns)
-        table.validate(full=True)  # among others, texts that are not UTF-8
+        yield
     except InvalidError as error:
         raise StoreError(f"{name} is damaged ({error}); 'storyframes index' writes it again") from None
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         damage = type(error).__name__
         raise StoreError(f"{name} is damaged ({damage}); 'storyframes index' writes it again") from None
-    return table
 
 
 def stored_table(storage: Storage, name: str, columns: Sequence[str] | None = None) -> pa.Table | None:

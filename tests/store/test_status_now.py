@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from flows.cli.tables import status
 from flows.cli.tables.status import entry_json, status_json, status_tables
 from storyframes.store import catalogue, record_status
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, create_store
@@ -43,6 +44,7 @@ def settled() -> Iterator[None]:
     """What changes in a test does so in a later tick of the clock."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_folder, "_SETTLED_NS", 0)
+        patch.setattr(catalogue, "_ROW_GROUP", 2)  # several pieces, and sessions in two of them
         READ.clear()
         yield
 
@@ -164,3 +166,21 @@ def test_what_cannot_be_listed_is_shown_as_reading_all_shows_it(tmp_path: Path, 
         return
     check(storage)
     assert "Input/output error" in table(catalogue.current_statuses(storage))
+
+
+def test_of_many_sessions_the_table_has_those_that_lack_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = new_store(tmp_path)
+    for session in ("s1", "s2", "s3"):
+        publish(storage, session, "glove", 2)
+    record_attempt(storage, "s2", "frames", Status.FAILED, "the disk broke", "")
+    for most, shown in ((3, ["s1", "s2", "s3"]), (2, ["s2"])):
+        monkeypatch.setattr(status, "_MOST_LINES", most)
+        lines = table(record_status.scan(storage)).splitlines()
+        assert [name for name in ("s1", "s2", "s3") if any(f"│ {name} " in line for line in lines)] == shown
+        assert any(line.startswith("1 of 3 lines: ") for line in lines) == (most == 2)
+        assert any("3 done, 1 failed" in line for line in lines)
+    (storage.root / "s2/frames/attempt.json").unlink()
+    lines = table(record_status.scan(storage)).splitlines()
+    assert lines[0].startswith("0 of 3 lines: ")

@@ -7,6 +7,8 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -24,24 +26,45 @@ if TYPE_CHECKING:
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
 _NAMED = 3  # sessions in a note
+_MOST_LINES = 1_000  # of the table
 _NOTHING = "no row is a measurement"
+_Cells = dict[tuple[str, str], dict[str, str]]  # by session and track, and by feature
 
 
 def status_tables(entries: Iterable[FeatureStatus]) -> list[RenderableType]:
     """What a store has, what is missing and why: a table, and below it what its cells cannot say.
 
-    Each entry is looked at once and not kept.
+    Of a store of many sessions the table has those that lack something, so that it neither fills memory nor hides them.
+
+    Args:
+        entries: those of a session one after the other; each is looked at once and not kept.
     """
-    cells: dict[tuple[str, str], dict[str, str]] = {}
-    notes = _Notes()
-    for entry in entries:
-        feature, track = feature_and_track(entry.feature)
-        cells.setdefault((entry.session_id, track), {})[sys.intern(feature)] = sys.intern(_cell(entry))
-        notes.add(entry)
-    return [_status_table(cells), *notes.lines()]
+    shown: _Cells = {}
+    lacking: _Cells = {}
+    notes, count = _Notes(), 0
+    for session_id, group in groupby(entries, attrgetter("session_id")):
+        own: _Cells = {}
+        lacks = False
+        for entry in group:
+            feature, track = feature_and_track(entry.feature)
+            own.setdefault((session_id, track), {})[sys.intern(feature)] = sys.intern(_cell(entry))
+            lacks |= entry.status is not Status.DONE or bool(entry.outdated)
+            notes.add(entry)
+        count += len(own)
+        if count <= _MOST_LINES:
+            shown |= own
+        if lacks and len(lacking) < _MOST_LINES:
+            lacking |= own
+    if count <= _MOST_LINES:
+        return [_status_table(shown), *notes.lines()]
+    left_out = (
+        f"{len(lacking):,} of {count:,} lines: those of sessions of which a feature is missing, failed or out of date, "
+        f"{_MOST_LINES:,} at the most (--session NAME shows one, --json all)"
+    )
+    return [*([_status_table(lacking)] if lacking else ()), left_out, *notes.lines()]
 
 
-def _status_table(cells: Mapping[tuple[str, str], Mapping[str, str]]) -> Table:
+def _status_table(cells: _Cells) -> Table:
     """Sessions x features: rows where done, else how the last attempt ended; a * marks values with a caveat.
 
     Where fewer than half of the rows are measurements, the cell says how many are.

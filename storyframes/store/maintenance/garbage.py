@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Self
+
+import numpy as np
 
 from storyframes.store.catalogue import compact, named_versions
 from storyframes.store.layout import VERSION_PATTERN, ZARR_JSON
@@ -56,17 +59,41 @@ def collect(
     if not dry_run:
         with contextlib.suppress(OSError):  # a full disk: then what the older catalogue names is kept
             compact(storage)
-    table = None if dry_run else named_versions(storage)  # those that a reader who opens the store now will read
-    named: set[str] = set() if table is None else set(table["path"].to_pylist())
+    named = _Named() if dry_run else _Named.of(storage)
     deadline_ns = (storage.now_ns() or time.time_ns()) - grace_s * 1e9
     for piece in storage.pieces(unreadable):
         yield from _collect_piece(storage, piece, named, deadline_ns, dry_run=dry_run, unreadable=unreadable)
 
 
+@dataclass(frozen=True)
+class _Named:
+    """The versions that a reader who opens the store now will read: eight bytes of each, as there may be a million.
+
+    Where another path has the same hash, it stays until the next gc, whose process has other hashes.
+    """
+
+    hashes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # sorted
+
+    @classmethod
+    def of(cls, storage: Storage) -> Self:
+        """Those that the catalogue names.
+
+        Raises:
+            StoreError: it is damaged.
+            StorageError: it cannot be read.
+        """
+        paths = (path for table in named_versions(storage) for path in table["path"].to_pylist())
+        return cls(np.sort(np.fromiter(map(hash, paths), np.int64)))
+
+    def __contains__(self, path: str) -> bool:
+        place = np.searchsorted(self.hashes, hash(path))
+        return bool(place < len(self.hashes) and self.hashes[place] == hash(path))
+
+
 def _collect_piece(
     storage: Storage,
     piece: Mapping[str, FileInfo],
-    named: Set[str],
+    named: _Named,
     deadline_ns: float,
     *,
     dry_run: bool,

@@ -141,16 +141,17 @@ def _is_gone(storage: Storage, key: tuple[str, str]) -> bool:
 
 def _named_by_catalogue(storage: Storage, session_id: str) -> dict[tuple[str, str], str] | None:
     """By session and feature, the version that the catalogue names; None without a sound catalogue."""
+    named: dict[tuple[str, str], str] = {}
     try:
-        table = named_versions(storage)
+        if storage.info(CATALOGUE) is None:
+            return None
+        for table in named_versions(storage):
+            rows = table.filter(pc.equal(table["session_id"], session_id)) if session_id else table
+            sessions, features, versions = (rows[name].to_pylist() for name in ("session_id", "feature", "version"))
+            named |= zip(zip(sessions, features, strict=True), versions, strict=True)
     except (StoreError, OSError):
         return None
-    if table is None:
-        return None
-    if session_id:
-        table = table.filter(pc.equal(table["session_id"], session_id))
-    sessions, features, versions = (table[name].to_pylist() for name in ("session_id", "feature", "version"))
-    return dict(zip(zip(sessions, features, strict=True), versions, strict=True))
+    return named
 
 
 def _named_by_clips(storage: Storage) -> Iterator[tuple[str, str]]:

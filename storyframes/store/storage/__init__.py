@@ -105,6 +105,10 @@ class Storage(Protocol):
         """Whether :meth:`unused` is certain. If not, ``gc`` has to forbid a version before removing it."""
 
     @property
+    def lists_in_order(self) -> bool:
+        """Whether :meth:`states` are sorted by session: as "<session>/" is, which is how whole paths are as well."""
+
+    @property
     def ranges(self) -> Ranges | None:
         """How parts of files are read on another machine; None where files can be mapped."""
 
@@ -148,7 +152,7 @@ class Storage(Protocol):
         """The paths ``<session>/<feature>/<name>`` that exist, sorted."""
 
     def states(self, names: Iterable[str], unreadable: Unreadable | None = None) -> Iterator[tuple[str, str]]:
-        """The paths that :meth:`records` gives, in any order, each with a state.
+        """The paths that :meth:`records` gives, each with a state.
 
         As long as the state stays the same, so does the content. It is empty where nothing is certain to distinguish
         this content from another that the file may get, or got a moment ago: then the file has to be read.

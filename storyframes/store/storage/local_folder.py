@@ -47,6 +47,7 @@ class LocalStorage:
 
     ranges = None
     knows_writers = True  # the kernel frees a lock however its process ends
+    lists_in_order = True
 
     @property
     def location(self) -> str:
@@ -160,7 +161,8 @@ class LocalStorage:
                 yield path, state
 
     def _records(self, names: set[str], session_id: str, unreadable: Unreadable | None) -> Iterator[str]:
-        sessions = self._folders_in("", unreadable) if session_id == "*" else [session_id]
+        every = session_id == "*"
+        sessions = sorted(self._folders_in("", unreadable), key=in_order) if every else [session_id]
         for session in sessions:
             for feature in self._folders_in(session, unreadable):
                 yield from (
@@ -339,6 +341,11 @@ def _make_shared(folder: Path, group: Group) -> None:
         made.rmdir()
         if not folder.is_dir():
             raise
+
+
+def in_order(session_id: str) -> str:
+    """The key by which sessions are sorted as the paths of what is in them are."""
+    return f"{session_id}/"
 
 
 def is_foreign(name: str) -> bool:
