@@ -199,8 +199,8 @@ class _Jobs:
             self._said = now
             self._warn(f"work waits for workers since {waiting_s:.0f} s: {self.state()}")
         ended = self._ended(now)
-        for name in ended:  # Dask misses only workers that it has seen
-            self._loop.add_callback(cluster.workers.pop, name, None)
+        for name, job in ended.items():  # Dask misses only workers that it has seen
+            self._loop.add_callback(self._forget, name, job)
         for name in {*ended, *(cluster.worker_spec.keys() - cluster.workers.keys())}:
             if len(self._brief[name]) >= STARTS:
                 del cluster.worker_spec[name]
@@ -224,15 +224,20 @@ class _Jobs:
         else:
             cluster.scale(len(cluster.worker_spec))
 
-    def _ended(self, now: float) -> list[str]:
-        """The workers whose jobs ended before they joined, or whose jobs Slurm did not take a while ago."""
+    def _forget(self, name: str, job: object) -> None:
+        """Take a job that ended out of Dask's list, unless Dask has put another in its place meanwhile."""
+        if self._cluster.workers.get(name) is job:
+            del self._cluster.workers[name]
+
+    def _ended(self, now: float) -> dict[str, object]:
+        """By worker, the jobs that ended before it joined, and those that Slurm did not take a while ago."""
         jobs, joined = self._cluster.workers.copy(), _joined(self._cluster)
         queue = _squeue({job.job_id for job in jobs.values() if job.job_id})
-        ended = []
+        ended: dict[str, object] = {}
         for name, job in jobs.items():
             if job.refusal:
                 if now > job.refused_at + SAY_EVERY_S:
-                    ended.append(name)
+                    ended[name] = job
                 continue
             if job.job_id not in self._seen_at:
                 self._seen_at[job.job_id] = math.inf
@@ -242,7 +247,7 @@ class _Jobs:
                 if now > seen_at + _BRIEF_S:
                     self._brief[name].clear()
             elif math.isinf(self._seen_at[job.job_id]) and not queue.may_have(job.job_id):
-                ended.append(name)
+                ended[name] = job
         return ended
 
     def state(self) -> str:

@@ -187,9 +187,9 @@ def _whole_sessions(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows, but a session that goes on in the next table is moved there."""
     begun: list[pa.Table] = []
     for table in tables:
-        last = table["session_id"][-1]
         joined = pa.concat_tables([*begun, table])
-        ended = pc.index(joined["session_id"], last).as_py()
+        sessions = joined["session_id"]
+        ended = pc.index(sessions, sessions[-1]).as_py() if len(joined) else 0
         begun = [joined.slice(ended)]
         if ended:
             yield joined.slice(0, ended)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
+_READ_ALONE = 2**20  # bytes of a file for which no thread is started: rarely, one aborts a process that ends
 _MOST_ROWS_PER_BYTE = 64  # of a table's file; one of few sessions and many windows has a byte and more for each row
 
 
@@ -57,7 +58,7 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
     """
     with _reading(name):
         file = _open(content)
-        table = file.read(columns)
+        table = file.read(columns, use_threads=len(content) > _READ_ALONE)
         table.validate(full=True)  # among others, texts that are not UTF-8
     return table
 
@@ -71,7 +72,7 @@ def parse_pieces(content: bytes, name: str, columns: Sequence[str]) -> Iterator[
     with _reading(name):
         file = _open(content)
         for number in range(file.metadata.num_row_groups):
-            table = file.read_row_group(number, columns, use_threads=False)  # threads take longer for so little
+            table = file.read_row_group(number, columns, use_threads=False)
             table.validate(full=True)
             yield table
 

@@ -30,6 +30,7 @@ from tasks.study.load import Study
 
 _LOG = logging.getLogger("storyframes")
 
+_IMPORTED_S = time.time()
 _SETTLED_S = 2.0  # a recording that changed this recently may change again without another time of change
 _FILES = ("video", "audio", "transcript")  # of a track, those whose content an index may depend on
 _CODE = ("tasks/clip_index", "tasks/media", "tasks/study", "storyframes/clips", "storyframes/store", "storyframes")
@@ -59,9 +60,9 @@ def digest_of_inputs(study: Study, spec: WindowSpec, rules: Mapping[str, LabelRu
         inputs = storage.read(INPUTS) or b""
     except StorageError:  # a cache, without which the tables can be made
         return ""
-    if not study.digests or not all(study.digests.values()) or catalogue is None:
+    if not study.digests or not all(study.digests.values()) or catalogue is None or not (code := _code()):
         return ""
-    digest = hashlib.sha256(repr((_code(), spec, sorted(rules.items()))).encode())
+    digest = hashlib.sha256(repr((code, spec, sorted(rules.items()))).encode())
     digest.update(canonical_json([dict(study.digests), dict(study.excluded)]))
     records = RecordIndex.of(storage).digest()
     digest.update(records)
@@ -109,11 +110,16 @@ def note_index(storage: Storage, made_of: str, sha256: str, summary: IndexSummar
 
 @cache
 def _code() -> tuple[object, ...]:
-    """The versions of libraries, and a digest of the source files that make an index, where there are any."""
+    """The versions of libraries, and a digest of the source files that make an index, where there are any.
+
+    Empty where one has changed since this process began to import them: an index is then made by what they were.
+    """
     root, digest = Path(__file__).parents[2], hashlib.sha256()
     for folder in _CODE:
         for path in sorted((root / folder).glob("*.py")):
             digest.update(path.read_bytes())
+            if path.stat().st_mtime > _IMPORTED_S:
+                return ()
     return (*(_version(name) for name in _LIBRARIES), digest.hexdigest())
 
 

@@ -170,6 +170,18 @@ def test_a_file_that_has_just_changed_may_change_again_unnoticed(
     assert settled.made == 4
 
 
+def test_code_that_changed_beneath_a_process_made_nothing_of_it(
+    settled: Repeated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is made by what was imported, so it may not be noted as one that the files make."""
+    monkeypatch.setattr(kept_index, "_IMPORTED_S", 0.0)
+    kept_index._code.cache_clear()
+    settled.run()
+    settled.run()
+    kept_index._code.cache_clear()
+    assert settled.made == 4
+
+
 def test_the_note_names_nothing_that_the_store_does_not(settled: Repeated) -> None:
     note = json.loads((settled.root / CLIPS_NOTE).read_text())
     assert set(note) == {

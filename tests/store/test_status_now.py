@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -128,6 +130,31 @@ def test_a_store_that_changes_is_shown_as_its_records_are(changes: list[tuple[st
         for change in changes:
             act(storage, *change)
             check(storage)
+
+
+def test_an_empty_catalogue_is_one_of_no_session(tmp_path: Path) -> None:
+    storage = new_store(tmp_path)
+    publish(storage, "a", "glove", 2)
+    catalogue.compact(storage)
+    record(storage, "a", "glove").unlink()
+    catalogue.compact(storage)
+    check(storage)
+    publish(storage, "b", "glove", 2)
+    check(storage)
+
+
+def test_no_thread_is_started_to_read_the_catalogue(tmp_path: Path) -> None:
+    """One that lets go of an object of Python's while the interpreter ends may abort the process: so they count."""
+    storage = new_store(tmp_path)
+    for session in SESSIONS:
+        publish(storage, session, "glove", 2)
+    catalogue.compact(storage)
+    script = (
+        "import os, sys; from storyframes.store import catalogue; from storyframes.store.layout import open_store; "
+        "print(len([*catalogue.current_statuses(open_store(sys.argv[1]))]), len(os.listdir('/proc/self/task')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(storage.root)], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == [str(len(SESSIONS)), "1"]
 
 
 def test_only_what_changed_is_read(tmp_path: Path) -> None:

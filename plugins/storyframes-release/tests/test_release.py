@@ -227,8 +227,8 @@ def test_machines_and_people_can_read_what_it_is(made: Made, caplog: pytest.LogC
     assert "@inproceedings{openface," in card
     assert "@inproceedings{dope," not in card
     assert "| openface | interlaced video | 3 |" in card
-    assert "1 sessions: left out by their owners" in card
-    assert "1 other cameras and microphones" in card
+    assert "sessions that their owners left out: 1\n" in card
+    assert "other cameras and microphones, whose clocks may tell dates: 1\n" in card
 
 
 LOAD = """

@@ -232,11 +232,11 @@ def _left_out(store: FeatureStore, settings: ReleaseSettings) -> list[str]:
     tracks = {feature_and_track(name)[1] for name in versions} - {MAIN}
     lines = []
     if others := len(stored - set(settings.features)):
-        lines.append(f"{others} features of the store: not on the list of what is released")
+        lines.append(f"features of the store that are not on the list of what is released: {others}")
     if tracks:
-        lines.append(f"{len(tracks)} other cameras and microphones: their clocks may tell dates")
+        lines.append(f"other cameras and microphones, whose clocks may tell dates: {len(tracks)}")
     if settings.leave_out:
-        lines.append(f"{len(settings.leave_out)} sessions: left out by their owners")
+        lines.append(f"sessions that their owners left out: {len(settings.leave_out)}")
     lines.append("labels that are not on the list; schemes that are private in the study never were in the store")
     lines.append("recordings, transcripts, story texts, ratings' free texts, surveys: not part of a feature store")
     lines.append("times and machines of the extraction, paths, checksums of the recordings")
