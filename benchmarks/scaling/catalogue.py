@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, open_store
@@ -140,6 +141,7 @@ def main() -> None:
     parser.add_argument("--steps", nargs="*", default=list(STEPS))
     parser.add_argument("--folder", type=Path, help="where to make the stores; a temporary folder otherwise")
     parser.add_argument("--keep", action="store_true", help="leave the stores, and use those that are there")
+    parser.add_argument("--record", metavar="TABLE", help="the table of docs/performance.json that is made of it")
     parser.add_argument("--step-of", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.step_of:
@@ -147,6 +149,7 @@ def main() -> None:
         return
     print_machine()
     folder = Path(tempfile.mkdtemp(dir=asked.folder)) if not asked.keep else asked.folder
+    rows: dict[str, list[str]] = {name: [name] for name in asked.steps}
     for sessions in asked.sessions:
         root = folder / f"features{sessions}"
         if not root.exists():
@@ -159,12 +162,17 @@ def main() -> None:
                 change(root, sessions)
             if name.startswith("compact"):
                 time.sleep(_SETTLED_S)
-            _report(sessions, name, root)
+            rows[name].append(_report(sessions, name, root))
         if not asked.keep:
             shutil.rmtree(root)
+    if asked.record:
+        columns = ["", *(f"{sessions:,} sessions" for sessions in asked.sessions)]
+        command = f"python -m benchmarks.scaling.catalogue --steps {' '.join(map(repr, asked.steps))}"
+        record(asked.record, command, columns, rows.values(), ("pyarrow",))
 
 
-def _report(sessions: int, name: str, root: Path) -> None:
+def _report(sessions: int, name: str, root: Path) -> str:
+    """Do one step in a process of its own, and print what it took; returns the cell of the table."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.scaling.catalogue", "--step-of", name, str(root)],
         check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
@@ -173,8 +181,9 @@ def _report(sessions: int, name: str, root: Path) -> None:
         took = json.loads(done.stderr.splitlines()[-1])
     except (IndexError, ValueError):
         print(f"{sessions:>8,} | {name:<20} | {done.stderr.strip().splitlines()[-1:]}", flush=True)
-        return
+        return "failed"
     print(f"{sessions:>8,} | {name:<20} | {took['cpu_s']:8.2f} CPU-s | {took['peak_mb']:8.0f} MB", flush=True)
+    return f"{took['cpu_s']:.1f} s, {took['peak_mb']:.0f} MB"
 
 
 if __name__ == "__main__":

@@ -18,10 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
 from benchmarks.scaling.processes import Cost, Role, cost_of
 
 SIZES = (269, 2_000, 20_000, 100_000)
 QUICK_SIZES = (4, 12)
+COLUMNS = (
+    "what",
+    "sessions",
+    "CPU-s",
+    "ms a session",
+    "of the work",
+    "wall s",
+    *(f"{role} MB" for role in Role),
+    "did",
+)
+LIBRARIES = ("pandas", "pyarrow", "zarr")
 _MADE = "made.pickle"
 
 
@@ -70,13 +82,17 @@ def do_in(folder: Path, measure: Measure) -> None:
     (folder / "said").write_text(measure.do(pickle.loads((folder / _MADE).read_bytes())))
 
 
-def line(measure: Measure, sessions: int, spent: Cost, said: str) -> str:
-    """A row of the table."""
+def cells(measure: Measure, sessions: int, spent: Cost, said: str) -> list[str]:
+    """A row of the table, as :data:`COLUMNS` say."""
     each_ms = f"{1000 * spent.cpu_s / sessions:.2f}"
     share = f"{100 * spent.cpu_s / sessions / measure.work_s:.1f} %" if measure.work_s else ""
     peaks = [f"{spent.peak_mb[role]:.0f}" if spent.peak_mb[role] else "" for role in Role]
-    cells = [measure.name, f"{sessions:,}", f"{spent.cpu_s:.1f}", each_ms, share, f"{spent.wall_s:.1f}", *peaks, said]
-    return f"| {' | '.join(cells)} |"
+    return [measure.name, f"{sessions:,}", f"{spent.cpu_s:.1f}", each_ms, share, f"{spent.wall_s:.1f}", *peaks, said]
+
+
+def line(row: list[str]) -> str:
+    """A row as it is printed."""
+    return f"| {' | '.join(row)} |"
 
 
 def main() -> None:
@@ -84,6 +100,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few sessions")
     parser.add_argument("--only", action="append", help="one of the measures, by name")
     parser.add_argument("--most", type=int, default=max(SIZES), help="sessions")
+    parser.add_argument("--record", metavar="TABLE", help="the table of docs/performance.json that is made of it")
     parser.add_argument("--in", dest="folder", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     known = measures()
@@ -93,13 +110,16 @@ def main() -> None:
         do_in(asked.folder, known[asked.only[0]])
         return
     print_machine()
-    columns = ["what", "sessions", "CPU-s", "ms a session", "of the work", "wall s"]
-    columns += [f"{role} MB" for role in Role]
-    print(f"| {' | '.join([*columns, ''])} |\n|{'---|' * (len(columns) + 1)}")
+    print(f"{line([*COLUMNS])}\n|{'---|' * len(COLUMNS)}")
+    rows = []
     for name in asked.only or known:
         measure = known[name]
         for sessions in QUICK_SIZES if asked.quick else [size for size in measure.sizes if size <= asked.most]:
-            print(line(measure, sessions, *cost(measure, sessions)), flush=True)
+            rows.append(cells(measure, sessions, *cost(measure, sessions)))
+            print(line(rows[-1]), flush=True)
+    if asked.record:
+        only = " ".join(f"--only {name!r}" for name in asked.only or ())
+        record(asked.record, f"python -m benchmarks.scaling.scale {only}".rstrip(), COLUMNS, rows, LIBRARIES)
 
 
 if __name__ == "__main__":
