@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ class raises_in_rows(names_array):
 
 
 @pytest.mark.slow
-def test_no_byte_of_what_was_said_gets_out(study_copy: Path, tmp_path: Path) -> None:
+def test_no_byte_of_what_was_said_gets_out(study_copy: Path, tmp_path: Path, own_state: Mapping[str, str]) -> None:
     transcript = study_copy / "transcripts/p01-s01.json"
     content = json.loads(transcript.read_text())
     content["utterances"][0]["text"] = PLANTED
@@ -100,8 +101,9 @@ def test_no_byte_of_what_was_said_gets_out(study_copy: Path, tmp_path: Path) -> 
         HEAD + FRAME_LEAKS + "".join(LEAK.replace("NAME", name).replace("LEAK", leak) for name, leak in LEAKS.items())
     )
     points = {name: f"leaking:{name}" for name in features}
-    environment = installed(write(tmp_path / "installed", "leaking", points, leaking=code))
-    for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "TMPDIR", "PREFECT_HOME"):
+    environment = installed(write(tmp_path / "installed", "leaking", points, leaking=code)) | own_state
+    state = Path(own_state["XDG_STATE_HOME"])
+    for variable in ("XDG_CACHE_HOME", "TMPDIR", "PREFECT_HOME"):
         (tmp_path / "house" / variable).mkdir(parents=True)
         environment[variable] = str(tmp_path / "house" / variable)
     config = tmp_path / "storyframes.toml"
@@ -113,11 +115,11 @@ def test_no_byte_of_what_was_said_gets_out(study_copy: Path, tmp_path: Path) -> 
 
     reasons = {name: json.loads((store / f"p01-s01/{name}/attempt.json").read_text())["reason"] for name in features}
     assert all(reasons.values())
-    (database,) = (tmp_path / "house").rglob("prefect.db")
+    (database,) = state.rglob("prefect.db")
     with sqlite3.connect(database) as connection:
         (runs,) = connection.execute("select count(*) from task_run").fetchone()
     assert runs  # so there was something to look through; short units share tasks
-    for path in (tmp_path / "house").rglob("*"):
+    for path in [*(tmp_path / "house").rglob("*"), *state.rglob("*")]:
         assert PLANTED not in path.name.lower(), path
         if path.is_file():
             assert PLANTED.encode() not in path.read_bytes().lower(), path
