@@ -57,10 +57,10 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[
 
 @pytest.fixture
 def own_state(tmp_path: Path) -> Mapping[str, str]:
-    """The environment of a command that has a server of its own while this process has one.
+    """The environment of a command that has a server of its own, and a folder for its state.
 
-    Its database is a copy of the one that tests/run.py made; in the common folder, which is in use, it would be made
-    anew, for ten seconds of a processor.
+    Its database is a copy of the one that tests/run.py made; in an empty folder, or in the common one while this
+    process uses that, it would be made anew, for five seconds of a processor.
     """
     folder = tmp_path / "own-state"
     if prepared := os.environ.get("STORYFRAMES_TEST_STATE"):
