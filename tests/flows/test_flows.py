@@ -1,10 +1,15 @@
-"""The flows on a real Prefect server and real Dask worker processes, one server for all tests of this file."""
+"""The flows on a real Prefect server and real Dask worker processes, one server for all tests of this file.
+
+A cluster takes five seconds of a processor to start: tests that are not about theirs share one, of one worker.
+"""
 
 from __future__ import annotations
 
 import io
 import shutil
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +21,9 @@ from support.servers.prefect_runs import extract, request
 from support.stores import catalogue_rows, local
 
 from flows.cli.run import run_extraction
-from flows.clusters.connection import ClusterError
-from flows.clusters.dask_cluster import DASK
+from flows.clusters.connection import ClusterError, Connection
+from flows.clusters.dask_cluster import DASK, dask_cluster
+from flows.clusters.settings import LocalCluster
 from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
@@ -36,9 +42,27 @@ def given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def extracted(server, small_study: Path, tmp_path_factory):
+def cluster(server) -> Iterator[Connection]:
+    with dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]) as connection:
+        yield connection
+
+
+def share(cluster: Connection, patch: pytest.MonkeyPatch) -> None:
+    """Let runs use this cluster in place of one of their own."""
+    patch.setattr("flows.clusters.dask_cluster.local_cluster", lambda settings, needs: nullcontext(cluster))
+
+
+@pytest.fixture
+def shared_cluster(cluster: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    share(cluster, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def extracted(cluster: Connection, small_study: Path, tmp_path_factory):
     root = tmp_path_factory.mktemp("features") / "features"
-    state, report = extract(small_study, root, ONE)  # one worker imports the networks, not two
+    with pytest.MonkeyPatch.context() as patch:
+        share(cluster, patch)
+        state, report = extract(small_study, root, ONE)
     return root, state, report
 
 
@@ -93,6 +117,7 @@ def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_
     assert "starting a Prefect server …" not in said
 
 
+@pytest.mark.usefixtures("shared_cluster")
 def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:
     from flows.run import result_of
     from flows.study import extract_session
@@ -117,6 +142,7 @@ def test_the_run_leaves_a_table_on_the_server(extracted) -> None:
     assert "| session" in Artifact.get("study").data or "| sessions |" in Artifact.get("study").data
 
 
+@pytest.mark.usefixtures("shared_cluster")
 def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     server, small_study: Path, tmp_path: Path
 ) -> None:
@@ -127,7 +153,6 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     from prefect.states import Completed
     from support.servers.prefect_runs import extract_in_a_flow
 
-    from flows.clusters.settings import LocalCluster
     from tasks.extract import Outcome
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
@@ -159,6 +184,7 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     assert began.read_text().split() == ["0", "2", "1", "3", "4", "5"]
 
 
+@pytest.mark.usefixtures("shared_cluster")
 def test_a_session_that_fails_leaves_the_others_alone_and_so_does_a_file_that_is_missing(
     server, small_study: Path, tmp_path: Path
 ) -> None:
@@ -267,6 +293,7 @@ def _answer_wrongly(bundle):
     return Completed(message="frames: 45 rows")  # its data went with the worker
 
 
+@pytest.mark.usefixtures("shared_cluster")
 def test_what_the_store_has_is_done_whatever_became_of_the_workers(
     server, small_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +301,6 @@ def test_what_the_store_has_is_done_whatever_became_of_the_workers(
     from prefect.cache_policies import NO_CACHE
     from support.servers.prefect_runs import extract_in_a_flow
 
-    from flows.clusters.settings import LocalCluster
     from storyframes.store.layout import create_store
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
@@ -310,7 +336,6 @@ def test_a_worker_killed_in_the_middle_of_a_task_takes_only_its_killer_with_it(
     from prefect.cache_policies import NO_CACHE
     from support.servers.prefect_runs import extract_in_a_flow
 
-    from flows.clusters.settings import LocalCluster
     from storyframes.store.layout import create_store
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
