@@ -20,7 +20,7 @@ from tasks.inspect.stored_feature import CLOCKS, StoredFeature
 
 MOST_COLUMNS = 12
 MOST_SHOWN, MOST_CELLS = 48, 320  # of a heat map: columns, and cells of time
-_BLOCK = 512  # rows read at once, so that memory never holds a long session's 2048 columns
+_BLOCK = 128  # rows read at once, so that memory never holds a long session's 2048 columns
 
 
 def read_array_curves(feature: StoredFeature, frame_time: np.ndarray) -> Iterator[ArrayCurves]:

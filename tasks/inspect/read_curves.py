@@ -30,7 +30,7 @@ _PICTURE = "resnet50_0000"
 _TEXT_VECTORS = ("glove_000", "sbert_000")
 _PITCH = "F0final_sma"
 _WINDOW_S = 0.06  # of sound for each row of openSMILE's, from the row's time
-_BLOCK = 2048  # rows read at once
+_BLOCK = 512  # rows read at once
 
 
 def read_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> SessionCurves:

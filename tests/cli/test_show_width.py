@@ -36,12 +36,13 @@ def test_show_cuts_no_number(width: int) -> None:
     curves.change = np.concatenate([[np.nan], np.linspace(1.23456e-5, 0.987654, frames - 1)])
     curves.sound_time, curves.sound_end_s = np.arange(3000) / 100, 30.0
     curves.loudness, curves.f0 = np.linspace(-123.456, -60.5, 3000), None
-    text = "".join(printed(part, width) for part in session_tables([], {"main": curves}))
+    text = "".join(printed(part, width) for part in session_tables([], {"main": curves, "side_camera": curves}))
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
+    assert "side_camera" in text
     for one in summarize_curves(curves):
         assert {f"{value:.3g}" for value in (one.low, one.median, one.high)} <= set(words(text))
-        assert one.spark.strip() in text
+        assert text.count(one.spark.strip()) == 2 * [each.spark for each in summarize_curves(curves)].count(one.spark)
     assert ("finding" in text, "-123" in text, "1.23e-05" in text) == (True, True, True)
 
 

@@ -95,3 +95,21 @@ def test_words_are_carried_in_order_to_a_hundredth_of_a_second_and_those_without
     assert trace["meta"]["words"]["steps"] == [50, 662]
     assert trace["meta"]["words"]["lengths"] == [20, 30]
     assert chart.rows[0][-1] == "1 utterance, 4 words, 8.5 s"
+
+
+def test_words_of_which_no_utterance_is_known_have_a_row_that_is_filled_where_they_lie_close_together() -> None:
+    start = np.array([0.5, 1.2, 4.0, 2.0, np.nan])
+    curves = SessionCurves("s", np.arange(100) / 10, 10.0)
+    curves.utterances = Utterances(np.array([6.0]), np.array([7.0]), ["ann"])
+    curves.words = Utterances(start, start + np.array([0.3, 0.5, 0.25, 0.5, 1]), ["ben", "ben", "ben", "ann", "cid"])
+    chart = timeline(curves, Timetable())
+    assert chart is not None
+    bars = {trace.name: trace for trace in chart.figure.data}
+    assert set(bars) == {"ann", "ben"}
+    assert bars["ben"].base == pytest.approx((0.5, 4.0))
+    assert bars["ben"].x == pytest.approx((1.2, 0.25))
+    assert bars["ben"].customdata == ("ben", "ben")
+    assert {row[0]: row[1:3] + row[-1:] for row in chart.rows} == {
+        "speech of ann": ("6.00", "7.00", "1 utterance, 1 word, 1.0 s"),
+        "speech of ben": ("0.50", "4.25", "3 words, 1.4 s"),
+    }

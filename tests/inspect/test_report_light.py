@@ -25,7 +25,7 @@ from storyframes.store import catalogue
 from storyframes.store.publish import FeatureWriter
 from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND, TEXT_ON
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, thin
-from tasks.inspect.report.study_page.charts import bars, stacked
+from tasks.inspect.report.study_page.charts import bars, histogram, stacked, stacked_histogram
 
 
 def run(*arguments: object):
@@ -190,3 +190,26 @@ def test_colours_are_seen_on_light_and_on_dark() -> None:
             for text, at_least in (("ink", 7), ("soft", 7), ("link", 4.5), ("good", 4.5), ("warn", 4.5), ("bad", 4.5)):
                 assert contrast(colours[text], colours[paper]) >= at_least, (text, paper)
         assert contrast(colours["bad"], colours["alarm"]) >= 4.5
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([14.0] * 9, ["14"]),
+        ([0.25] * 3, ["0.25"]),
+        ([0.0] * 2, ["0"]),
+        ([0.1 + 0.2, 0.3], ["0.3"]),
+        (
+            [1000, 1001],
+            ["1000 to 1000.2", "1000.2 to 1000.4", "1000.4 to 1000.6", "1000.6 to 1000.8", "1000.8 to 1001"],
+        ),
+    ],
+)
+def test_parts_of_a_histogram_are_called_after_what_lies_in_them(values: list[float], names: list[str]) -> None:
+    """Equal values are no range: from 13.5 to 14.5 nothing was measured."""
+    chart = histogram("one", "How long?", "s", values, "sessions", COLOURS[0])
+    assert [name for name, _ in chart.rows] == names
+    assert sum(number for _, number in chart.rows) == len(values)
+    split = stacked_histogram("two", "How long?", "s", {"train": values, "test": values[:1]}, ["train", "test"])
+    assert [row[0] for row in split.rows] == names
+    assert sum(row[-1] for row in split.rows) == len(values) + 1

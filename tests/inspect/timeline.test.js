@@ -67,7 +67,8 @@ test("a word is a box at its times, outlined where they are interpolated, and is
     ["box", 151, 40, 48, 20], ["outline", 151, 40, 48, 20], ["text", "then", 175, 50, 44],
     ["box", 201, 40, 8, 20],
   ]);
-  assert.deepEqual(words({ y: ["A"], meta: { words: spoken } }, 1.45, 1.95).map(([kind]) => kind), ["box", "text", "box", "outline", "text"]); // from the one before on
+  assert.deepEqual(words({ y: ["A"], meta: { words: spoken } }, 1.35, 1.85).map(([kind]) => kind), ["box", "text", "box", "outline", "text"]); // from the one before on
+  assert.deepEqual(words({ y: ["A"], meta: { words: spoken } }, 1.45, 1.95).map(([kind]) => kind), ["box", "outline", "text"]); // which is over
 });
 
 test("of many words only those in sight are drawn, and none while they are narrow", () => {
@@ -76,7 +77,15 @@ test("of many words only those in sight are drawn, and none while they are narro
   const trace = { y: ["A"], meta: { words: spoken } };
   assert.equal(words(trace, 0, 6000).length, 0);
   assert.equal(words(trace, 0, 30).length, 0);
-  assert.deepEqual(words(trace, 4000, 4002).filter(([kind]) => kind === "box").map(([, left]) => Math.round(left)), [-199, 1, 201, 401, 601, 801]);
+  assert.deepEqual(words(trace, 4000, 4002).filter(([kind]) => kind === "box").map(([, left]) => Math.round(left)), [1, 201, 401, 601, 801]);
+});
+
+test("a word that is still spoken is drawn, however many began after it and are over", () => {
+  const spoken = timed({ steps: [0, 100, 100, 100], lengths: [900, 10, 10, 10], interpolated: [0, 0, 0, 0], texts: ["long", "a", "b", "c"] });
+  const boxes = (from, to) => words({ y: ["A"], meta: { words: spoken } }, from, to).filter(([kind]) => kind === "box").map(([, left]) => Math.round(left));
+  assert.deepEqual(boxes(2.5, 3.5), [-2499, 501]);
+  assert.deepEqual(boxes(5, 6), [-4999]);
+  assert.deepEqual(boxes(9.5, 10), []);
 });
 
 test("ticks are round seconds within the range", () => {

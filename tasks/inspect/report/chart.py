@@ -47,9 +47,9 @@ class Chart:
     @property
     def data(self) -> Markup:
         """The figure for a ``<script type="application/json">``, in which no text of it can end the element."""
-        bare = go.Figure(self.figure).update_layout(template="none")  # the pages bring their own colours
-        bare.layout.template = None
-        return embed_json(to_json_plotly(pack_figure(bare.to_dict())))
+        figure = self.figure.to_dict()
+        figure["layout"].pop("template", None)  # the pages bring their own colours
+        return embed_json(to_json_plotly(pack_figure(figure)))
 
 
 def label(text: object) -> str:

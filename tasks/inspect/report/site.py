@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from storyframes.features import STORIES
 from storyframes.plug_ins import REPORT_PAGES, PlugInError, load, origin, plug_in, plug_ins
 from storyframes.spec import may_be_called
@@ -68,6 +70,7 @@ def build_report(
         options = options or ReportOptions()
         clips = read_clips(store)
         facts = facts_with_clips(study, store, settings, options.rules, clips)
+        pa.default_memory_pool().release_unused()  # what tables were decoded in is several times as large as they are
         prefixes = settings.transcript.speaker_prefixes
         pages = Pages(study, store, facts.matrix, clips, options, site, prefixes)
         (site / "sessions").mkdir()

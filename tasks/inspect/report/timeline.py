@@ -14,7 +14,7 @@ from storyframes.spec import MAIN
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, TEXT_ON, Chart, label
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
 from tasks.inspect.report.packing import deflate_json
-from tasks.inspect.report.timetable import NUMBERS, Tier, Timetable, Window, numbers_of, speakers_of
+from tasks.inspect.report.timetable import NUMBERS, Tier, Timetable, Window, in_order, numbers_of, speakers_of
 from tasks.inspect.session_curves import ACTION_UNITS, CHOSEN_UNITS, SessionCurves
 from tasks.study.transcript import Word
 
@@ -80,6 +80,7 @@ def _stack(rows: Sequence[Row], span: tuple[float, float], seconds: str) -> tupl
         "barmode": "overlay",
         "showlegend": False,
         "hovermode": "closest",
+        "uniformtext": {"minsize": 10, "mode": "hide"},  # a text that would be smaller is for who hovers or zooms
         "meta": {"range": list(span)},
         "margin": {"l": 64, "r": 12, "t": _TOP_PX - _GAP_PX, "b": _BOTTOM_PX},
     }
@@ -140,7 +141,7 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
     for number, speech in enumerate(speakers_of(curves, table)):
         name = label(speech.speaker)
         names.append(f"‘{name}’" if name == "phase" else name)
-        hover = [label(text or speech.speaker) for text in speech.texts]
+        hover = [label(text or speech.speaker) for text in speech.texts] or [name] * len(speech.spans)
         bars = _spans(names[-1], speech.spans, hover, None, [COLOURS[number % len(COLOURS)]] * len(hover))
         traces.append(bars.update(meta={"words": _packed_words(speech.words)} if speech.words else None))
     if traces:
@@ -175,11 +176,8 @@ def _spans(
 
 
 def _packed_words(words: Sequence[Word]) -> dict[str, str]:
-    """Words for the page's script, which draws those in sight; plotly would be slow. Times are hundredths of 1 s.
-
-    Words without times, as a feature of others may have, are not drawn.
-    """
-    words = sorted((word for word in words if np.isfinite(word.start_s + word.end_s)), key=lambda word: word.start_s)
+    """Words for the page's script, which draws those in sight; plotly would be slow. Times are hundredths of 1 s."""
+    words = in_order(words)
     starts = np.round([100 * word.start_s for word in words]).astype(int)
     return deflate_json(
         {

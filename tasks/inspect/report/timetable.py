@@ -86,11 +86,11 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Speech:
-    """When one speaker speaks; texts are empty where the page has none."""
+    """When one speaker speaks: utterances, or where none are known what words lie close together."""
 
     speaker: str
     spans: list[tuple[float, float]] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)  # of utterances; empty where the page has none
     words: list[Word] = field(default_factory=list)
 
 
@@ -254,6 +254,7 @@ def _label(rows: pd.DataFrame, column: str) -> str:
 
 NUMBERS = ("row", "from (s)", "to (s)", "lowest", "median", "highest", "values")
 """The columns of :func:`numbers_of`."""
+_PAUSE_S = 1.0  # between words of which no utterance is known: a shorter one does not part them
 _MOST = 20  # values of a scheme that are counted in the table
 
 
@@ -270,9 +271,28 @@ def speakers_of(curves: SessionCurves, table: Timetable) -> list[Speech]:
         speech.words.extend(each.words)
     if not table.spoken and curves.words is not None:
         for speaker, start, end in _each(curves.words):
-            if speaker in found:
-                found[speaker].words.append(Word("", start, end, timed=not curves.words.interpolated))
-    return list(found.values())
+            word = Word("", start, end, timed=not curves.words.interpolated)
+            found.setdefault(speaker, Speech(speaker)).words.append(word)
+    for speech in found.values():
+        if not speech.texts:
+            speech.spans.extend(_stretches(speech.words))
+    return [speech for speech in found.values() if speech.spans]
+
+
+def in_order(words: Sequence[Word]) -> list[Word]:
+    """Words by their starts, without those that have no times, as in a feature of others."""
+    return sorted((word for word in words if np.isfinite(word.start_s + word.end_s)), key=lambda word: word.start_s)
+
+
+def _stretches(words: Sequence[Word]) -> list[tuple[float, float]]:
+    """From when to when words lie close together."""
+    spans: list[tuple[float, float]] = []
+    for word in in_order(words):
+        if spans and word.start_s - spans[-1][1] < _PAUSE_S:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], word.end_s))
+        else:
+            spans.append((word.start_s, word.end_s))
+    return spans
 
 
 def _each(said: Utterances) -> list[tuple[str, float, float]]:
@@ -286,7 +306,8 @@ def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, .
     for speech in speakers_of(curves, table):
         said = sum(stop - start for start, stop in speech.spans)
         words = f"{counted(len(speech.words), 'word')}, " if speech.words else ""
-        about = f"{counted(len(speech.spans), 'utterance')}, {words}{said:.1f} s"
+        utterances = f"{counted(len(speech.texts), 'utterance')}, " if speech.texts else ""
+        about = f"{utterances}{words}{said:.1f} s"
         yield f"speech of {speech.speaker}", *_extent(speech.spans), "", "", "", about
     for tier in table.tiers:
         name = ", ".join(filter(None, (tier.scheme.name, tier.name)))

@@ -124,7 +124,7 @@
       this.video.addEventListener("loadedmetadata", () => this.begin());
       this.video.addEventListener("error", () => this.refuse());
       this.video.addEventListener("ended", () => this.turnBack(true));
-      for (const event of ["timeupdate", "seeked", "play"]) this.video.addEventListener(event, () => this.listen());
+      for (const event of ["timeupdate", "seeked", "play"]) this.video.addEventListener(event, () => this.follow());
       const frame = (_, shown) => {
         this.video.requestVideoFrameCallback(frame);
         if (!this.video.readyState) return; // a frame of the file before
@@ -216,13 +216,15 @@
         `${/\.avi$/i.test(this.name) ? ": browsers play no AVI" : " (it is not there, or its codec is unknown here)"}. ${PROXY}`;
     }
 
-    // A sound has no frames that call; its cursor follows the clock of the player.
-    listen() {
-      if (!this.loaded || this.pictures) return;
-      this.show(this.video.currentTime);
+    // Whenever the screen is drawn while it plays: a loop turns back before a frame beyond it calls, and a sound has no
+    // frames that call, so its cursor follows the clock of the player.
+    follow() {
+      if (!this.loaded || this.zero === null) return;
+      if (!this.pictures) this.show(this.video.currentTime);
+      this.turnBack();
       if (this.video.paused || this.waiting) return;
       this.waiting = true;
-      requestAnimationFrame(() => { this.waiting = false; this.listen(); });
+      requestAnimationFrame(() => { this.waiting = false; this.follow(); });
     }
 
     show(second) {
@@ -239,14 +241,14 @@
       }
       for (const call of this.onShow) call(this.track, second, frame);
       this.hear();
-      this.turnBack();
     }
 
     // In a loop, what the timeline shows is played again from its beginning.
     turnBack(ended = false) {
-      if (!this.loop.checked || (this.video.paused && !ended) || !this.track.holder) return;
+      if (!this.loop.checked || (this.video.paused && !ended) || this.video.seeking || !this.track.holder) return;
       const [start, stop] = storyframesTimeline.range(this.track.holder);
-      if (ended || this.second >= Math.min(stop, this.track.end_s) - 0.005 || this.second < start - 0.5) this.seek(Math.max(start, 0));
+      const second = this.video.currentTime - this.zero;
+      if (ended || second >= Math.min(stop, this.track.end_s) - 0.005 || second < start - 0.5) this.seek(Math.max(start, 0));
       if (ended) this.video.play();
     }
 

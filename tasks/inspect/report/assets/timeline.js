@@ -55,11 +55,12 @@ const storyframesTimeline = (function () {
     return places;
   }
 
-  // A speaker's words as the page carries them, with the seconds of their starts and ends.
+  // A speaker's words as the page carries them, with the seconds of their starts and ends, and of the latest end so far.
   function timed({ steps, lengths, interpolated, texts }) {
-    let at = 0;
+    let [at, last] = [0, -Infinity];
     const starts = Float64Array.from(steps, (step) => (at += step) / 100);
-    return { starts, ends: starts.map((start, number) => start + lengths[number] / 100), interpolated, texts };
+    const ends = starts.map((start, number) => start + lengths[number] / 100);
+    return { starts, ends, reached: ends.map((end) => (last = Math.max(last, end))), interpolated, texts };
   }
 
   // Round seconds for the ticks of an axis, as many as plotly has.
@@ -143,13 +144,13 @@ const storyframesTimeline = (function () {
 
   // What a speaker says word by word, outlined where times are interpolated, on the bars of the utterances, where words are wide enough.
   function drawWords(context, { meta, y }, axis, [start, stop], toX) {
-    const { starts, ends, interpolated, texts } = meta.words;
-    const first = Math.max(placeOf(starts, start) - 1, 0);
+    const { starts, ends, reached, interpolated, texts } = meta.words;
     const end = placeOf(starts, stop);
-    if ((end - first) * WORD_PX > toX(stop) - toX(start)) return;
+    if ((end - placeOf(starts, start)) * WORD_PX > toX(stop) - toX(start)) return;
     const [middle, height] = [axis.d2p(y[0]), 0.8 * Math.abs(axis.l2p(1) - axis.l2p(0)) - 4];
     context.strokeStyle = "#ffffff";
-    for (let at = first; at < end; at++) {
+    for (let at = placeOf(reached, start); at < end; at++) {
+      if (ends[at] < start) continue; // one that began before it is still spoken
       const [left, width] = [toX(starts[at]) + 1, toX(ends[at]) - toX(starts[at]) - 2];
       context.fillStyle = "rgba(0, 0, 0, 0.35)"; // or white has too little contrast
       context.fillRect(left, middle - height / 2, Math.max(width, 1), height);

@@ -322,8 +322,14 @@ def stacked_histogram(
 
 
 def _parts(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Numbers, edges and names of equal parts; values that are all equal are one part, called after the value."""
+    low, high = float(data.min()), float(data.max())
+    if np.isclose(low, high, rtol=1e-9, atol=0):
+        half = 0.05 * abs(low) or 0.5
+        return np.array([len(data)]), np.array([low - half, high + half]), [f"{low:.4g}"]
     counts, edges = np.histogram(data, bins=min(24, max(5, round(len(data) ** 0.5))))
-    return counts, edges, [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+    digits = next(digits for digits in range(4, 18) if len({f"{edge:.{digits}g}" for edge in edges}) == len(edges))
+    return counts, edges, [f"{low:.{digits}g} to {high:.{digits}g}" for low, high in pairwise(edges)]
 
 
 def _range(data: np.ndarray, of: str, unit: str) -> str:
