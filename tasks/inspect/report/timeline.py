@@ -80,7 +80,6 @@ def _stack(rows: Sequence[Row], span: tuple[float, float], seconds: str) -> tupl
         "barmode": "overlay",
         "showlegend": False,
         "hovermode": "closest",
-        "uniformtext": {"minsize": 10, "mode": "hide"},  # a text that would be smaller is for who hovers or zooms
         "meta": {"range": list(span)},
         "margin": {"l": 64, "r": 12, "t": _TOP_PX - _GAP_PX, "b": _BOTTOM_PX},
     }

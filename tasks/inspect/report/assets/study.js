@@ -98,7 +98,7 @@ const storyframesStudy = (function () {
     }
 
     head() {
-      const widths = this.columns.map((one, at) => make("col", { style: `width: ${at === 0 ? "min(13rem, 34vw)" : one.wide ? "16rem" : "8.5rem"}` }));
+      const widths = this.columns.map((one, at) => make("col", { style: `width: ${at === 0 ? "min(13rem, 34vw)" : one.wide ? "16rem" : one.feature ? "8.5rem" : "7rem"}` }));
       this.table.prepend(make("colgroup", {}, ...widths));
       this.table.style.setProperty("--width", `calc(${widths.map((one) => one.style.width).join(" + ")})`);
       this.heads = this.columns.map((one) => {
