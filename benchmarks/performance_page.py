@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -22,14 +24,14 @@ _MARKED = re.compile(r"(?<=<!-- table: )([a-z0-9-]+) -->\n.*?(?=<!-- end of tabl
 
 
 def record(
-    name: str, command: str, columns: Sequence[str], rows: Iterable[Sequence[str]], libraries: Sequence[str] = ()
+    name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], libraries: Sequence[str] = (), command: str = ""
 ) -> None:
-    """Write a table into the JSON, in the place of an older one of its name.
+    """Print a table and write it into the JSON, in the place of an older one of its name.
 
     Args:
-        command: what measures it again.
         rows: of as many cells as ``columns``.
         libraries: distributions whose versions are recorded.
+        command: what measures it again, where that is not how this process was started.
 
     Raises:
         ValueError: a row has more or fewer cells.
@@ -38,7 +40,10 @@ def record(
     if wrong := [row for row in cells if len(row) != len(columns)]:
         raise ValueError(f"table {name}: {wrong[0]} has {len(wrong[0])} cells, but there are {len(columns)} columns")
     versions = {library: version(library) for library in ("numpy", *libraries)}
+    spec = sys.modules["__main__"].__spec__
+    command = command or shlex.join(["python", "-m", spec.name if spec else "", *sys.argv[1:]])
     table = {"command": command, **machine(), "versions": versions, "columns": [*columns], "rows": cells}
+    print(_as_text(table), end="")
     write_tables(read_tables() | {name: table})
     print(f"recorded as {name} in {RESULTS.name}; python -m benchmarks --tables writes it on the page")
 

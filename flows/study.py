@@ -19,13 +19,10 @@ from flows.request import ExtractionRequest
 from flows.run import RefusedError, Run, RunResult, conclude, open_run, planned, registered_run, result_without
 from flows.server.artifacts import ProgressArtifact, publish_key_tables, publish_result
 from flows.settings import SettingsError
-from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, open_storage
 from storyframes.store.storage import StorageError
 from tasks.extract import ExtractionUnit, Outcome, not_in_store
 from tasks.extractors.availability import MissingToolError
-from tasks.inspect.report.facts import read_facts
-from tasks.inspect.report.key_tables import key_tables
 from tasks.planning.selection import SelectionError
 from tasks.study.load import StudyError
 
@@ -87,6 +84,11 @@ def _bring_up_to_date(run: Run) -> RunResult:
         result = result_without(run, str(error))
     publish_result(result)
     if not result.problem:
+        # With pandas: workers import this module, and are to start without it.
+        from storyframes.store.feature_store import FeatureStore
+        from tasks.inspect.report.facts import read_facts
+        from tasks.inspect.report.key_tables import key_tables
+
         facts = read_facts(run.study, FeatureStore(run.request.features), run.settings, run.settings.labels)
         publish_key_tables(key_tables(facts))
     return result

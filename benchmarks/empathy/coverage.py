@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
 from storyframes_empathy.scores.intervals import participant_intervals, permutation_p
 from storyframes_empathy.scores.run_record import Level, Run
 from storyframes_empathy.scores.scored_rows import Scored
@@ -78,8 +79,7 @@ def print_coverage(draws: int) -> None:
     """How often the interval of each metric holds the population's value, in per cent of the intervals that exist."""
     print(f"Intervals that hold the true value, % of {draws:,} test sets of so many participants (nominal: 95)")
     print("(in brackets, where it is not 0: % of test sets for which there is no interval)\n")
-    print("| participants | of | " + " | ".join(METRICS) + " |")
-    print("|---|---|" + "---|" * len(METRICS))
+    rows = []
     for population in POPULATIONS:
         whole = simulate(population, _POPULATION, np.random.default_rng(0))
         truth = {name: getattr(whole.metrics(), name) for name in METRICS}
@@ -98,14 +98,14 @@ def print_coverage(draws: int) -> None:
                 + (f" ({100 * none:.1f})" if (none := 1 - exist[name] / draws) >= 0.0005 else "")
                 for name in METRICS
             )
-            print(f"| {population.name} | {people} | " + " | ".join(cells) + " |", flush=True)
+            rows.append([population.name, str(people), *cells])
+    record("intervals", ("participants differ", "participants", *METRICS), rows, ["scipy"])
 
 
 def print_size(draws: int) -> None:
     """How often p is below 0.05 where scores know nothing of ratings, but both depend on participant and session."""
     print(f"\nScores that know nothing: p below 0.05, % of {draws:,} test sets\n")
-    print("| participants | " + " | ".join(f"{people}" for people in PEOPLE[:3]) + " |")
-    print("|---|" + "---|" * 3)
+    rows = []
     for population in (*POPULATIONS[:4], Population("sessions differ much", 0.3, 1.5)):
         cells = []
         for people in PEOPLE[:3]:
@@ -113,7 +113,8 @@ def print_size(draws: int) -> None:
             blind = Population("", population.participant, population.session, 0.0, population.length)
             found = [permutation_p(simulate(blind, people, generator), draws=199, seed=at) for at in range(draws)]
             cells.append(f"{100 * np.mean(np.array(found) <= 0.05):.1f}")
-        print(f"| {population.name} | " + " | ".join(cells) + " |", flush=True)
+        rows.append([population.name, *cells])
+    record("intervals-2", ("participants differ", *map(str, PEOPLE[:3])), rows, ["scipy"])
 
 
 def _of(whole: Scored, first: np.ndarray, drawn: np.ndarray) -> Scored:

@@ -10,6 +10,7 @@ import itertools
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ import pandas as pd
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, mean_squared_error
 
-from benchmarks.measure import interleave, print_machine
+from benchmarks.measure import Measured, interleave, print_machine
+from benchmarks.performance_page import record
 from storyframes_empathy.scores.metrics import score
 from storyframes_empathy.scores.predictions import write_predictions
 from storyframes_empathy.scores.run_record import Run, write_run
@@ -91,15 +93,19 @@ def main() -> None:
             },
             runs=3,
         )
-    print(f"CPU-seconds of {RUNS} runs of {PREDICTIONS:,} predictions, start of the program included; wanted 5")
-    for name, one in measured.items():
-        print(f"  {name:<28} {one.cpu_s:6.2f}  ({one.cpu_s / measured['usual'].cpu_s:.2f} of usual)")
+    what = f"{RUNS} runs of {PREDICTIONS:,} predictions: "
+    wanted = {"evaluate": "5", "ours": "0.5"}
+    rows = [_row(what + name, one, measured, wanted.get(name, "")) for name, one in measured.items()]
     generator = np.random.default_rng(1)
     scores, ratings = generator.uniform(size=CLIPS), generator.integers(1, 6, CLIPS)
     alone = interleave({"usual": lambda: usual(scores, ratings), "ours": lambda: score(scores, ratings)})
-    print(f"\nCPU-seconds of the metrics of {CLIPS:,} clips; wanted .5")
-    for name, one in alone.items():
-        print(f"  {name:<28} {one.cpu_s:6.3f}  ({one.cpu_s / alone['usual'].cpu_s:.2f} of usual)")
+    what = f"metrics of {CLIPS:,} clips: "
+    rows += [_row(what + name, one, alone, wanted.get(name, "")) for name, one in alone.items()]
+    record("scoring", ("", "CPU-s", "of usual", "wanted"), rows, ["pandas", "scipy"])
+
+
+def _row(name: str, one: Measured, beside: Mapping[str, Measured], wanted: str) -> list[str]:
+    return [name, f"{one.cpu_s:.3f}", f"{one.cpu_s / beside['usual'].cpu_s:.2f}", wanted]
 
 
 if __name__ == "__main__":

@@ -20,11 +20,16 @@ import torch
 from torch.fx.experimental.optimization import fuse
 
 from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
 from tasks.extractors.resnet50 import ResNet50Weights, resnet50
 from tasks.extractors.settings import Precision
 from tasks.media.recording import read_frames
 
 VIDEO = Path(__file__).parents[2] / "demo" / "study" / "videos" / "p01-s01.avi"
+COLUMNS = (
+    *("stages left in float32", "mean error, of the mean change to the next frame", "cosine with float32 (least)"),
+    *("cosine of neighbours in float32", "rank agreement of the changes", "same nearest frame", "at most x float32"),
+)
 STAGES = {"stem": 0.029, "layer1": 0.166, "layer2": 0.253, "layer3": 0.357, "layer4": 0.196}  # shares of the products
 FASTER = 5.2  # bfloat16 with AMX beside float32, measured (docs/performance.md)
 IN_FLOAT32 = ((), ("stem",), ("layer4",), ("stem", "layer4"), ("stem", "layer1", "layer4"), ("layer3", "layer4"))
@@ -64,7 +69,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return values.argsort().argsort()
 
 
-def compared(exact: np.ndarray, coarse: np.ndarray) -> str:
+def compared(exact: np.ndarray, coarse: np.ndarray) -> list[str]:
     """A row of the table: rows of both are consecutive frames."""
 
     def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -78,10 +83,9 @@ def compared(exact: np.ndarray, coarse: np.ndarray) -> str:
     agreement = np.corrcoef(*map(ranks, steps))[0, 1]
     nearest = (distances(exact).argmin(1) == distances(coarse).argmin(1)).mean()
     same, neighbours = cosines(exact, coarse), cosines(exact[1:], exact[:-1])
-    return (
-        f"{100 * error / change:.0f} % | {same.mean():.5f} ({same.min():.5f}) | {neighbours.mean():.5f} | "
-        f"{agreement:.3f} | {100 * nearest:.0f} %"
-    )
+    cosine = f"{same.mean():.5f} ({same.min():.5f})"
+    shares = f"{100 * error / change:.0f} %", f"{100 * nearest:.0f} %"
+    return [shares[0], cosine, f"{neighbours.mean():.5f}", f"{agreement:.3f}", shares[1]]
 
 
 @torch.inference_mode()
@@ -102,12 +106,13 @@ def main() -> None:
     network, consecutive = calibrated(images(spread)), images(recording[:frames])
     exact = network(consecutive).numpy()
     print(f"{frames} consecutive frames")
-    print("| float32 stages | error of the change | cosine with float32 (least) | of neighbours | rank agreement of "
-          "changes | same nearest frame | at most x float32 |\n|---|---|---|---|---|---|---|")  # fmt: skip
+    rows = []
     for but in IN_FLOAT32:
         coarse = in_bfloat16(deepcopy(network), but)(consecutive).numpy()
         slow = sum(STAGES[stage] for stage in but)
-        print(f"| {', '.join(but) or 'none'} | {compared(exact, coarse)} | {1 / (slow + (1 - slow) / FASTER):.1f} |")
+        faster = 1 / (slow + (1 - slow) / FASTER)
+        rows.append([", ".join(but) or "none", *compared(exact, coarse), f"{faster:.1f}"])
+    record("what-bfloat16-costs-resnet50", COLUMNS, rows, ["torch"])
 
 
 if __name__ == "__main__":

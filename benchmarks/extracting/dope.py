@@ -1,6 +1,6 @@
 """What DOPE costs: CPU-seconds per frame beside torchvision's Python RoIAlign, peak memory, and frames/s on a GPU.
 
-    python benchmarks/extracting/dope.py [--repeats 5] [--checkpoint MODEL]
+    python -m benchmarks.extracting.dope [--repeats 5] [--checkpoint MODEL]
 
 The processor's tables are of one thread. Variants run in turns, so that a busy machine slows all alike; the first turn
 warms up and does not count. Without a checkpoint it takes the tests' fake model, whose maker lies, like the frames, in
@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -29,6 +28,8 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from support.dope.fake_checkpoint import fake_checkpoint, shared_folder  # noqa: E402
 
+from benchmarks.measure import print_machine  # noqa: E402
+from benchmarks.performance_page import record  # noqa: E402
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint  # noqa: E402
 from tasks.extractors.dope.detector import DopeDetector  # noqa: E402
 from tasks.extractors.dope.roi_ops import nms_in_torch, roi_align_in_torch  # noqa: E402
@@ -134,9 +135,8 @@ def print_operators(repeats: int) -> None:
         },
         repeats,
     )
-    print("| operator | CPU-s, median | smallest - largest |\n|---|---|---|")
-    for name, runs in seconds.items():
-        print(f"| {name} | {statistics.median(runs):.3f} | {min(runs):.3f} - {max(runs):.3f} |")
+    rows = [[name, f"{statistics.median(s):.3f} ({min(s):.3f} - {max(s):.3f})"] for name, s in seconds.items()]
+    record("dope", ("operator (on the map of a default-size frame)", "CPU-s"), rows, ["torch", "torchvision"])
 
 
 def print_frames(checkpoint: Path, repeats: int) -> None:
@@ -144,11 +144,13 @@ def print_frames(checkpoint: Path, repeats: int) -> None:
     seconds = in_turns(
         {str(v): partial(detect, DopeDetector(model, v.settings), v, v.input()) for v in VARIANTS}, repeats
     )
-    print("| variant | CPU-s per frame, median | smallest - largest | peak memory, GB |\n|---|---|---|---|")
+    rows = []
     for number, variant in enumerate(VARIANTS):
         runs = [run / variant.frames for run in seconds[str(variant)]]
-        spread = f"{min(runs):.2f} - {max(runs):.2f}"
-        print(f"| {variant} | {statistics.median(runs):.2f} | {spread} | {peak_memory(checkpoint, number):.2f} |")
+        spent = f"{statistics.median(runs):.2f} ({min(runs):.2f} - {max(runs):.2f})"
+        rows.append([str(variant), spent, f"{peak_memory(checkpoint, number):.2f} GB"])
+    columns = ("frame after resizing, variant", "CPU-s per frame", "peak memory of the process")
+    record("dope-2", columns, rows, ["torch", "torchvision", "openvino"])
 
 
 def peak_memory(checkpoint: Path, number: int) -> float:
@@ -182,11 +184,6 @@ def print_gpu(model: Checkpoint, repeats: int) -> None:
             print(f"| {batch} | float{16 if half else 32} | {statistics.median(rates):.1f} | {spread} |")
 
 
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), "unknown processor")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, help="a DOPE model file; the tests' fake model where not given")
@@ -201,7 +198,7 @@ def main() -> None:
     if arguments.memory_of is not None:
         print_memory_of(checkpoint, VARIANTS[arguments.memory_of])
         return
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {processor()}, torch {torch.__version__}, {torch.get_num_threads()} thread\n")
+    print_machine()
     print_operators(arguments.repeats)
     print()
     print_frames(checkpoint, arguments.repeats)

@@ -11,7 +11,6 @@ poses are right, only how far they move.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -107,7 +106,6 @@ def print_parts(size: str, runs: int) -> list[list[str]]:
         least = of_part / rate
         cells = [f"{cost:.3f}: {least / cost:.2f}" if of_part > 1 else f"{cost:.3f}" for cost in costs]
         table.append([size, part, f"{of_part:.1f}", f"{least:.3f}", *cells, *[""] * (3 - len(cells))])
-        print(" | ".join(table[-1]))
     for name in variants:
         memory = peak_memory_gb("benchmarks.extracting.dope_layers", f"{size},{name}")
         print(f"{name}: {memory:.2f} GB of memory at most, a process that sees three frames", flush=True)
@@ -124,7 +122,7 @@ def rounding(layers: TorchLayers) -> None:
             module.register_forward_pre_hook(lambda _, given: tuple(map(rounded, given)))
 
 
-def compared(exact: list[FrameDetections], other: list[FrameDetections], part: Part) -> str:
+def compared(exact: list[FrameDetections], other: list[FrameDetections], part: Part) -> list[str]:
     """A row of the table: which detections are in both, and how far these are from each other."""
     lost = new = 0
     score, pose2d, pose3d = [], [], []
@@ -143,7 +141,7 @@ def compared(exact: list[FrameDetections], other: list[FrameDetections], part: P
         pose3d += list(np.linalg.norm(a.pose3d[same] - b.pose3d[nearest[same]], axis=-1).mean(-1))
     count = sum(len(found.parts[part]) for found in exact)
     spread = (f"{np.median(of):.2g} ({max(of):.2g})" if of else "" for of in (score, pose2d, pose3d))
-    return f"{part.value} | {count} | {lost} | {new} | {' | '.join(spread)}"
+    return [part.value, str(count), str(lost), str(new), *spread]
 
 
 def print_bfloat16() -> None:
@@ -154,11 +152,9 @@ def print_bfloat16() -> None:
     exact = torchs.detect(frames)
     others = {"OpenVINO, float32": opened(size, engine="openvino").detect(frames), "bfloat16": coarse.detect(frames)}
     print(f"{len(frames)} pictures at the small size; beside torch in float32, median (largest)")
-    print("| | part | detections | lost | new | score | joints in 2D, pixels | joints in 3D |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name, found in others.items():
-        for part in Part:
-            print(f"| {name} | {compared(exact, found, part)} |")
+    columns = ("", "part", "detections", "lost", "new", "score", "joints in 2D, pixels", "joints in 3D")
+    rows = [[name, *compared(exact, found, part)] for name, found in others.items() for part in Part]
+    record("dope-in-bfloat16", columns, rows, ["torch", "openvino"])
     print_boxes(torchs, coarse, frames)
 
 
@@ -205,12 +201,9 @@ def main() -> None:
         print_bfloat16()
     print()
     columns = ("frame", "part", "GFLOP", "bound, CPU-s", "torch, CPU-s: of the bound", "OpenVINO", "OpenVINO, bfloat16")
-    command = shlex.join(["python", "-m", "benchmarks.extracting.dope_layers", *sys.argv[1:]])
-    for size in (
-        arguments.size or SIZES
-    ):  # a table of its own for each, so that none replaces what was measured of another
+    for size in arguments.size or SIZES:  # a table of its own for each, so that none replaces another's
         rows = print_parts(size, arguments.runs)
-        record(f"dope-bounds-{size.replace(' ', '')}", command, columns, rows, ["torch", "openvino"])
+        record(f"dope-bounds-{size.replace(' ', '')}", columns, rows, ["torch", "openvino"])
 
 
 if __name__ == "__main__":

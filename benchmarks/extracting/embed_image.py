@@ -24,6 +24,7 @@ import torch
 from benchmarks.extracting.long_session import repeat
 from benchmarks.extracting.resnet50 import frames_720p
 from benchmarks.measure import Measured, cpu_seconds, interleave, peak_memory_gb, print_machine
+from benchmarks.performance_page import record
 from storyframes.store.shards import ShardWriter
 from tasks.extract import extract
 from tasks.extractors import frame_pass
@@ -84,10 +85,12 @@ def print_beside_bare(root: Path, runs: int) -> None:
         row = engine.start(images[:1])().shape[1:]
         jobs[f"{name}: ours"] = partial(through_the_writer, model, engine, frames, row, root)
     measured = interleave(jobs, runs)
-    print(f"{'of a frame of 720p':<28} bare CPU-ms  ours CPU-ms  bare / ours")
+    rows = []
     for name in MODELS:
         without, with_ = (measured[f"{name}: {which}"].cpu_s / FRAMES for which in ("bare", "ours"))
-        print(f"  {name:<26} {1000 * without:11.1f} {1000 * with_:12.1f} {without / with_:12.2f}")
+        rows.append([f"timm's {name}", f"{1000 * without:.1f}", f"{1000 * with_:.1f}", f"{without / with_:.2f}"])
+    columns = ("model", "bare, CPU-ms", "ours", "bare / ours (wanted: 0.90)")
+    record("models-of-pictures", columns, rows, ["torch", "openvino", "timm"])
 
 
 def through_the_writer(

@@ -10,6 +10,7 @@ minutes. Memory is read twice a second; half-way and at the end it should be wha
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ import av
 import torch
 
 from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
 from tasks.extract import ExtractionUnit, extract
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
@@ -92,15 +94,14 @@ class MemoryReadings:
 
 
 def extract_measured(work: ExtractionUnit) -> None:
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu = time.process_time()
     with MemoryReadings() as memory:
         (outcome,) = extract(work)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    cpu = time.process_time() - cpu
     if outcome.reason:
         sys.exit(f"{outcome.feature}: {outcome.reason}")
-    readings = " ".join(f"{memory.after(share):8.0f}" for share in (0.1, 0.5, 0.95)) if memory.mb else " " * 26
-    largest = max(memory.mb, default=0)
-    print(f"  {outcome.feature:<10} {outcome.rows:8d} {cpu:8.1f} {wall:8.1f} {readings} {largest:8.0f}", flush=True)
+    readings = [*(memory.after(share) for share in (0.1, 0.5, 0.95)), max(memory.mb)] if memory.mb else [0.0] * 4
+    print(json.dumps([outcome.feature, f"{outcome.rows:,}", f"{cpu:.1f}", *(f"{mb:.0f}" for mb in readings)]))
 
 
 def work_through(folder: Path, features: Sequence[str], precision: str) -> None:
@@ -127,14 +128,15 @@ def main() -> None:
         return
     print_machine()
     print(f"a session of {arguments.minutes:g} minutes in 1080p, network in {precision}; resident memory in MB")
-    print(
-        f"  {'feature':<10} {'rows':>8} {'CPU-s':>8} {'s':>8} {'at 10 %':>8} {'at 50 %':>8} {'at 95 %':>8} {'peak':>8}"
-    )
-    sys.stdout.flush()
     with tempfile.TemporaryDirectory() as temporary:
         write_long_study(Path(temporary) / "study", arguments.minutes)
         options = ["--work-through", temporary, "--precision", precision, "--features", *arguments.features]
-        subprocess.run([sys.executable, "-m", "benchmarks.extracting.long_session", *options], check=True)
+        command = [sys.executable, "-m", "benchmarks.extracting.long_session", *options]
+        ended = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    rows = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[")]
+    columns = ("feature", "rows", "CPU-s", "MB at 10 %", "at 50 %", "at 95 %", "at the peak")
+    name = "a-session-of-29-minutes-in-1080p" + ("" if arguments.minutes <= 29 else "-2")  # -2: of two hours
+    record(name, columns, rows, ["av", "torch", "openvino"])
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, picture, planted, planted_embeddings, scenes
 from support.media.people_walks import KINDS, people_of, simulated
 
+from benchmarks.performance_page import record
 from flows.settings import Settings
 from storyframes_people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
 from storyframes_people.boxes import region, regions_of
@@ -132,29 +133,31 @@ def confusions(kind: str, seeds: int, *, rate: float, equal: bool) -> Counter[st
 
 
 def main(seeds: int, recordings: int, detector: str | None) -> None:
-    """Print two tables: of planted scenes, a row for each kind, and of simulated recordings."""
+    """Record two tables: of planted scenes, a row for each kind, and of simulated recordings."""
     totals: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for seed in range(seeds):
         for scene in scenes(seed):
             detections = faces_of(scene, seed, detector)
-            for how, with_faces in (("yes" if scene.seats else "no", False), ("and faces", True)):
+            for how, with_faces in (("seats" if scene.seats else "nothing", False), ("faces too", True)):
                 people = attributed(scene, detections, with_faces=with_faces)
                 totals[scene.kind, how] += score(scene, people, with_faces=with_faces)
-    print("| scene | seats | faces in frames | right | wrong | doubtful | left out |")
-    print("|---|---|---|---|---|---|---|")
+    rows = []
     for (kind, how), counts in totals.items():
         of_all = [counts["right"], counts["wrong"], counts["doubtful"]]
         shares = [f"{number / counts['all']:.1%}" for number in (*of_all, counts["all"] - sum(of_all))]
-        print(f"| {kind} | {how} | {counts['all']:,} | {' | '.join(shares)} |", flush=True)
-    print("\n| simulated | colours | pictures/s | two people in a track | a wrong name | attributed | doubtful |")
-    print("|---|---|---|---|---|---|---|")
+        rows.append([kind, how, f"{counts['all']:,}", *shares])
+    columns = ("scene", "by", "faces in frames", "right", "wrong", "doubtful", "left out")
+    record("several-people-in-one-picture", columns, rows)
+    rows = []
     cases = [(kind, equal, RATE) for kind in KINDS for equal in (False, True)]
     cases += [(kind, True, rate) for rate in (10.0, 5.0, 2.0) for kind in ("walk", "hurry")]
     for kind, equal, rate in cases:
         found = confusions(kind, recordings, rate=rate, equal=equal)
-        shares = f"{found['sure'] / found['faces']:.1%} | {found['doubtful'] / found['faces']:.1%}"
+        shares = [f"{found[name] / found['faces']:.1%}" for name in ("sure", "doubtful")]
         colours = "equal" if equal else "by chance"
-        print(f"| {kind} | {colours} | {rate:g} | {found['mixed']} | {found['wrong']} | {shares} |", flush=True)
+        rows.append([kind, colours, f"{rate:g}", str(found["mixed"]), str(found["wrong"]), *shares])
+    columns = ("simulated", "colours", "pictures/s", "two people in a track", "a wrong name", "attributed", "doubtful")
+    record("several-people-in-one-picture-2", columns, rows)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ that move, and two that move and change their size, whose pictures are scaled.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 
@@ -56,7 +55,7 @@ def run(path: Path, regions: list[RegionView]) -> None:
             region.cut(batch)
 
 
-def main(*, recorded: bool) -> None:
+def main() -> None:
     print_machine()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "video.mp4"
@@ -67,12 +66,8 @@ def main(*, recorded: bool) -> None:
     rows = [
         (kind, f"{found.cpu_s:.2f}", f"{found.cpu_s / measured['none'].cpu_s:.2f}") for kind, found in measured.items()
     ]
-    print(*(" | ".join(row) for row in (COLUMNS, *rows)), sep="\n")
-    if recorded:
-        record("two-regions", "python -m benchmarks.extracting.regions --record", COLUMNS, rows, ("av",))
+    record("two-regions", COLUMNS, rows, ("av",))
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--record", action="store_true", help="write the table into docs/performance.json")
-    main(recorded=options.parse_args().record)
+    main()

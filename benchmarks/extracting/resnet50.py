@@ -19,6 +19,7 @@ import torch
 from benchmarks.extracting.matrix_product import GFLOP as PRODUCT_GFLOP
 from benchmarks.extracting.matrix_product import PREFIX, bound, products
 from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machine
+from benchmarks.performance_page import record
 from tasks.extractors.image.engines import Engine, open_engine
 from tasks.extractors.image.network import EmbeddingNetwork
 from tasks.extractors.resnet50 import ResNet50Settings, ResNet50Weights, resnet50
@@ -122,25 +123,27 @@ def print_models(runs: int) -> dict[str, float]:
     print(f"the bound is {fastest}")
     measured = {"matrix product": measured[fastest]} | {name: measured[name] for name in made}
     cost = {name: result.cpu_s / images_of(name) for name, result in measured.items()}
-    print(f"{'ResNet-50, CPU':<27} CPU-ms/image  x eager  of product  images/s  CPU-s/min  peak GB")
-    for name, result in measured.items():
-        print(f"  {name:<25} {_figures(name, result, cost)}")
-    print(f"  (x eager: of '{EAGER}'; CPU-s/min: a minute of a session at 15 frames a second)")
-    for name in (name for name in ("matrix product", "float32", "bfloat16") if name in cost):
-        ratios = ", ".join(f"{cost[f'eager loop, by {size}'] / cost[name]:.2f} x by {size}" for size in EAGER_BATCHES)
-        print(f"  {name}: the eager loop's processor time an image is {ratios}")
+    columns = ("candidate", "CPU-ms an image", "of the matrix product", "images/s", "CPU-s a session-minute", "peak GB")
+    rows = [[name, *_figures(name, result, cost)] for name, result in measured.items()]
+    record("resnet-50-on-a-processor", columns, rows, ["torch", "openvino"])
+    rows = [
+        [name, *(f"{cost[f'eager loop, by {size}'] / cost[name]:.2f}" for size in EAGER_BATCHES), wanted]
+        for name, wanted in (("matrix product", ""), ("float32", "1.6"), ("bfloat16", "3.2"))
+        if name in cost
+    ]
+    columns = ("times as fast as the eager loop, per CPU-second", *(f"by {size}" for size in EAGER_BATCHES), "wanted")
+    record("resnet-50-on-a-processor-2", columns, rows, ["torch", "openvino"])
     for name in (EAGER, "float32", "bfloat16"):
         if f"{name}, 2 threads" in cost:
             print(f"  {name}: an image costs {cost[f'{name}, 2 threads'] / cost[name]:.2f} x as much with 2 threads")
     return cost
 
 
-def _figures(name: str, result: Measured, cost: dict[str, float]) -> str:
-    memory = "" if name == "matrix product" else f"{peak_memory_gb('benchmarks.extracting.resnet50', name):8.2f}"
-    return (
-        f"{1000 * cost[name]:12.1f} {cost[EAGER] / cost[name]:8.2f} {cost['matrix product'] / cost[name]:11.2f} "
-        f"{images_of(name) / result.wall_s:9.1f} {FRAMES_PER_MINUTE * cost[name]:10.1f} {memory}"
-    )
+def _figures(name: str, result: Measured, cost: dict[str, float]) -> list[str]:
+    memory = "" if name == "matrix product" else f"{peak_memory_gb('benchmarks.extracting.resnet50', name):.2f}"
+    of_product = f"{cost['matrix product'] / cost[name]:.2f}"
+    images_per_s, minute_s = f"{images_of(name) / result.wall_s:.1f}", f"{FRAMES_PER_MINUTE * cost[name]:.1f}"
+    return [f"{1000 * cost[name]:.1f}", of_product, images_per_s, minute_s, memory]
 
 
 def print_preprocessing(cost: dict[str, float], runs: int) -> None:

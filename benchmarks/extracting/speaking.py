@@ -22,11 +22,23 @@ from support.media.conversations import CHECKED_VOICES, FITTED_VOICES, FPS, RATE
 from support.media.recordings import write_wave  # noqa: E402
 
 from benchmarks.measure import print_machine  # noqa: E402
+from benchmarks.performance_page import record  # noqa: E402
 from storyframes.times import SESSION_CLOCK  # noqa: E402
 from tasks.media import speech  # noqa: E402
 from tasks.media.sound_bands import read_bands  # noqa: E402
 
-MODELS = ("floor", "floor+others", "floor+mouth", "floor+others+mouth")
+EACH = "a microphone each"
+NAMES = {
+    "floor": "one microphone, anybody's speech",
+    "floor+mouth": "one microphone and the mouth",
+    "floor+others": EACH,
+    "floor+others+mouth": "a microphone each, and the mouth",
+}
+MODELS = tuple(NAMES)
+COLUMNS = (
+    *("Brier score", "calibration error", "right (at 0.5)", "right at 0.9 and more", "right at 0.1 and less"),
+    "in between",
+)
 _CROSSTALK_DB = (-6.0, -10.0, -15.0, -20.0)
 _SNR_DB = (8.0, 15.0, 25.0)
 
@@ -100,12 +112,15 @@ def reliability(probability: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     }
 
 
-def table(title: str, gathered: Mapping[str, list[tuple[np.ndarray, np.ndarray]]]) -> None:
-    print(title)
+def table(gathered: Mapping[str, list[tuple[np.ndarray, np.ndarray]]]) -> dict[str, list[str]]:
+    """By evidence: Brier score, calibration error, and the shares that are right, clear and right, and in between."""
+    rows = {}
     for name, pairs in gathered.items():
         p = np.concatenate([speech.probability(evidence, of_anybody=True) for evidence, _ in pairs])
         told = reliability(p, np.concatenate([truth for _, truth in pairs]))
-        print(f"  {name:20}" + "  ".join(f"{key} {value:.3f}" for key, value in told.items()))
+        shares = (told[key] for key in ("right", "right at >= .9", "right at <= .1", "between"))
+        rows[NAMES[name]] = [f"{told['brier']:.3f}", f"{told['ece']:.3f}", *(f"{one:.1%}" for one in shares)]
+    return rows
 
 
 def main() -> None:
@@ -120,14 +135,18 @@ def main() -> None:
         for name, weights in speech.MODELS.items():
             print(f'    "{name}": ({", ".join(map(str, weights))}),')
     half = options.conversations // 2
-    table("all", gather(planted(CHECKED_VOICES, 10_000, half)))
-    for crosstalk_db in _CROSSTALK_DB:
-        table(
-            f"crosstalk {crosstalk_db} dB",
-            gather(planted(CHECKED_VOICES, 20_000, half // 2, crosstalk_db=crosstalk_db)),
-        )
-    for snr_db in _SNR_DB:
-        table(f"speech {snr_db} dB over the noise", gather(planted(CHECKED_VOICES, 30_000, half // 2, snr_db=snr_db)))
+    rows = [[name, *cells] for name, cells in table(gather(planted(CHECKED_VOICES, 10_000, half))).items()]
+    record("who-speaks", ("evidence", *COLUMNS), rows, ["scipy"])
+    softer = [
+        [f"{db} dB", *table(gather(planted(CHECKED_VOICES, 20_000, half // 2, crosstalk_db=db)))[EACH]]
+        for db in _CROSSTALK_DB
+    ]
+    record("who-speaks-2", ("a microphone each; the others' voices softer by", *COLUMNS), softer, ["scipy"])
+    noisy = []
+    for db in _SNR_DB:
+        found = table(gather(planted(CHECKED_VOICES, 30_000, half // 2, snr_db=db)))
+        noisy.append([f"{db} dB", *(found[name][1] for name in found)])
+    record("who-speaks-3", ("calibration error where speech is over the noise by", *found), noisy, ["scipy"])
 
 
 if __name__ == "__main__":

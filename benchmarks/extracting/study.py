@@ -25,6 +25,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
 from tasks.media.synthesize import SyntheticStudy, write_study
 
 _CONFIG = """
@@ -97,7 +98,7 @@ def _note(root: psutil.Process, spent: dict[int, tuple[bool, float]]) -> None:
         return
 
 
-def print_study(folder: Path, plan: SyntheticStudy, runs: int) -> None:
+def print_study(folder: Path, plan: SyntheticStudy, runs: int) -> list[list[str]]:
     study = folder / "study"
     write_study(study, plan)
     measured: dict[int, list[Run]] = {1: [], 2: []}
@@ -105,26 +106,28 @@ def print_study(folder: Path, plan: SyntheticStudy, runs: int) -> None:
     for _ in range(runs):
         for cpus, results in measured.items():
             results.append(run(study, folder, cpus))
-    print(f"{plan.sessions} sessions of {plan.seconds:g} s, float32; medians of {runs}")
-    print("  workers   predicted s   wall s   CPU-s   CPU-s of each worker")
+    rows = []
     for cpus, results in measured.items():
-        each = " ".join(f"{seconds:.0f}" for seconds in results[0].workers_s)
-        wall_s, cpu_s = _median(results, "wall_s"), _median(results, "cpu_s")
-        print(f"  {cpus:7d} {predicted[cpus]:13.0f} {wall_s:8.0f} {cpu_s:7.0f}   {each}")
+        name = f"{plan.sessions} sessions of {plan.seconds:g} s, {cpus} worker{'s' * (cpus > 1)} and as many processors"
+        each = ", ".join(f"{seconds:.0f}" for seconds in results[0].workers_s)
+        shown = (predicted[cpus], _median(results, "wall_s"), _median(results, "cpu_s"))
+        rows.append([name, *(f"{seconds:.0f}" for seconds in shown), each])
     wall = _median(measured[1], "wall_s") / _median(measured[2], "wall_s")
     busiest = {cpus: statistics.median(result.workers_s[0] for result in results) for cpus, results in measured.items()}
     print(f"  two workers: {wall:.2f} x as fast by the clock, {busiest[1] / busiest[2]:.2f} x by processor time")
+    return rows
 
 
-def print_lone_session(folder: Path, seconds: float) -> None:
+def print_lone_session(folder: Path, seconds: float) -> list[str]:
     cpus = len(os.sched_getaffinity(0))
     study = folder / "lone"
     write_study(study, SyntheticStudy(sessions=1, seconds=seconds))
     predicted = predicted_s(study, folder, cpus)
     result = run(study, folder, cpus, "--session", "s0001")
     share = result.wall_s / (result.cpu_s / cpus)
-    print(f"a lone session of {seconds:g} s on {cpus} processors: {result.wall_s:.0f} s, {result.cpu_s:.0f} CPU-s,")
-    print(f"  {share:.2f} x the processor time over {cpus}; predicted: {predicted:.0f} s")
+    print(f"a lone session: {share:.2f} x the processor time over {cpus}")
+    shown = (predicted, result.wall_s, result.cpu_s)
+    return [f"one session of {seconds:g} s, {cpus} processors", *(f"{seconds:.0f}" for seconds in shown), ""]
 
 
 def _median(results: list[Run], name: str) -> float:
@@ -140,8 +143,10 @@ def main() -> None:
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     print_machine()
     with tempfile.TemporaryDirectory() as temporary:
-        print_study(Path(temporary), SyntheticStudy(arguments.sessions, arguments.seconds), arguments.runs)
-        print_lone_session(Path(temporary), arguments.sessions * arguments.seconds / 2)
+        rows = print_study(Path(temporary), SyntheticStudy(arguments.sessions, arguments.seconds), arguments.runs)
+        rows.append(print_lone_session(Path(temporary), arguments.sessions * arguments.seconds / 2))
+        columns = ("", "`storyframes plan` predicted", "wall s", "CPU-s", "CPU-s of each worker")
+        record("a-study-and-a-single-session", columns, rows, ["torch", "openvino", "prefect", "distributed"])
         print(f"load {os.getloadavg()[0]:.1f} when it ended: by the clock only an idle machine counts")
 
 

@@ -21,6 +21,7 @@ import torch
 import zarr
 
 from benchmarks.measure import interleave
+from benchmarks.performance_page import record
 from benchmarks.reading.clip_data import WINDOW, ClipData, uniform, write_many_sessions
 from storyframes import ClipDataset, ClipLoader, FeatureStore, SessionBlockSampler, UniformSampler
 from storyframes.clips.dataset import BatchBuffers, new_memory
@@ -224,7 +225,8 @@ def whole_sessions(data: ClipData) -> dict[str, Way]:
     return {MEMMAP: Way(clips, by_hand), "FeatureStore.read": Way(clips, ours, target=0.90)}
 
 
-def opening(data: ClipData, root: Path) -> None:
+def opening(data: ClipData, root: Path) -> list[list[str]]:
+    """A row for each: seconds by the clock, which what is beside it and a ratio do not have, and the most wanted."""
     sessions = write_many_sessions(data, root)
     store = FeatureStore(root)
     clips = store.clips()
@@ -244,35 +246,46 @@ def opening(data: ClipData, root: Path) -> None:
         }
     )
     limits = (0.3, None, 0.2)
-    for (name, result), limit in zip(measured.items(), limits, strict=True):
-        target = "" if limit is None else f"{'met' if result.wall_s < limit else 'MISSED'} (< {limit} s)"
-        print(f"  {name:<40} {result.cpu_s:6.3f} CPU-s {result.wall_s:6.3f} s  {target}".rstrip())
+    return [
+        [name, f"{result.wall_s:.3f} s", "", "", f"< {limit} s" if limit else ""]
+        for (name, result), limit in zip(measured.items(), limits, strict=True)
+    ]
 
 
-def compare(title: str, ways: Mapping[str, Way], runs: int = 5) -> dict[str, float]:
-    """Measure and print; the first way is the baseline. Returns the ratio of each per CPU-second."""
-    ratios = {}
+@dataclass(frozen=True)
+class Compared:
+    """Clips per CPU-second and per second of a way, their ratios to the baseline's, and what is wanted of these."""
+
+    per_cpu_s: float
+    per_s: float
+    cpu: float
+    wall: float
+    wanted: str
+
+    def cells(self) -> list[str]:
+        """Of a table's row."""
+        rates = (f"{self.per_cpu_s:,.0f}", f"{self.per_s:,.0f}", f"{self.cpu:.2f}", f"{self.wall:.2f}")
+        return [*rates, self.wanted]
+
+
+CELLS = ("clips per CPU-s", "clips/s", "ratio, CPU", "ratio, wall", "wanted")
+
+
+def compare(title: str, ways: Mapping[str, Way], runs: int = 5) -> dict[str, Compared]:
+    """Measure and print; the first way is the baseline."""
+    compared = {}
     measured = interleave({name: way.read for name, way in ways.items()}, runs)
     (base_name, base), *_ = ways.items()
     print(f"{title} (median of {runs}, interleaved)")
-    print(f"  {'':<27} {'clips/CPU-s':>11} {'clips/s':>8} {'CPU ratio':>9} {'wall ratio':>10}")
     for name, way in ways.items():
         result, baseline = measured[name], measured[base_name]
-        cpu = way.clips / result.cpu_s / (base.clips / baseline.cpu_s)
-        wall = way.clips / result.wall_s / (base.clips / baseline.wall_s)
-        ratios[name] = cpu
-        rates = f"{way.clips / result.cpu_s:11,.0f} {way.clips / result.wall_s:8,.0f}"
-        print(f"  {name:<27} {rates} {cpu:9.2f} {wall:10.2f}  {_verdict(way, cpu, wall)}".rstrip(), flush=True)
-    return ratios
-
-
-def _verdict(way: Way, cpu: float, wall: float) -> str:
-    wanted = [(way.target, cpu, "CPU"), (way.wall_target, wall, "wall")]
-    given = [(target, ratio, kind) for target, ratio, kind in wanted if target is not None]
-    if not given:
-        return ""
-    targets = ", ".join(f"{target:.2f} {kind}" for target, _, kind in given)
-    return f"{'met' if all(ratio >= target for target, ratio, _ in given) else 'MISSED'} ({targets})"
+        per_cpu_s, per_s = way.clips / result.cpu_s, way.clips / result.wall_s
+        cpu, wall = per_cpu_s / (base.clips / baseline.cpu_s), per_s / (base.clips / baseline.wall_s)
+        targets = ((way.target, "CPU"), (way.wall_target, "wall"))
+        wanted = ", ".join(f"{target:.2f} {kind}" for target, kind in targets if target is not None)
+        compared[name] = Compared(per_cpu_s, per_s, cpu, wall, wanted)
+        print(f"  {name:<27} {' '.join(compared[name].cells())}", flush=True)
+    return compared
 
 
 def main() -> None:
@@ -282,12 +295,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = ClipData(Path(folder))
         data.write()
-        compare("random clips of 120 frames x 2762 columns, in batches of 64", random_clips(data))
-        compare("the same as stored: openface float32, resnet50 float16", clips_as_stored(data), runs=9)
-        compare("the first ones in torch's DataLoader, two fork workers", data_loaders(data))
-        compare("whole sessions from beginning to end", whole_sessions(data))
-        print("opening (median of 5)")
-        opening(data, Path(folder, "many"))
+        compared = compare("random clips of 120 frames x 2762 columns, in batches of 64", random_clips(data))
+        rows = [[name, *one.cells()] for name, one in compared.items()]
+        record("reading-clips", ("way", *CELLS), rows, ["zarr", "h5py", "torch"])
+        rows = []
+        for title, ways, runs in (
+            ("as stored (openface float32, resnet50 float16), one thread", clips_as_stored(data), 9),
+            ("torch DataLoader, two fork workers", data_loaders(data), 5),
+            ("whole sessions, 120 frames of them", whole_sessions(data), 5),
+        ):
+            (beside, theirs), (_, ours) = compare(title, ways, runs).items()
+            rates = f"{ours.per_cpu_s:,.0f}", f"{theirs.per_cpu_s:,.0f}: {beside}"
+            rows.append([f"{title}, clips per CPU-s", *rates, f"{ours.cpu:.2f}", ours.wanted])
+        rows += opening(data, Path(folder, "many"))
+        record("clips-otherwise", ("", "ours", "beside it", "ratio, CPU", "wanted"), rows, ["zarr", "torch"])
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def main() -> None:
         rows.append([name, f"{CLIPS / clock[name]:,.0f}", f"{CLIPS / used_s[name]:,.0f}", of, target])
         print("  " + " | ".join(rows[-1]), flush=True)
     columns = ("way", "clips/s", "clips per CPU-s", "by the clock (CPU)", "wanted")
-    record("clips-from-an-object-store", "python -m benchmarks reading.far_clips", columns, rows, ["obstore", "torch"])
+    record("clips-from-an-object-store", columns, rows, ["obstore", "torch"])
 
 
 if __name__ == "__main__":

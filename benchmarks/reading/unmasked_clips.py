@@ -82,10 +82,10 @@ def main() -> None:
                 compare(f"{width} columns, {lacking}", ways(data, feature(width, lacking), width))
                 for lacking in LACKING
             ]
-            cells = [ratios[0][WITH_MASKS], *(ratio[OURS] for ratio in ratios)]
+            cells = [ratios[0][WITH_MASKS].cpu, *(ratio[OURS].cpu for ratio in ratios)]
             rows.append([str(width), *(f"{ratio:.2f}" for ratio in cells)])
     columns = ("columns", "gather with masks", *(f"ClipDataset: {lacking}" for lacking in LACKING))
-    record("clips-without-a-mask", "python -m benchmarks reading.unmasked_clips", columns, rows)
+    record("clips-without-a-mask", columns, rows)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def main() -> None:
     if asked.record:
         columns = ["", *(f"{sessions:,} sessions" for sessions in asked.sessions)]
         command = f"python -m benchmarks.scaling.catalogue --steps {' '.join(map(repr, asked.steps))}"
-        record(asked.record, command, columns, rows.values(), ("pyarrow",))
+        record(asked.record, columns, rows.values(), ("pyarrow",), command)
 
 
 def _report(sessions: int, name: str, root: Path) -> str:

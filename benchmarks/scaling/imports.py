@@ -82,7 +82,7 @@ def _measure(arguments: argparse.Namespace, store: str, unchanged: str, compiled
         print(f"  {name:<21} {here:5.2f}: {ratios}")
         rows.append([name, *(f"{cpu_s:.2f}" for cpu_s in (here, *(other.cpu_s for other in measured.values())))])
     command = f"python -m benchmarks.scaling.imports{' --beside CHECKOUT' if arguments.beside else ''}"
-    record("starting", command, columns, rows, ["pandas", "pyarrow", "pydantic", "typer"])
+    record("starting", columns, rows, ["pandas", "pyarrow", "pydantic", "typer"], command)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import subprocess
 import sys
+import tempfile
+import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -26,7 +32,8 @@ class Way(StrEnum):
     """How the work is done."""
 
     STORYFRAMES = "storyframes"  # flows/on_cluster: Gather, Prefect with its dedicated server, Dask
-    DASK = "dask"  # client.submit and nothing else
+    PREFECT = "Prefect and Dask alone"  # a server, a flow and its tasks, as their documentation has them
+    DASK = "Dask alone"  # client.submit and nothing else
 
 
 LONG: Mapping[str, float] = dict.fromkeys(DEFAULT_FEATURES, 1_000.0)  # CPU-seconds: each unit is a task of its own
@@ -73,11 +80,63 @@ def through_storyframes(work: list[NoopUnit]) -> int:
     with prefect_server():
         from prefect import flow  # Prefect reads its environment when it is imported
 
-        from flows.study import extract_units
+        from flows.clusters.preflight import only_able_workers
+        from flows.on_cluster import do_on_cluster
+        from flows.study import extract_task
 
-        done = []
-        flow(name="noop")(lambda: done.extend(extract_units(work, LocalCluster(cpus=CPUS), lambda _: None)))()
-        return len(done)
+        @flow(name="noop")
+        def noop() -> int:
+            done = do_on_cluster(
+                work,
+                LocalCluster(cpus=CPUS),
+                task=extract_task,
+                admit=only_able_workers,
+                doubts=lambda _: {},  # nothing is published, and doubts of that would wait for a minute
+                settled=lambda _: None,
+                warn=lambda _: None,
+            )
+            return len(done)
+
+        return noop()
+
+
+def nothing(number: int) -> int:
+    return number
+
+
+def through_prefect(work: list[NoopUnit]) -> int:
+    """A server, a flow and its tasks on Dask's workers, and none of our code; its database stays."""
+    port, quiet = _free_port(), subprocess.DEVNULL
+    url = f"http://127.0.0.1:{port}/api"
+    start = [sys.executable, "-m", "prefect", "server", "start", "--port", str(port), "--no-ui"]
+    home = Path(tempfile.gettempdir()) / f"storyframes-bench-prefect-{os.getuid()}"
+    os.environ |= {"PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "CRITICAL", "DO_NOT_TRACK": "1"}
+    with subprocess.Popen(start, stdout=quiet, stderr=quiet) as server:
+        try:
+            while True:
+                with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health"):
+                    break
+                time.sleep(0.1)
+            os.environ["PREFECT_API_URL"] = url
+            from prefect import flow, task
+            from prefect_dask import DaskTaskRunner
+
+            one = task(nothing, persist_result=False)
+            runner = DaskTaskRunner(cluster_kwargs={"n_workers": CPUS, "threads_per_worker": 1})
+
+            @flow(name="noop", task_runner=runner)
+            def noop() -> int:
+                return len([future.result() for future in [one.submit(number) for number in range(len(work))]])
+
+            return noop()
+        finally:
+            server.terminate()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def through_dask(work: list[NoopUnit]) -> int:
@@ -90,7 +149,11 @@ def through_dask(work: list[NoopUnit]) -> int:
         return len([outcome for outcomes in client.gather(futures) for outcome in outcomes])
 
 
-WAYS: dict[Way, Callable[[list[NoopUnit]], int]] = {Way.STORYFRAMES: through_storyframes, Way.DASK: through_dask}
+WAYS: dict[Way, Callable[[list[NoopUnit]], int]] = {
+    Way.STORYFRAMES: through_storyframes,
+    Way.PREFECT: through_prefect,
+    Way.DASK: through_dask,
+}
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """What the machinery costs where the work costs nothing: Prefect and Dask as storyframes uses them, beside Dask alone.
 
 ``python -m benchmarks.scaling.orchestration`` runs 135 and 269 sessions of 6 features (five minutes), ``--quick`` 9 and
-36.
+36, ``--starting`` one session alone: what a run costs before its first unit, beside Prefect's and Dask's own start.
 What each further session costs in memory shows only between sizes with several times the work that is submitted at
 once (:data:`flows.gather.AT_ONCE`): up to there memory grows with what waits.
 """
@@ -12,6 +12,7 @@ import itertools
 import sys
 import tempfile
 
+from benchmarks.performance_page import record
 from benchmarks.scaling.noop_work import CPUS, Way
 from benchmarks.scaling.processes import Cost, Role, cost_of
 from tasks.extractors.registry import DEFAULT_FEATURES
@@ -25,22 +26,32 @@ def run(way: Way, sessions: int) -> Cost:
         return cost_of(["-m", "benchmarks.scaling.noop_work", way, str(sessions), folder])
 
 
+def print_starting() -> None:
+    """What a run of one session costs, which is its start, by process."""
+    rows = []
+    for way in Way:
+        if way is not Way.DASK:
+            run(way, 1)  # Prefect's database is new in the first run on a machine
+        cost = run(way, 1)
+        rows.append([way, f"{cost.cpu_s:.1f}", *(f"{cost.cpu_by_role[role]:.1f}" for role in Role)])
+    columns = ("a run of one session, 6 units", "CPU-s", "driver", "server", f"{CPUS} workers")
+    record("starting-a-run", columns, rows, ["prefect", "prefect-dask", "distributed"])
+
+
 def main(sizes: tuple[int, int] = SIZES) -> None:
     small, large = sizes
     features = len(DEFAULT_FEATURES)
-    print(f"orchestration of no-op work, {features} features a session, {CPUS} processors, everything counted")
-    print(f"  {'':<26}{'tasks':>6}{'CPU-s':>8}{'CPU-s a task':>14}{'wall s':>8}  peak MB of driver, server, worker")
-    costs = {}
-    for sessions, way in itertools.product(sizes, Way):
+    print(f"no-op work, {features} features a session, {CPUS} processors, all processes from start to end")
+    costs, rows = {}, []
+    for sessions, way in itertools.product(sizes, (Way.STORYFRAMES, Way.DASK)):
         cost = costs[way, sessions] = run(way, sessions)
         tasks = sessions * features
-        peaks = " ".join(f"{cost.peak_mb[role]:7.1f}" if cost.peak_mb[role] else "      -" for role in Role)
-        name = f"{way}, {sessions} sessions"
-        print(
-            f"  {name:<26}{tasks:>6}{cost.cpu_s:>8.1f}{cost.cpu_s / tasks:>14.3f}{cost.wall_s:>8.1f}  {peaks}",
-            flush=True,
-        )
-    for way in Way:
+        peaks = (f"{cost.peak_mb[role]:.1f}" if cost.peak_mb[role] else "" for role in Role)
+        rows.append([f"{way}, {sessions} sessions", str(tasks), f"{cost.cpu_s:.1f}", f"{cost.wall_s:.1f}", *peaks])
+        print(" | ".join(rows[-1]), flush=True)
+    columns = ("", "tasks", "CPU-s", "wall s", *(f"{role} MB" for role in Role))
+    record("orchestration", columns, rows, ["prefect", "prefect-dask", "distributed"])
+    for way in (Way.STORYFRAMES, Way.DASK):
         less, more = costs[way, small], costs[way, large]
         further = (large - small) * features
         each = (more.cpu_s - less.cpu_s) / further
@@ -59,4 +70,6 @@ def main(sizes: tuple[int, int] = SIZES) -> None:
 
 
 if __name__ == "__main__":
-    main(QUICK_SIZES if "--quick" in sys.argv[1:] else SIZES)
+    if "--starting" not in sys.argv[1:]:
+        main(QUICK_SIZES if "--quick" in sys.argv[1:] else SIZES)
+    print_starting()

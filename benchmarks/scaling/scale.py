@@ -119,7 +119,7 @@ def main() -> None:
             print(line(rows[-1]), flush=True)
     if asked.record:
         only = " ".join(f"--only {name!r}" for name in asked.only or ())
-        record(asked.record, f"python -m benchmarks.scaling.scale {only}".rstrip(), COLUMNS, rows, LIBRARIES)
+        record(asked.record, COLUMNS, rows, LIBRARIES, f"python -m benchmarks.scaling.scale {only}".rstrip())
 
 
 if __name__ == "__main__":

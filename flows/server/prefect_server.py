@@ -32,8 +32,12 @@ _QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
 }
-# What it does for schedules, work pools, automations and limits: a server for one command has none.
+# What it does for schedules, work pools, automations, limits and blocks: a server for one command has none. To register
+# blocks, or to see that they are, it imports all that Prefect's plug-ins have.
 _NOT_NEEDED = {
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
+} | {
     f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false"
     for service in (
         "SCHEDULER",

@@ -34,6 +34,8 @@ def test_the_package_imports_what_it_is_asked_for() -> None:
     assert imported(f"{ENDED}; import storyframes; storyframes.__version__") == set()
     assert imported(f"{ENDED}; import storyframes.store.records") == set()
     assert imported(f"{ENDED}; import tasks.extractors.registry") == {"numpy"}
+    needed = {"dask", "distributed", "numpy", "prefect", "prefect_dask"}  # by each worker of a run
+    assert imported(f"{ENDED}; import flows.study") == needed
 
 
 def test_what_the_package_offers_is_there() -> None:
