@@ -33,7 +33,8 @@ def print_starting() -> None:
         if way is not Way.DASK:
             run(way, 1)  # Prefect's database is new in the first run on a machine
         cost = run(way, 1)
-        rows.append([way, f"{cost.cpu_s:.1f}", *(f"{cost.cpu_by_role[role]:.1f}" for role in Role)])
+        by_role = (f"{cost.cpu_by_role[role]:.1f}" if cost.cpu_by_role[role] else "" for role in Role)
+        rows.append([way, f"{cost.cpu_s:.1f}", *by_role])
     columns = ("a run of one session, 6 units", "CPU-s", "driver", "server", f"{CPUS} workers")
     record("starting-a-run", columns, rows, ["prefect", "prefect-dask", "distributed"])
 
