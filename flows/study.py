@@ -77,6 +77,11 @@ def _ended(plan: Callable[[], Run]) -> State:
 
 
 def _bring_up_to_date(run: Run) -> RunResult:
+    # With pandas: workers import this module, and are to start without it. Before the work, in which code may change.
+    from storyframes.store.feature_store import FeatureStore
+    from tasks.inspect.report.facts import read_facts
+    from tasks.inspect.report.key_tables import key_tables
+
     logger = get_run_logger()
     try:
         result = conclude(run, perform(run), lambda odd: logger.warning("%s", odd))
@@ -84,11 +89,6 @@ def _bring_up_to_date(run: Run) -> RunResult:
         result = result_without(run, str(error))
     publish_result(result)
     if not result.problem:
-        # With pandas: workers import this module, and are to start without it.
-        from storyframes.store.feature_store import FeatureStore
-        from tasks.inspect.report.facts import read_facts
-        from tasks.inspect.report.key_tables import key_tables
-
         facts = read_facts(run.study, FeatureStore(run.request.features), run.settings, run.settings.labels)
         publish_key_tables(key_tables(facts))
     return result
