@@ -19,6 +19,7 @@ from storyframes_people.pieces import Piece
 
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
 _CONTESTED = 0.2  # of the time that somebody has a seat: if others have it for longer, its name is nobody's
+_SITS_S = 1.0  # who is in a seat for so long does not pass through it
 _HALVES = {"left": (0, 0.5), "right": (0.5, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 _THIRDS = {"left": (0, 1 / 3), "middle": (1 / 3, 2 / 3), "right": (2 / 3, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 Area = tuple[float, float, float, float]
@@ -97,18 +98,26 @@ def by_seats(
     parts = [[each.pieces] if each.name in seats else [(piece,) for piece in each.pieces] for each in by_run]
     apart = sorted(chain(*parts), key=lambda part: (part[0].time[0], part[0].box[0, 0]))
     named, reasons = with_names_of_seats([Person("", part) for part in apart], seats, size)
+    numbered = [person for person in named if person.name not in seats]
     people = []
     for person in named:
-        longest_s = max(piece.sure_s for piece in person.pieces)
-        others_s = sum(piece.sure_s for piece in person.pieces) - longest_s
-        marked = []
+        longest = max(person.pieces, key=lambda piece: piece.sure_s)
+        shorter = [piece for piece in person.pieces if piece is not longest]
+        is_clear = sum(piece.sure_s for piece in shorter) <= _CONTESTED * longest.sure_s and not any(
+            _may_be(piece, other) for piece in shorter for other in numbered
+        )
+        marked = [piece if piece is longest and is_clear else _doubted(piece) for piece in person.pieces]
         for piece in person.pieces:
-            is_sure = piece.sure_s == longest_s and others_s <= _CONTESTED * longest_s
-            marked.append(piece if is_sure else _doubted(piece))
-            when = f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s"
-            reasons += [] if is_sure else [f"{person.name}, {when}: doubtful, since only the seat says who it is"]
+            if piece is not longest or not is_clear:
+                when = f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s"
+                reasons.append(f"{person.name}, {when}: doubtful, since only the seat says who it is")
         people.append(replace(person, pieces=tuple(marked)))
     return people, reasons
+
+
+def _may_be(piece: Piece, person: Person) -> bool:
+    """Whether the piece may be of this person, who is never seen at the same time."""
+    return all(own.time[-1] < piece.time[0] or piece.time[-1] < own.time[0] for own in person.pieces)
 
 
 def _doubted(piece: Piece) -> Piece:
@@ -144,20 +153,35 @@ def with_names_of_seats(
     """People with the names of their seats, in the seats' order, then others, and why these have a number.
 
     Somebody has a seat's name if others are in it, and she in other seats, for at most a fifth as long in all. She is
-    doubtful if somebody without a name sat there: the name may be hers.
+    doubtful if somebody without a name was there: the name may be hers. So are both where somebody with another seat's
+    name was there before all of her time in her own seat, or after it: who leans over comes back.
     """
     named, reasons = _named(people, seats, size)
+    others = {seat: [person.name for person in named if _sat_in(person, seat, seats, size)] for seat in seats}
     for number, person in enumerate(named):
-        others = [
-            other.name
-            for other in named
-            if person.name in seats and other.name not in seats
-            if any(_share_inside(piece, seats[person.name], size) >= _INSIDE for piece in other.pieces)
-        ]
-        if others:
+        if person.name not in seats:
+            continue
+        why = [f"{', '.join(others[person.name])} had this seat as well"] if others[person.name] else []
+        why += [f"it had the seat of {seat} as well" for seat, names in others.items() if person.name in names]
+        if why:
             named[number] = replace(person, pieces=tuple(map(_doubted, person.pieces)))
-            reasons.append(f"{person.name}: doubtful, since {', '.join(others)} had this seat as well")
+            reasons.append(f"{person.name}: doubtful, since {' and '.join(why)}")
     return named, reasons
+
+
+def _sat_in(person: Person, seat: str, seats: Mapping[str, Area], size: tuple[int, int]) -> bool:
+    """Whether it may be this person, who has another name or none, whom the seat's name means.
+
+    Who comes from her own seat and goes back to it has leant over. Others may pass through for less than a second.
+    """
+    if person.name == seat:
+        return False
+    inside = _times_inside(person, seats[seat], size)
+    if person.name in seats:
+        own_s = _times_inside(person, seats[person.name], size)[:, 0]
+        return bool(((inside[:, 0] < own_s.min()) | (inside[:, 0] > own_s.max())).any())
+    ends = [piece.time[~piece.doubtful][row] for piece in person.pieces for row in (0, -1)]
+    return bool(np.isin(ends, inside[:, 0]).any()) or float(inside[:, 1].sum()) >= _SITS_S
 
 
 def _named(
@@ -181,15 +205,29 @@ def _named(
 
 
 def _seconds_inside(person: Person, area: Area, size: tuple[int, int]) -> float:
-    return sum(_share_inside(piece, area, size) * piece.sure_s for piece in person.pieces)
+    return float(_times_inside(person, area, size)[:, 1].sum())
 
 
 def _share_inside(piece: Piece, area: Area, size: tuple[int, int]) -> float:
     """The share of the piece's sure detections that have their middle in the area."""
+    return float(_is_inside(piece, area, size)[~piece.doubtful].mean())
+
+
+def _times_inside(person: Person, area: Area, size: tuple[int, int]) -> np.ndarray:
+    """(n, 2): when the person is surely in the area, seconds, and how long since the detection before."""
+    times = []
+    for piece in person.pieces:
+        rows = np.column_stack([piece.time, np.diff(piece.time, prepend=piece.time[0])])
+        times.append(rows[_is_inside(piece, area, size) & ~piece.doubtful])
+    return np.concatenate(times)
+
+
+def _is_inside(piece: Piece, area: Area, size: tuple[int, int]) -> np.ndarray:
+    """(n,) bool: the detection has its middle in the area."""
     centre = (piece.box[:, :2] + piece.box[:, 2:] / 2) / np.array(size)
     corner, extent = np.array(area[:2]), np.array(area[2:])
-    inside = ((centre >= corner) & (centre <= corner + extent)).all(axis=1)
-    return float(inside[~piece.doubtful].mean())
+    inside: np.ndarray = ((centre >= corner) & (centre <= corner + extent)).all(axis=1)
+    return inside
 
 
 def are_at_once(a: Piece, b: Piece) -> bool:

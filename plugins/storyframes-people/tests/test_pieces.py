@@ -236,6 +236,33 @@ def test_who_has_a_seat_for_long_has_its_name_with_doubt_where_somebody_else_sat
     }
 
 
+def moving(*places: tuple[float, float, float]) -> Piece:
+    """One piece that is at each place (start, end, x), and there at once."""
+    parts = [piece(*place) for place in places]
+    return Piece(
+        *(np.concatenate([getattr(part, rows) for part in parts]) for rows in ("time", "box", "looks", "doubtful"))
+    )
+
+
+def test_who_goes_on_to_another_place_makes_the_seat_s_name_doubtful_and_who_leans_over_does_not() -> None:
+    right = piece(0, 60, 450, 1)
+    moved_on, sits, leans = (
+        moving((0, 4, 150), (4, 30, 330)),
+        piece(5, 60, 150),
+        moving((5, 30, 150), (30, 33, 350), (33, 60, 150)),
+    )
+    tracks, reasons = seated([moved_on, sits, right], "0,0,0.5,1=ada", "0.6,0,0.4,1=ben")
+    assert tracks == {"ada": [(5, True)], "ben": [(0, False)], "p1": [(0, False)]}
+    assert reasons[-1] == "ada: doubtful, since p1 had this seat as well"
+    tracks, reasons = seated([moved_on, sits], "left=ada", "right=ben")
+    assert tracks == {"ada": [(5, True)], "ben": [(0, True)]}
+    assert reasons == [
+        "ada: doubtful, since ben had this seat as well",
+        "ben: doubtful, since it had the seat of ada as well",
+    ]
+    assert seated([leans, right], "left=ada", "right=ben") == ({"ada": [(5, False)], "ben": [(0, False)]}, [])
+
+
 def test_what_a_model_of_faces_joins_in_a_seat_has_its_name_without_doubt() -> None:
     first, second, other = piece(0, 10, 150), piece(12, 112, 150), piece(115, 130, 150, 2)
     for people, doubtful in (([(first, second)], False), ([(first, second), (other,)], True)):

@@ -112,6 +112,17 @@ def _takes_the_seat(rng: np.random.Generator) -> dict[int, Walk]:
     return {0: gone, 1: over, 2: _way((comes + 2, *right), (SECONDS, *right))}
 
 
+def _moves_on(rng: np.random.Generator) -> dict[int, Walk]:
+    """Who is on the left goes on to another place, in one piece, and the third takes the seat for long."""
+    leave, place = rng.uniform(0.9, 1.3), (rng.uniform(400, 460), 290.0)
+    comes = leave + rng.uniform(1.2, 2)
+    return {
+        0: _way((0, 160, 120), (leave, 160, 120), (leave + 1, *place), (SECONDS, *place)),
+        1: _way((0, 560, 100), (SECONDS, 560, 100)),
+        2: _way((comes, 0, 120), (comes + 0.5, 160, 120), (SECONDS, 160, 120)),
+    }
+
+
 def _one_after_another(first: Walk, second: Walk) -> Walk:
     return lambda t: _inside(first(t) or second(t))
 
@@ -124,6 +135,7 @@ KINDS: dict[str, Callable[[np.random.Generator], dict[int, Walk]]] = {
     "two cross and stay": _cross_and_stay,
     "both leave and come back": _come_back,
     "another takes the seat": _takes_the_seat,
+    "one moves on": _moves_on,
 }
 
 
