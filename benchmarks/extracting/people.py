@@ -39,7 +39,7 @@ RATE, LIMIT = 10.0, 0.5
 
 def attributed(scene: Scene, detections: Detections, *, with_faces: bool) -> list[Person]:
     """The people of a scene."""
-    pieces = find_pieces(detections)
+    pieces = find_pieces(detections, also_short=with_faces)
     seats, size = parse_seats(scene.seats), (WIDTH, HEIGHT)
     if with_faces:
         pieces = frame_by_frame(pieces, scene.time)

@@ -18,7 +18,7 @@ import numpy as np
 from storyframes_people.attribution import Person, are_at_once, by_themselves
 from storyframes_people.detections import LOOK, look_distance
 from storyframes_people.detectors import Pictures
-from storyframes_people.pieces import BRIDGE_S, Piece
+from storyframes_people.pieces import AT_LEAST_S, BRIDGE_S, Piece
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image.extractor import ImageEmbedding
 from tasks.extractors.image.faces import Faces
@@ -175,16 +175,20 @@ def rows_to_embed(piece: Piece) -> list[int]:
 def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tuple[list[Person], list[str]]:
     """People without a name, p1, p2, …, and why pieces that are near stay apart nevertheless.
 
+    A piece that is too short to be somebody is left out if it is not clearly that of one of the people.
+
     Args:
         limit: see :class:`SameFace`.
     """
     distance = 1 - embeddings.means @ embeddings.means.T
     unknown = np.all(embeddings.means == 0, axis=1)
+    lasting = np.array([piece.sure_s >= AT_LEAST_S for piece in pieces])
     distance[unknown | unknown[:, None]] = np.inf
-    at_once = [[are_at_once(a, b) and a is not b for b in pieces] for a in pieces]
+    at_once = np.array([[are_at_once(a, b) and a is not b for b in pieces] for a in pieces])
     alike = np.array([[look_distance(a.look, b.look) <= LOOK for b in pieces] for a in pieces])
-    if (nearest := float(distance[np.array(at_once)].min(initial=np.inf))) < limit + MARGIN:
-        return by_themselves([_seen(piece) for piece in pieces]), [
+    nearest = float(distance[at_once & lasting & lasting[:, None]].min(initial=np.inf))
+    if nearest < limit + MARGIN:
+        return by_themselves([_seen(piece) for piece, lasts in zip(pieces, lasting, strict=True) if lasts]), [
             f"nothing is joined: two faces that are seen at the same time have a distance of {nearest:.2f}, which is "
             f"not {MARGIN:g} above the limit of {limit:g}"
         ]
@@ -192,17 +196,17 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
     groups: list[np.ndarray] = []
     reasons = [
         f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s: no face of it is inside the picture, so nothing joins it"
-        for piece, is_unknown in zip(pieces, unknown, strict=True)
+        for piece, is_unknown in zip(pieces, unknown & lasting, strict=True)
         if is_unknown
     ]
     taken: set[int] = set()
-    for number in range(len(pieces)):
+    for number in np.flatnonzero(lasting).tolist():
         if number in taken:
             continue
-        group, others = np.flatnonzero(near[number]), np.flatnonzero(~near[number])
+        group, others = np.flatnonzero(near[number] & lasting), np.flatnonzero(~near[number] & lasting)
         within = np.ix_(group, group)
         is_clear = distance[within].max() + MARGIN <= distance[np.ix_(group, others)].min(initial=np.inf)
-        is_one = is_clear and (near[group] == near[number]).all() and alike[within].all()
+        is_one = is_clear and (near[group] == near[number])[:, lasting].all() and alike[within].all()
         if len(group) > 1 and not is_one:
             first, last = pieces[number].time[[0, -1]]
             reasons.append(f"{first:.1f} to {last:.1f} s: near another face, but not surely the same")
@@ -210,6 +214,13 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
         taken.update(group.tolist())
         groups.append(group)
     means = _of_length_1(np.array([embeddings.means[group].sum(axis=0) for group in groups]))
+    for number in np.flatnonzero(~lasting & ~unknown).tolist():
+        to_people = 1 - means @ embeddings.means[number]
+        nearest_person = int(to_people.argmin())
+        group, others = groups[nearest_person], np.delete(to_people, nearest_person)
+        is_clear = to_people[nearest_person] < min(limit, others.min(initial=np.inf) - MARGIN)
+        if is_clear and alike[number, group].all() and not at_once[number, group].any():
+            groups[nearest_person] = np.append(group, number)
     people = []
     begins = [float(piece.time[~piece.doubtful][0]) for piece in pieces]
     for number, group in enumerate(groups):

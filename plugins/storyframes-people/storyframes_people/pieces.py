@@ -24,7 +24,7 @@ from storyframes_people.detections import LOOK, Detections, look_distance
 
 BRIDGE_S = 0.5  # from one detection to the next: for longer a face is not taken to be between its two places
 _CONTACT = 1.0  # distance of two faces' centres, in their mean size, below which one could be taken for the other
-_AT_LEAST_S = 1.0  # pieces that are shorter are left out: false alarms, passers-by
+AT_LEAST_S = 1.0  # pieces that are shorter are left out: false alarms, passers-by
 _GATE = 0.7  # a detection is that of a face which was expected at most so far away, in sizes of the face
 _UNITS = 100.0  # of the median face's size: what the Kalman filter's variances are of
 _MEASURED, _CHANGES = 4.0, 10.0  # its variances: of a detection's edge, and of the speed from one picture to the next
@@ -99,13 +99,18 @@ class _Trail:
         return places
 
 
-def find_pieces(detections: Detections) -> list[Piece]:
-    """The pieces of a recording, by when they begin and then from left to right."""
+def find_pieces(detections: Detections, *, also_short: bool = False) -> list[Piece]:
+    """The pieces of a recording, by when they begin and then from left to right.
+
+    Args:
+        also_short: also those of less than :data:`AT_LEAST_S`, which may be false alarms.
+    """
     interval_s = float(np.median(np.diff(detections.time))) if len(detections) > 1 else 1.0
     trails = list(_associated(detections, interval_s))
     pieces: list[Piece] = []
     for trail, contact in zip(trails, _contacts(detections, trails, interval_s), strict=True):
-        pieces += (piece for piece in _cut(trail, contact, _unseen_s(interval_s)) if piece.sure_s >= _AT_LEAST_S)
+        found = _cut(trail, contact, _unseen_s(interval_s))
+        pieces += (piece for piece in found if piece.sure_s >= AT_LEAST_S or (also_short and piece.sure_s > 0))
     return sorted(pieces, key=lambda piece: (piece.time[0], piece.box[0, 0]))
 
 
@@ -178,7 +183,16 @@ def _contacts(detections: Detections, trails: list[_Trail], interval_s: float) -
         for one, other in ((a, b), (b, a)):
             counts = touch & (lasting[other] | strays[one])
             near[one] = np.maximum(near[one], np.where(counts, 2 - both, 0))
-    return [each[trail.picture] for each, trail in zip(near, trails, strict=True)]
+    return [_at_detections(each, trail.picture) for each, trail in zip(near, trails, strict=True)]
+
+
+def _at_detections(near: np.ndarray, picture: np.ndarray) -> np.ndarray:
+    """What holds in each picture (N,) at the detections in these (n,): also what holds in between, at both ends."""
+    at = near[picture]
+    for row in np.flatnonzero(np.diff(picture) > 1):
+        hidden = near[picture[row] + 1 : picture[row + 1]].max()
+        at[row : row + 2] = np.maximum(at[row : row + 2], hidden)
+    return at
 
 
 def _cut(trail: _Trail, contact: np.ndarray, unseen_s: float) -> Iterator[Piece]:

@@ -86,11 +86,12 @@ def propose_people(
     assert named is not None  # the caller has looked
     video = study.path(named)
     pictures = choose_pictures(video, options.rate)
-    pieces = find_pieces(detect_faces(pictures, detector, settings, options.min_confidence, progress))
+    faces = detect_faces(pictures, detector, settings, options.min_confidence, progress)
+    pieces = find_pieces(faces)
     size = pictures.width, pictures.height
     people, apart = by_themselves(pieces), list[str]()
     if options.same_face and pieces:
-        closely = frame_by_frame(pieces, pictures.clock)
+        closely = frame_by_frame(find_pieces(faces, also_short=True), pictures.clock)
         embeddings = embed_pieces(pictures, closely, options.same_face.model)
         people, apart = joined(closely, embeddings, options.same_face.limit)
     if options.seats:

@@ -55,6 +55,13 @@ def test_what_is_beyond_the_limit_stays_apart_and_needs_no_word() -> None:
     assert groups((0, 5, 0), (6, 9, 45)) == ([[0, 1]], [])
 
 
+def test_a_piece_of_less_than_a_second_is_somebody_s_whose_face_it_clearly_is_and_otherwise_left_out() -> None:
+    assert groups((0, 5, 0), (0, 9, 90), (5.5, 6, 20), (6.5, 9, 10)) == ([[0, 2, 3], [1]], [])
+    for short in ((5.5, 6, 45), (4, 4.5, 20), (5.5, 6, 180)):  # as near to both, while she is elsewhere, or nobody's
+        assert groups((0, 5, 0), (0, 9, 90), short, (6.5, 9, 10)) == ([[0, 3], [1]], [])
+    assert groups((0, 5, 0), (0, 9, 90), (5.5, 6, 20), (6.5, 9, 10), looks=(0, 0, 1, 0)) == ([[0, 3], [1]], [])
+
+
 def test_a_piece_between_two_is_neither_s() -> None:
     people, reasons = groups((0, 3, 0), (4, 6, 35), (7, 9, 70))
     assert people == [[0], [1], [2]]

@@ -46,6 +46,24 @@ def test_a_contact_ends_both_pieces_and_its_seconds_are_doubtful() -> None:
     assert all(piece.time[0] > 4 and not piece.doubtful.any() for piece in after)
 
 
+def test_who_is_hidden_in_the_picture_in_which_another_passes_is_doubtful_on_both_sides_of_it() -> None:
+    """They pass so fast that in no picture both are found near each other."""
+
+    def passes(start: float, end: float, *, hidden: bool) -> Walk:
+        return lambda t: None if hidden and t == 3 else (start + (end - start) * min(max((t - 2) / 2, 0), 1), 150)
+
+    walks = {0: passes(60, 580, hidden=True), 1: passes(580, 60, hidden=False)}
+    detections, whose = detected(walks, 6, np.random.default_rng(2), rate=8)
+    for looks in detections.looks:
+        looks[:] = LOOKS[0]
+    pieces = find_pieces(detections)
+    assert [len(people_of(piece, whose)) for piece in pieces] == [1] * 4
+    hidden, front = (piece.time[piece.doubtful].tolist() for piece in pieces[:2])
+    assert hidden[0] < 3 < hidden[-1]
+    assert 3 in front
+    assert not any(piece.doubtful.any() or piece.time[0] <= 3 for piece in pieces[2:])
+
+
 @pytest.mark.parametrize(
     ("rate", "away_s", "count"), [(10, 0.4, 1), (10, 0.5, 2), (4, 0.25, 1), (4, 0.5, 2), (2, 0.5, 2)]
 )
@@ -143,7 +161,7 @@ def test_with_a_model_of_faces_all_but_the_doubtful_are_one_person_s_track(kind:
         for t, boxes, of in zip(detections.time, detections.boxes, names, strict=True)
         for box, name in zip(boxes, of, strict=True)
     }
-    pieces = find_pieces(detections)
+    pieces = find_pieces(detections, also_short=True)
     pieces = frame_by_frame(pieces, scene.time)
     people, apart = joined(pieces, planted_embeddings(scene, pieces), 0.5)
     assert apart == []
