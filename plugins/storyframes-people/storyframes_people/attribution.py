@@ -15,7 +15,7 @@ from itertools import chain, count
 import numpy as np
 
 from storyframes_people.detections import LOOK, look_distance
-from storyframes_people.pieces import Piece
+from storyframes_people.pieces import BRIDGE_S, Piece
 
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
 _CONTESTED = 0.2  # of the time that somebody has a seat: if others have it for longer, its name is nobody's
@@ -157,7 +157,7 @@ def with_names_of_seats(
     name was there before all of her time in her own seat, or after it: who leans over comes back.
     """
     named, reasons = _named(people, seats, size)
-    others = {seat: [person.name for person in named if _sat_in(person, seat, seats, size)] for seat in seats}
+    others = {seat: [person.name for person in named if _sat_in(person, seat, named, seats, size)] for seat in seats}
     for number, person in enumerate(named):
         if person.name not in seats:
             continue
@@ -169,19 +169,24 @@ def with_names_of_seats(
     return named, reasons
 
 
-def _sat_in(person: Person, seat: str, seats: Mapping[str, Area], size: tuple[int, int]) -> bool:
+def _sat_in(
+    person: Person, seat: str, people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int]
+) -> bool:
     """Whether it may be this person, who has another name or none, whom the seat's name means.
 
-    Who comes from her own seat and goes back to it has leant over. Others may pass through for less than a second.
+    Who comes from her own seat and goes back to it has leant over. Others may pass through for less than a second, but
+    not come from the seat or end there while whoever has its name is away.
     """
     if person.name == seat:
         return False
     inside = _times_inside(person, seats[seat], size)
     if person.name in seats:
         own_s = _times_inside(person, seats[person.name], size)[:, 0]
-        return bool(((inside[:, 0] < own_s.min()) | (inside[:, 0] > own_s.max())).any())
-    ends = [piece.time[~piece.doubtful][row] for piece in person.pieces for row in (0, -1)]
-    return bool(np.isin(ends, inside[:, 0]).any()) or float(inside[:, 1].sum()) >= _SITS_S
+        inside = inside[(inside[:, 0] < own_s.min()) | (inside[:, 0] > own_s.max())]
+    ends = np.array([piece.time[~piece.doubtful][row] for piece in person.pieces for row in (0, -1)])
+    owner_s = [piece.time for other in people if other.name == seat for piece in other.pieces]
+    away = np.abs(ends[:, None] - np.concatenate([[-np.inf], *owner_s])).min(axis=1) > BRIDGE_S
+    return bool(np.isin(ends[away], inside[:, 0]).any()) or float(inside[:, 1].sum()) >= _SITS_S
 
 
 def _named(

@@ -237,7 +237,7 @@ def test_who_has_a_seat_for_long_has_its_name_with_doubt_where_somebody_else_sat
     mine, stranger, passing, right = (
         piece(0, 14, 150),
         piece(15, 16.2, 150, 2),
-        piece(4, 5, 250, 2),
+        piece(4, 5.2, 250, 2),
         piece(0, 9, 450, 1),
     )
     tracks, reasons = seated([mine, passing, stranger, right], "left=ada", "right=ben")
