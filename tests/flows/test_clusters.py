@@ -110,6 +110,17 @@ def test_what_slurm_says_of_jobs_whose_workers_are_missing(
     assert flows.clusters.slurm._squeue({"17"}).may_have("17") == ("no job" not in said)
 
 
+def test_a_job_that_took_the_place_of_one_that_ended_is_kept() -> None:
+    ended, new = object(), object()
+    cluster: Any = SimpleNamespace(workers={"cpu-0": new}, loop=None, scheduler=None)
+    jobs = flows.clusters.slurm._Jobs(cluster, Slurm(kind="slurm", cpu=WorkerShape(count=1)), set(), [], print)
+    jobs._forget("cpu-0", ended)
+    jobs._forget("cpu-1", ended)
+    assert cluster.workers == {"cpu-0": new}
+    jobs._forget("cpu-0", new)
+    assert cluster.workers == {}
+
+
 def test_a_task_that_had_all_the_time_of_a_job_is_given_up_with_the_reason() -> None:
     from distributed.comm import CommClosedError
 

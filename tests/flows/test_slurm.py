@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from flows.clusters.connection import ClusterError
 from flows.clusters.dask_cluster import DASK, dask_cluster
 from flows.clusters.dask_parts import JobTooShortError
 from flows.clusters.settings import load_cluster
-from flows.clusters.slurm import _Jobs, certificates_in_files, job_options, kinds_of_workers
+from flows.clusters.slurm import certificates_in_files, job_options, kinds_of_workers
 
 CLUSTERS = ROOT / "deploy" / "clusters"
 
@@ -35,16 +34,6 @@ def cluster():
     skip_without_slurm()
     with slurm() as folder:
         yield folder
-
-
-def test_a_job_that_took_the_place_of_one_that_ended_is_kept() -> None:
-    jobs, ended, new = object.__new__(_Jobs), object(), object()
-    jobs._cluster = SimpleNamespace(workers={"cpu-0": new})
-    jobs._forget("cpu-0", ended)
-    jobs._forget("cpu-1", ended)
-    assert jobs._cluster.workers == {"cpu-0": new}
-    jobs._forget("cpu-0", new)
-    assert jobs._cluster.workers == {}
 
 
 def slurm_file(folder: Path, **changes) -> Path:
