@@ -143,7 +143,7 @@ class StoredCatalogue:
             if trusted and pq.read_schema(pa.BufferReader(content)).equals(own):
                 return cls._checked(content, in_order=storage.lists_in_order)
             table = parse_table(content, CATALOGUE, _KEYS) if content else SCHEMA.empty_table()
-            keys = table.select(_KEYS).cast(pa.schema([SCHEMA.field(key) for key in _KEYS]))
+            keys = pa.table({key: pc.fill_null(table[key].cast(pa.string()), "") for key in _KEYS})
         except (StoreError, KeyError, pa.ArrowException):
             keys = SCHEMA.empty_table().select(_KEYS)
         return cls(content, _with_marks(keys, [None] * len(keys)))
@@ -156,8 +156,7 @@ class StoredCatalogue:
             StoreError: one is wrong.
         """
         ends, before = [], ""
-        for table in _whole_sessions(parse_pieces(content, CATALOGUE, CHECKED)):
-            check_rows(table)
+        for table in _whole_sessions(_checked_pieces(content)):
             sessions = pa.concat_arrays([pa.array([before]), *table["session_id"].chunks])
             paths = pc.binary_join_element_wise(sessions, "", "/")
             in_order = in_order and pc.all(pc.less_equal(paths[:-1], paths[1:])).as_py()
@@ -333,9 +332,19 @@ def named_versions(storage: Storage) -> Iterator[pa.Table]:
         StorageError: it cannot be read.
     """
     content = read_table(storage, CATALOGUE)
-    for table in () if content is None else parse_pieces(content, CATALOGUE, CHECKED):
-        check_rows(table)
+    for table in () if content is None else _checked_pieces(content):
         yield table.filter(pc.is_valid(table["version"]))
+
+
+def _checked_pieces(content: bytes) -> Iterator[pa.Table]:
+    """The columns :data:`CHECKED` of a catalogue, a few thousand rows at a time.
+
+    Raises:
+        StoreError: it is damaged, or a row is wrong.
+    """
+    for table in parse_pieces(content, CATALOGUE, CHECKED):
+        check_rows(table)
+        yield table
 
 
 def check_types(stored: pa.Schema) -> None:

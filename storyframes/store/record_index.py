@@ -140,7 +140,7 @@ class RecordIndex:
         gone[row_of[row_of >= 0]] = False
         unlisted: dict[str, tuple[str, ...]] = {}
         for folder in [*map(_decoded, folders.filter(pa.array(gone)).to_pylist()), *fresh]:
-            if folder not in changed:
+            if folder not in changed and are_names(folder):
                 unlisted[folder] = _NAMES
         return Difference(kept, changed, unlisted, new_marks)
 

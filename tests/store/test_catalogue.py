@@ -279,6 +279,25 @@ def test_a_catalogue_of_another_version_is_not_believed(storage: Any, change: st
     assert_is_the_truth(storage)
 
 
+@pytest.mark.parametrize("session_id", [None, "", "../other", "a b"])
+@pytest.mark.parametrize("proof", [True, False])
+def test_a_row_of_a_catalogue_that_no_writer_wrote_is_dropped(
+    storage: Any, session_id: str | None, proof: bool
+) -> None:
+    table = table_files.parse_table(storage.read(CATALOGUE), CATALOGUE)
+    odd = {"session_id": session_id, "feature": "glove", "status": "done"}
+    for rows_of_it in ([odd], [*table.to_pylist(), odd, {**odd, "session_id": "d", "feature": session_id}]):
+        made = pa.Table.from_pylist(rows_of_it, table.schema)
+        for anew in (False, True):
+            table_files.replace_table(storage, CATALOGUE, lambda made=made: made, row_group_size=2)
+            if not proof:
+                storage.remove([CHECKSUMS])
+            statuses = [status.sort_key for status in catalogue.current_statuses(storage)]
+            assert statuses == [status.sort_key for status in record_status.scan(storage)]
+            catalogue.compact(storage, anew=anew)
+            assert_is_the_truth(storage)
+
+
 def test_versions_before_read_the_catalogue(storage: Any, tmp_path: Path) -> None:
     """They take the file as it is, and every column that they know is what it was."""
     (tmp_path / CATALOGUE).write_bytes(storage.read(CATALOGUE))

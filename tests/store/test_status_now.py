@@ -150,11 +150,15 @@ def test_no_thread_is_started_to_read_the_catalogue(tmp_path: Path) -> None:
         publish(storage, session, "glove", 2)
     catalogue.compact(storage)
     script = (
-        "import os, sys; from storyframes.store import catalogue; from storyframes.store.layout import open_store; "
-        "print(len([*catalogue.current_statuses(open_store(sys.argv[1]))]), len(os.listdir('/proc/self/task')))"
+        "import sys; from pathlib import Path; from storyframes.store import catalogue; "
+        "from storyframes.store.layout import open_store; "
+        "print(len([*catalogue.current_statuses(open_store(sys.argv[1]))])); "
+        "print(*(path.read_text() for path in Path('/proc/self/task').glob('*/comm')))"
     )
     done = subprocess.run([sys.executable, "-c", script, str(storage.root)], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == [str(len(SESSIONS)), "1"]
+    read, *threads = done.stdout.split()
+    assert read == str(len(SESSIONS))
+    assert len([name for name in threads if name != "jemalloc_bg_thd"]) == 1  # that one frees memory, from import on
 
 
 def test_only_what_changed_is_read(tmp_path: Path) -> None:
@@ -211,3 +215,16 @@ def test_of_many_sessions_the_table_has_those_that_lack_something(
     (storage.root / "s2/frames/attempt.json").unlink()
     lines = table(record_status.scan(storage)).splitlines()
     assert lines[0].startswith("0 of 3 lines: ")
+
+
+def test_the_table_of_many_sessions_has_no_more_lines_than_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = new_store(tmp_path)
+    for session in ("s1", "s2", "s3"):
+        for feature in ("glove", "glove@child_b"):
+            record_attempt(storage, session, feature, Status.FAILED, "the disk broke", "")
+    monkeypatch.setattr(status, "_MOST_LINES", 3)
+    lines = table(record_status.scan(storage)).splitlines()
+    assert [name for name in ("s1", "s2", "s3") if any(f"│ {name} " in line for line in lines)] == ["s1"]
+    assert any(line.startswith("2 of 6 lines: ") and "storyframes status --session NAME" in line for line in lines)

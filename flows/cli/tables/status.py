@@ -53,13 +53,13 @@ def status_tables(entries: Iterable[FeatureStatus]) -> list[RenderableType]:
         count += len(own)
         if count <= _MOST_LINES:
             shown |= own
-        if lacks and len(lacking) < _MOST_LINES:
+        if lacks and len(lacking) + len(own) <= _MOST_LINES:
             lacking |= own
     if count <= _MOST_LINES:
         return [_status_table(shown), *notes.lines()]
     left_out = (
         f"{len(lacking):,} of {count:,} lines: those of sessions of which a feature is missing, failed or out of date, "
-        f"{_MOST_LINES:,} at the most (--session NAME shows one, --json all)"
+        f"{_MOST_LINES:,} at the most ('storyframes status --session NAME' shows one session, 'status --json' all)"
     )
     return [*([_status_table(lacking)] if lacking else ()), left_out, *notes.lines()]
 
