@@ -46,7 +46,8 @@ class StoredFeature:
         length = self.rows(array)
         for start in range(0, length, rows):
             yield self.read(array, max(start - overlap, 0), min(start + rows, length))
-            self.store.let_go(self.session_id)  # or all of the array would stay mapped, and count as memory in use
+            if not self.store.is_far:  # of a far one, opening an array is a request
+                self.store.let_go(self.session_id)  # or all of the array would stay mapped, and count as memory in use
 
     def rows(self, array: str) -> int:
         return self.store.describe(self.session_id, self.name, array).shape[0]

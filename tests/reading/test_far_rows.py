@@ -30,6 +30,7 @@ from storyframes.store.maintenance.archive import archive
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage.object_store import ObjectStorage
+from tasks.inspect.stored_feature import StoredFeature
 
 pytest.importorskip("obstore")
 ROWS = 700
@@ -116,6 +117,14 @@ def test_a_small_array_is_one_request(root: Path, requests: list) -> None:
     store.view("s0", "openface", 650, 660, array="valid")
     store.view("s0", "openface", 0, 60, array="valid")
     assert len(requests) == 1
+
+
+def test_what_is_read_block_by_block_is_opened_once(root: Path, requests: list, monkeypatch) -> None:
+    opened, tail = [], ObjectStorage.tail
+    monkeypatch.setattr(ObjectStorage, "tail", lambda self, *range_: opened.append(range_) or tail(self, *range_))
+    blocks = list(StoredFeature.of(far(root), "s1", "resnet50").blocks("values", 120, overlap=1))
+    np.testing.assert_array_equal(blocks[2], FeatureStore(root).read("s1", "resnet50", 239, 360))
+    assert [len(opened), len(requests)] == [1, 6]
 
 
 def test_a_long_array_is_many_requests_at_once(root: Path, requests: list) -> None:
