@@ -98,13 +98,12 @@ def by_seats(
     parts = [[each.pieces] if each.name in seats else [(piece,) for piece in each.pieces] for each in by_run]
     apart = sorted(chain(*parts), key=lambda part: (part[0].time[0], part[0].box[0, 0]))
     named, reasons = with_names_of_seats([Person("", part) for part in apart], seats, size)
-    numbered = [person for person in named if person.name not in seats]
     people = []
     for person in named:
         longest = max(person.pieces, key=lambda piece: piece.sure_s)
         shorter = [piece for piece in person.pieces if piece is not longest]
-        is_clear = sum(piece.sure_s for piece in shorter) <= _CONTESTED * longest.sure_s and not any(
-            _may_be(piece, other) for piece in shorter for other in numbered
+        is_clear = sum(piece.sure_s for piece in shorter) <= _CONTESTED * longest.sure_s and all(
+            _is_seen_between(other, piece, longest) for piece in shorter for other in named if other is not person
         )
         marked = [piece if piece is longest and is_clear else _doubted(piece) for piece in person.pieces]
         for piece in person.pieces:
@@ -115,9 +114,10 @@ def by_seats(
     return people, reasons
 
 
-def _may_be(piece: Piece, person: Person) -> bool:
-    """Whether the piece may be of this person, who is never seen at the same time."""
-    return all(own.time[-1] < piece.time[0] or piece.time[-1] < own.time[0] for own in person.pieces)
+def _is_seen_between(person: Person, a: Piece, b: Piece) -> bool:
+    """Whether the person is seen from the end of one piece to the begin of the other, and so is in neither."""
+    end, begin = min(a.time[-1], b.time[-1]), max(a.time[0], b.time[0])
+    return any(own.time[0] <= end and begin <= own.time[-1] for own in person.pieces)
 
 
 def _doubted(piece: Piece) -> Piece:

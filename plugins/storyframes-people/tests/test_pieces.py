@@ -213,6 +213,15 @@ def test_what_only_a_seat_joins_is_doubtful_as_a_whole() -> None:
     assert len(reasons) == 2
 
 
+def test_the_longest_is_doubtful_as_well_unless_all_others_are_seen_while_the_seat_is_empty() -> None:
+    """Otherwise it may be one of them: of two who both come back, or of whom one stood beside the seats before."""
+    seats = ("0,0,0.4,1=ada", "0.6,0,0.4,1=ben")
+    for others in ([piece(0, 4, 450), piece(8, 60, 450)], [piece(0, 4.5, 320)]):
+        assert seated([piece(0, 4, 150), piece(8, 60, 150), *others], *seats)[0]["ada"] == [(0, True), (8, True)]
+    for other in (piece(0, 60, 450), piece(2, 10, 320)):
+        assert seated([piece(0, 4, 150), piece(8, 60, 150), other], *seats)[0]["ada"] == [(0, True), (8, False)]
+
+
 def test_a_seat_joins_nothing_over_a_moment_in_which_faces_could_be_swapped() -> None:
     """Where any face of the recording is doubtful, the colours change, or two are in the seat."""
     first, second = piece(0, 5, 150), piece(7, 11, 150)
