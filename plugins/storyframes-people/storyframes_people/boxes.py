@@ -26,6 +26,9 @@ _DECIMALS = 5
 def region(person: Person, size: tuple[int, int], frame_s: float, margin: float = MARGIN) -> Boxes:
     """A person's boxes, and from half a frame after each piece on none, or from half way to a sooner one.
 
+    The last box holds for a frame more, and has a row that ends it: without one it would hold as long, but its doubt
+    would end at once.
+
     Args:
         size: width and height of the picture, pixels.
         frame_s: seconds from one frame to the next.
@@ -40,10 +43,11 @@ def region(person: Person, size: tuple[int, int], frame_s: float, margin: float 
         next_s = min(begins[number:], default=np.inf)
         kept = piece.time < next_s  # doubtful ones may be from when the next has begun
         piece = Piece(*(rows[kept] for rows in (piece.time, piece.box, piece.looks, piece.doubtful)))
-        time += [piece.time, np.minimum(piece.time[-1:] + frame_s / 2, (piece.time[-1:] + next_s) / 2)]
+        holds_s = frame_s / 2 if number < len(person.pieces) else 1.5 * frame_s
+        time += [piece.time, np.minimum(piece.time[-1:] + holds_s, (piece.time[-1:] + next_s) / 2)]
         box += [_inside(_with_margin(smoothed(piece), margin), size) / (*size, *size), np.full((1, 4), np.nan)]
         doubtful += [piece.doubtful, np.zeros(1, bool)]
-    time_s, boxes, is_doubtful = (np.concatenate(rows)[:-1] for rows in (time, box, doubtful))  # not after the last
+    time_s, boxes, is_doubtful = (np.concatenate(rows) for rows in (time, box, doubtful))
     return Boxes(time_s, boxes.round(_DECIMALS), is_doubtful)
 
 

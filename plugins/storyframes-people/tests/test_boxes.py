@@ -41,17 +41,17 @@ def test_two_pieces_are_smoothed_by_themselves_with_nobody_between_them() -> Non
     first, second = piece(np.arange(0, 1, 0.1), np.full(10, 200.0)), piece(np.arange(3, 4, 0.1), np.full(10, 400.0))
     boxes = region(Person("ada", (first, second)), SIZE, 0.04, margin=0)
     assert (np.diff(boxes.time_s) > 0).all()
-    assert len(boxes.time_s) == 21
-    assert boxes.time_s[~boxes.seen].tolist() == [0.9 + 0.02]
+    assert len(boxes.time_s) == 22
+    assert boxes.time_s[~boxes.seen].round(3).tolist() == [0.92, 3.96]
     np.testing.assert_allclose(boxes.box[:10, 0], 170 / 640, atol=1e-5)
-    np.testing.assert_allclose(boxes.box[11:, 0], 370 / 640, atol=1e-5)
+    np.testing.assert_allclose(boxes.box[11:-1, 0], 370 / 640, atol=1e-5)
 
 
 def test_margins_are_on_each_side_and_a_box_is_moved_into_the_picture() -> None:
     still = piece(np.arange(0, 1, 0.1), np.full(10, 320.0))
     in_corner = piece(still.time, np.full(10, 20.0), y=350)
     for face, left, top in ((still, 260, 120), (in_corner, 0, 240)):
-        boxes = region(Person("ada", (face,)), SIZE, 0.04, margin=0.5).box
+        boxes = region(Person("ada", (face,)), SIZE, 0.04, margin=0.5).box[:-1]
         expected = [left / 640, top / 360, 120 / 640, 120 / 360]
         np.testing.assert_allclose(boxes, np.tile(expected, (10, 1)), atol=1e-5)
 
@@ -64,6 +64,19 @@ def test_doubtful_detections_end_where_the_next_piece_begins() -> None:
     assert boxes.time_s[boxes.doubtful].round(3).tolist() == [1.7]
 
 
+def test_the_doubt_of_the_last_detection_is_for_all_frames_in_which_it_holds() -> None:
+    """The last frames of a track that is doubtful as a whole had no doubt: its stretch ended with the last row."""
+    time = np.arange(0, 2, 0.12)
+    boxes = regions_of([Person("ada", (piece(time, np.full(17, 200.0), doubtful=tuple(range(17))),))], SIZE, 0.04)[
+        "ada"
+    ]
+    ((start, end),) = boxes.doubtful_s
+    frames = np.arange(0, 3, 0.04)
+    shown = ~np.isnan(boxes.at(frames, 0.04)[:, 0])
+    assert shown.sum() == 50  # to 1.96 s
+    np.testing.assert_array_equal(shown, (frames >= start) & (frames < end))
+
+
 def test_regions_that_overlap_by_more_than_half_end_between_the_faces_and_are_doubtful_where_faces_overlap_so() -> None:
     """A tool may take the neighbour's face there, however sure it is whose box it is."""
     time = np.arange(0, 1.35, 0.1)
@@ -74,11 +87,14 @@ def test_regions_that_overlap_by_more_than_half_end_between_the_faces_and_are_do
     near = apart < 54
     last = np.where(near, np.maximum(200 + 100 * time + 30, 170 + 50 * time + 85), 200 + 100 * time + 54)
     first = np.where(near, np.minimum(310.0, (200 + 100 * time + 30 + 310) / 2), 286)
-    np.testing.assert_allclose(regions["ada"].box[:, [0, 2]].sum(axis=1) * 640, last, atol=0.02)
-    np.testing.assert_allclose(regions["ben"].box[:, 0] * 640, first, atol=0.02)
+    np.testing.assert_allclose(regions["ada"].box[:-1, [0, 2]].sum(axis=1) * 640, last, atol=0.02)
+    np.testing.assert_allclose(regions["ben"].box[:-1, 0] * 640, first, atol=0.02)
     for name in regions:
         np.testing.assert_array_equal(regions[name].box[:, [1, 3]], alone[name].box[:, [1, 3]])
-        assert time[regions[name].doubtful].round(1).tolist() == [1.2, 1.3]  # 10 pixels apart, and from the row before
+        assert time[regions[name].doubtful[:-1]].round(1).tolist() == [
+            1.2,
+            1.3,
+        ]  # 10 pixels apart, and from the row before
 
 
 def test_a_piece_that_begins_less_than_half_a_frame_after_another_begins_after_its_end() -> None:
