@@ -258,6 +258,19 @@ def test_seeking_stepping_playing_and_looping_show_the_frame_that_the_page_says(
         assert visit.wrong == []
 
 
+def test_a_loop_that_is_shorter_than_a_frame_begins_in_it(browser: Any, study: Path) -> None:
+    """Not in the middle of the frame, which is beyond its end: it would turn back again and again."""
+    with opened(browser, study, "s15", "media/s15.webm") as visit:
+        page = visit.page
+        page.evaluate("storyframesPlayer.track.times = Float64Array.of(0, 2, 3)")
+        page.evaluate("storyframesTimeline.jump(document.getElementById('timeline'), 2.02, 2.22)")
+        page.check("#player-loop")
+        page.evaluate(TURNS + "; storyframesPlayer.toggle()")
+        visit.until("window.turns.length > 3")
+        for second, since, after in page.evaluate("window.turns.slice(1)"):
+            assert 2.22 - after - 0.01 < second < 2.22 + since + 0.01
+
+
 def test_one_cursor_on_every_clock(browser: Any, study: Path) -> None:
     with opened(browser, study, "s29", "media/s29.webm") as visit:
         page = visit.page

@@ -243,12 +243,12 @@
       this.hear();
     }
 
-    // In a loop, what the timeline shows is played again from its beginning.
+    // In a loop, what the timeline shows is played again from its beginning; the middle of the frame, as of seek, may be beyond its end.
     turnBack(ended = false) {
       if (!this.loop.checked || (this.video.paused && !ended) || this.video.seeking || !this.track.holder) return;
       const [start, stop] = storyframesTimeline.range(this.track.holder);
       const second = this.video.currentTime - this.zero;
-      if (ended || second >= Math.min(stop, this.track.end_s) - 0.005 || second < start - 0.5) this.seek(Math.max(start, 0));
+      if (ended || second >= Math.min(stop, this.track.end_s) - 0.005 || second < start - 0.5) this.goTo(Math.max(start, 0) + 1 / SECOND);
       if (ended) this.video.play();
     }
 
@@ -260,7 +260,11 @@
       }
       const times = this.track.times;
       const at = times && times.length ? middleOf(times, Math.max(frameAt(times, second), 0)) : Math.max(second, 0);
-      this.video.currentTime = Math.min(this.zero + at, this.video.duration || Infinity);
+      this.goTo(at);
+    }
+
+    goTo(second) {
+      this.video.currentTime = Math.min(this.zero + second, this.video.duration || Infinity);
     }
 
     step(frames) {
