@@ -83,7 +83,7 @@ def main() -> None:
         def command(*arguments: str) -> None:
             subprocess.run([sys.executable, *arguments], cwd=HERE, check=True, stdout=subprocess.DEVNULL)
 
-        evaluate = ("-m", "flows.cli", "evaluate", str(root))
+        evaluate = ("-m", "storyframes", "empathy", "evaluate", str(root))
         measured = interleave(
             {
                 "usual": lambda: command("-c", USUAL, str(root)),

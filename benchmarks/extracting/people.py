@@ -140,9 +140,11 @@ def main(seeds: int, recordings: int, detector: str | None, first: int) -> None:
             detections = faces_of(scene, seed, detector)
             for how, with_faces in (("seats" if scene.seats else "nothing", False), ("faces too", True)):
                 people = attributed(scene, detections, with_faces=with_faces)
-                totals[scene.kind, how] += score(scene, people, with_faces=with_faces)
+                counts = score(scene, people, with_faces=with_faces)
+                totals[scene.kind, how] += counts
+                totals["all of them", how] += counts
     rows = []
-    for (kind, how), counts in totals.items():
+    for (kind, how), counts in sorted(totals.items(), key=lambda row: row[0][0] == "all of them"):
         of_all = [counts["right"], counts["wrong"], counts["doubtful"]]
         shares = [f"{number / counts['all']:.1%}" for number in (*of_all, counts["all"] - sum(of_all))]
         rows.append([kind, how, f"{counts['all']:,}", *shares])

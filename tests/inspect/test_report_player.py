@@ -335,6 +335,35 @@ def test_a_sound_file_beside_the_video_is_heard_with_it(browser: Any, study: Pat
         assert visit.wrong == []
 
 
+def test_files_that_are_dropped_are_played_and_at_the_speed_that_was_chosen(browser: Any, study: Path) -> None:
+    with Visit(browser, study / "site/sessions/quiet.html") as visit:
+        page = visit.page
+        visit.until("window.storyframesPlayer !== undefined")
+        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<input type=file id=carried multiple>')")
+        page.set_input_files("#carried", [str(study / "media/quiet.wav"), str(study / "media/quiet.webm")])
+        page.evaluate("""() => {
+            const dataTransfer = new DataTransfer();
+            for (const file of document.getElementById('carried').files) dataTransfer.items.add(file);
+            const drop = new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true });
+            document.getElementById('player').dispatchEvent(drop);
+            window.kept = drop.defaultPrevented;
+        }""")
+        visit.until("storyframesPlayer.pictures && storyframesPlayer.frame === 0")
+        assert page.evaluate("window.kept")  # else the browser would leave the page for the file
+        assert page.evaluate("storyframesPlayer.sound.src").startswith("blob:")
+        assert page.evaluate("[storyframesPlayer.video.muted, storyframesPlayer.sound.muted]") == [True, False]
+        page.select_option("#player-speed", "0.5")
+        page.evaluate("storyframesPlayer.toggle()")
+        visit.until("storyframesPlayer.second > 0.5")
+        rates = page.evaluate("[storyframesPlayer.video.playbackRate, storyframesPlayer.sound.playbackRate]")
+        assert rates[0] == 0.5
+        assert rates[1] == pytest.approx(0.5, rel=0.1)  # the sound hurries or waits a little to stay with the video
+        page.set_input_files("#player-file", str(study / "media/s25.webm"))
+        visit.until("storyframesPlayer.pictures && storyframesPlayer.sound.paused")
+        assert page.evaluate("storyframesPlayer.video.playbackRate") == 0.5  # of the next file, too
+        assert visit.wrong == []
+
+
 def test_landmarks_and_regions_are_drawn_over_the_frame_that_is_shown(browser: Any, study: Path) -> None:
     with opened(browser, study, "s25", "media/s25.webm") as visit:
         page = visit.page

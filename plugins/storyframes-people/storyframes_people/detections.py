@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from storyframes_people.detectors import FaceDetector, Pictures
 from tasks.extractors.base import ExtractionError
+from tasks.media.container import RecordingError
 
 LOOK = 0.06  # difference of two looks (:func:`look_distance`) from which on they are two persons'
 _LOOK_CELLS = 4  # a look has so many cells on each side
@@ -48,7 +49,7 @@ def detect_faces(
         RecordingError: the recording does not decode.
     """
     found = Detections(pictures.time, [], [])
-    for rgb, faces in zip(pictures, detector.faces(pictures, settings), strict=True):
+    for rgb, faces in zip(pictures, _answers(detector, pictures, settings), strict=True):
         number = len(found.boxes)
         faces = np.asarray(faces, float)
         if faces.ndim != 2 or faces.shape[1] != 5 or not np.isfinite(faces).all() or (faces[:, 2:4] <= 0).any():
@@ -64,6 +65,23 @@ def detect_faces(
         )
         progress(number + 1, len(pictures))
     return found
+
+
+def _answers(detector: FaceDetector, pictures: Pictures, settings: Any) -> Iterator[Any]:
+    """The detector's answer for each picture; whatever a plug-in's raises is the end of this recording alone."""
+    name, given = type(detector).__name__, 0
+    try:
+        for faces in detector.faces(pictures, settings):
+            given += 1
+            if given > len(pictures):
+                break
+            yield faces
+    except (ExtractionError, RecordingError):
+        raise
+    except Exception as error:
+        raise ExtractionError(f"{name} ended with {type(error).__name__} after {given} pictures") from error
+    if given != len(pictures):
+        raise ExtractionError(f"{name} gave faces of other than {len(pictures)} pictures")
 
 
 def _distinct(faces: np.ndarray) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import cv2
@@ -271,6 +272,34 @@ def test_a_face_that_is_found_twice_is_one_and_the_unsure_are_left_out(study: Pa
     assert [box.tolist() for box in found.boxes] == [[[12, 11, 20, 20], [28, 10, 20, 20]]] * 5
     with pytest.raises(ExtractionError, match="Fixed gave faces of frame 0 that are no boxes"):
         detect_faces(pictures, Fixed([[1, 2, 0, 4, 1]]), None, 0.5)
+
+
+class Planned(FaceDetector):
+    def __init__(self, answers: Callable[[Pictures], Iterable[object]]) -> None:
+        self.answers = answers
+
+    def faces(self, pictures: Pictures, settings: object):  # type: ignore[no-untyped-def]
+        return self.answers(pictures)
+
+
+def failing(pictures: Pictures) -> Iterator[np.ndarray]:
+    yield np.empty((0, 5))
+    raise KeyError("said in confidence")
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (failing, "Planned ended with KeyError after 1 pictures$"),
+        (lambda _: [np.empty((0, 5))] * 4, "Planned gave faces of other than 5 pictures"),
+        (lambda _: [np.empty((0, 5))] * 6, "Planned gave faces of other than 5 pictures"),
+    ],
+)
+def test_a_detector_that_breaks_its_promise_ends_one_recording(
+    study: Path, answers: Callable[[Pictures], Iterable[object]], said: str
+) -> None:
+    with pytest.raises(ExtractionError, match=said):
+        detect_faces(choose_pictures(study / "videos/s1.avi", 1), Planned(answers), None, 0.5)
 
 
 def test_dope_gives_the_faces_of_its_own_detector(study: Path, tmp_path: Path) -> None:
