@@ -51,7 +51,8 @@ def main(sizes: tuple[int, int] = SIZES) -> None:
         rows.append([f"{way}, {sessions} sessions", str(tasks), f"{cost.cpu_s:.1f}", f"{cost.wall_s:.1f}", *peaks])
         print(" | ".join(rows[-1]), flush=True)
     columns = ("", "tasks", "CPU-s", "wall s", *(f"{role} MB" for role in Role))
-    record("orchestration", columns, rows, ["prefect", "prefect-dask", "distributed"])
+    if sizes == SIZES:  # quick ones are not in the place of these
+        record("orchestration", columns, rows, ["prefect", "prefect-dask", "distributed"])
     for way in (Way.STORYFRAMES, Way.DASK):
         less, more = costs[way, small], costs[way, large]
         further = (large - small) * features
