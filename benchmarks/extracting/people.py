@@ -39,7 +39,7 @@ RATE, LIMIT = 10.0, 0.5
 
 def attributed(scene: Scene, detections: Detections, *, with_faces: bool) -> list[Person]:
     """The people of a scene."""
-    pieces = find_pieces(detections, also_short=with_faces)
+    pieces = find_pieces(detections, also_short=with_faces or bool(scene.seats))
     seats, size = parse_seats(scene.seats), (WIDTH, HEIGHT)
     if with_faces:
         pieces = frame_by_frame(pieces, scene.time)
@@ -115,7 +115,7 @@ def confusions(kind: str, seeds: range, *, rate: float, equal: bool) -> Counter[
     counts: Counter[str] = Counter()
     for seed in seeds:
         scene = simulated(kind, seed, rate=rate, equal=equal)
-        pieces = find_pieces(scene.detections)
+        pieces = find_pieces(scene.detections, also_short=kind in KINDS)
         seats = parse_seats(["left=0", "right=1"])
         people = by_seats(pieces, seats, (WIDTH, HEIGHT))[0] if kind in KINDS else by_themselves(pieces)
         is_mixed = is_wrong = False

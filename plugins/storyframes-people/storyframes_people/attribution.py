@@ -15,7 +15,7 @@ from itertools import chain, count
 import numpy as np
 
 from storyframes_people.detections import LOOK, look_distance
-from storyframes_people.pieces import BRIDGE_S, Piece
+from storyframes_people.pieces import AT_LEAST_S, BRIDGE_S, Piece
 
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
 _CONTESTED = 0.2  # of the time that somebody has a seat: if others have it for longer, its name is nobody's
@@ -88,8 +88,11 @@ def by_seats(
     """People with the names of their seats, each other piece with a number, and what is not sure of them.
 
     Args:
+        pieces: those of less than :data:`AT_LEAST_S` are nobody's; but one in a seat may be of whom its name means.
         size: width and height of the picture, pixels.
     """
+    short = [Person("", (piece,)) for piece in pieces if piece.sure_s < AT_LEAST_S]
+    pieces = [piece for piece in pieces if piece.sure_s >= AT_LEAST_S]
     homes = [[name for name, area in seats.items() if _share_inside(each, area, size) >= _INSIDE] for each in pieces]
     runs = [[piece] for piece, home in zip(pieces, homes, strict=True) if len(home) != 1]
     for name in seats:
@@ -97,7 +100,7 @@ def by_seats(
     by_run, _ = _named([Person("", tuple(run)) for run in runs], seats, size)
     parts = [[each.pieces] if each.name in seats else [(piece,) for piece in each.pieces] for each in by_run]
     apart = sorted(chain(*parts), key=lambda part: (part[0].time[0], part[0].box[0, 0]))
-    named, reasons = with_names_of_seats([Person("", part) for part in apart], seats, size)
+    named, reasons = with_names_of_seats([Person("", part) for part in apart], seats, size, short)
     people = []
     for person in named:
         longest = max(person.pieces, key=lambda piece: piece.sure_s)
@@ -148,16 +151,24 @@ def _runs(inside: Sequence[Piece], pieces: Sequence[Piece]) -> list[list[Piece]]
 
 
 def with_names_of_seats(
-    people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int]
+    people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int], passing: Sequence[Person] = ()
 ) -> tuple[list[Person], list[str]]:
     """People with the names of their seats, in the seats' order, then others, and why these have a number.
 
     Somebody has a seat's name if others are in it, and she in other seats, for at most a fifth as long in all. She is
     doubtful if somebody without a name was there: the name may be hers. So are both where somebody with another seat's
     name was there before all of her time in her own seat, or after it: who leans over comes back.
+
+    Args:
+        size: width and height of the picture, pixels.
+        passing: others, who get no name.
     """
     named, reasons = _named(people, seats, size)
-    others = {seat: [person.name for person in named if _sat_in(person, seat, named, seats, size)] for seat in seats}
+    passing = [replace(person, name=f"somebody at {person.pieces[0].time[0]:.1f} s") for person in passing]
+    others = {
+        seat: [person.name for person in (*named, *passing) if _sat_in(person, seat, named, seats, size)]
+        for seat in seats
+    }
     for number, person in enumerate(named):
         if person.name not in seats:
             continue

@@ -18,7 +18,7 @@ from storyframes_people.boxes import MARGIN, csv_of, regions_of
 from storyframes_people.detections import detect_faces
 from storyframes_people.detectors import FaceDetector, choose_pictures
 from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, joined
-from storyframes_people.pieces import find_pieces
+from storyframes_people.pieces import AT_LEAST_S, find_pieces
 from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
 from tasks.study import Boxes, Study, TableChangeError, open_table, problems_with, put_in_place, shortened
 
@@ -87,18 +87,19 @@ def propose_people(
     video = study.path(named)
     pictures = choose_pictures(video, options.rate)
     faces = detect_faces(pictures, detector, settings, options.min_confidence, progress)
-    pieces = find_pieces(faces)
+    found = find_pieces(faces, also_short=True)
+    pieces = [piece for piece in found if piece.sure_s >= AT_LEAST_S]
     size = pictures.width, pictures.height
     people, apart = by_themselves(pieces), list[str]()
     if options.same_face and pieces:
-        closely = frame_by_frame(find_pieces(faces, also_short=True), pictures.clock)
+        closely = frame_by_frame(found, pictures.clock)
         embeddings = embed_pieces(pictures, closely, options.same_face.model)
         people, apart = joined(closely, embeddings, options.same_face.limit)
     if options.seats:
         if len(people) < len(pieces) or (options.same_face and not apart):
             people, without_seat = with_names_of_seats(people, options.seats, size)
         else:  # nothing was joined by faces
-            people, without_seat = by_seats(pieces, options.seats, size)
+            people, without_seat = by_seats(found, options.seats, size)
         apart += without_seat
     regions = regions_of(people, size, pictures.frame_s, options.margin)
     length_s = float(pictures.time[-1]) + pictures.frame_s

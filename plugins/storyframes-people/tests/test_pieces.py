@@ -139,7 +139,7 @@ def test_planted_scenes_are_attributed_rightly(kind: str) -> None:
         for t, boxes, of in zip(detections.time, detections.boxes, names, strict=True)
         for box, name in zip(boxes, of, strict=True)
     }
-    pieces = find_pieces(detections)
+    pieces = find_pieces(detections, also_short=bool(scene.seats))
     people = by_themselves(pieces)
     if scene.seats:
         people, _ = by_seats(pieces, parse_seats(scene.seats), (WIDTH, HEIGHT))
@@ -241,6 +241,16 @@ def test_a_seat_joins_nothing_over_a_moment_in_which_faces_could_be_swapped() ->
     }
 
 
+def test_a_face_in_a_seat_for_less_than_a_second_while_its_owner_is_away_makes_the_name_doubtful() -> None:
+    """Nobody has so short a piece, but it may be of whom the user meant."""
+    right = piece(0, 60, 450, 1)
+    tracks, reasons = seated([piece(0, 0.9, 150), piece(5, 60, 150), right], "left=ada", "right=ben")
+    assert tracks == {"ada": [(5, True)], "ben": [(0, False)]}
+    assert reasons == ["ada: doubtful, since somebody at 0.0 s had this seat as well"]
+    tracks, reasons = seated([piece(20, 20.5, 200), piece(5, 60, 150), right], "left=ada", "right=ben")
+    assert (tracks, reasons) == ({"ada": [(5, False)], "ben": [(0, False)]}, [])
+
+
 def test_who_has_a_seat_for_long_has_its_name_with_doubt_where_somebody_else_sat_there_for_short() -> None:
     """Whom the user meant may be the one who was there for short."""
     mine, stranger, passing, right = (
@@ -309,7 +319,7 @@ def test_no_sure_face_is_of_a_second_person_and_no_name_is_another_s(kind: str, 
     """People who cross, come back to each other's seats, or take them, with lost faces: also where all look alike."""
     for seed in range(6):
         scene = simulated(kind, seed, equal=equal)
-        pieces = find_pieces(scene.detections)
+        pieces = find_pieces(scene.detections, also_short=kind in KINDS)
         people = by_seats(pieces, parse_seats(["left=0", "right=1"]), (WIDTH, HEIGHT))[0]
         for person in people if kind in KINDS else by_themselves(pieces):
             found = sum((people_of(each, scene.whose) for each in person.pieces), Counter())
