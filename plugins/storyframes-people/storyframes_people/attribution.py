@@ -20,6 +20,7 @@ from storyframes_people.pieces import AT_LEAST_S, BRIDGE_S, Piece
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
 _CONTESTED = 0.2  # of the time that somebody has a seat: if others have it for longer, its name is nobody's
 _SITS_S = 1.0  # who is in a seat for so long does not pass through it
+_NAMED = 5  # others in a seat of whom a message says who they are
 _HALVES = {"left": (0, 0.5), "right": (0.5, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 _THIRDS = {"left": (0, 1 / 3), "middle": (1 / 3, 2 / 3), "right": (2 / 3, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 Area = tuple[float, float, float, float]
@@ -172,8 +173,11 @@ def with_names_of_seats(
     for number, person in enumerate(named):
         if person.name not in seats:
             continue
-        why = [f"{', '.join(others[person.name])} had this seat as well"] if others[person.name] else []
-        why += [f"it had the seat of {seat} as well" for seat, names in others.items() if person.name in names]
+        names = others[person.name]
+        if len(names) > _NAMED:
+            names = [*names[:_NAMED], f"{len(names) - _NAMED} more"]
+        why = [f"{', '.join(names)} had this seat as well"] if names else []
+        why += [f"it had the seat of {seat} as well" for seat, sitters in others.items() if person.name in sitters]
         if why:
             named[number] = replace(person, pieces=tuple(map(_doubted, person.pieces)))
             reasons.append(f"{person.name}: doubtful, since {' and '.join(why)}")

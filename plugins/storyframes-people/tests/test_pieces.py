@@ -247,6 +247,9 @@ def test_a_face_in_a_seat_for_less_than_a_second_while_its_owner_is_away_makes_t
     tracks, reasons = seated([piece(0, 0.9, 150), piece(5, 60, 150), right], "left=ada", "right=ben")
     assert tracks == {"ada": [(5, True)], "ben": [(0, False)]}
     assert reasons == ["ada: doubtful, since somebody at 0.0 s had this seat as well"]
+    short = [piece(start, start + 0.5, 150) for start in range(7)]
+    reason = seated([*short, piece(9, 60, 150), right], "left=ada", "right=ben")[1][0]
+    assert reason.endswith("somebody at 4.0 s, 2 more had this seat as well")
     tracks, reasons = seated([piece(20, 20.5, 200), piece(5, 60, 150), right], "left=ada", "right=ben")
     assert (tracks, reasons) == ({"ada": [(5, False)], "ben": [(0, False)]}, [])
 
