@@ -146,7 +146,8 @@ def _embeddings(generator: np.random.Generator, frames: int) -> np.ndarray:
 
 def _compress(folder: Path) -> None:
     """The array in ``folder`` in the archive profile: the same chunks, each compressed with zstd."""
-    values = zarr.open_array(folder, mode="r")[:]
+    array = zarr.open_array(folder, mode="r")
+    values, described, attributes = array[:], array.metadata, dict(array.attrs)
     shape = values.shape
     zarr.create_array(
         folder,
@@ -155,6 +156,9 @@ def _compress(folder: Path) -> None:
         chunks=(CHUNK_ROWS, *shape[1:]),
         shards=(-(-shape[0] // CHUNK_ROWS) * CHUNK_ROWS, *shape[1:]),
         compressors=zarr.codecs.ZstdCodec(level=3),
+        fill_value=described.fill_value,
+        dimension_names=described.dimension_names,
+        attributes=attributes,
         overwrite=True,
     )[:] = values
 

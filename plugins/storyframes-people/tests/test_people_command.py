@@ -261,7 +261,7 @@ class Fixed(FaceDetector):
     def __init__(self, faces: list[list[float]]) -> None:
         self.found = np.array(faces, float)
 
-    def faces(self, pictures: Pictures, settings: object):  # type: ignore[no-untyped-def]
+    def faces(self, pictures: Pictures, settings: object) -> Iterator[np.ndarray]:
         return (self.found for _ in pictures)
 
 
@@ -275,11 +275,11 @@ def test_a_face_that_is_found_twice_is_one_and_the_unsure_are_left_out(study: Pa
 
 
 class Planned(FaceDetector):
-    def __init__(self, answers: Callable[[Pictures], Iterable[object]]) -> None:
+    def __init__(self, answers: Callable[[Pictures], Iterable[np.ndarray]]) -> None:
         self.answers = answers
 
-    def faces(self, pictures: Pictures, settings: object):  # type: ignore[no-untyped-def]
-        return self.answers(pictures)
+    def faces(self, pictures: Pictures, settings: object) -> Iterator[np.ndarray]:
+        return iter(self.answers(pictures))
 
 
 def failing(pictures: Pictures) -> Iterator[np.ndarray]:
@@ -296,7 +296,7 @@ def failing(pictures: Pictures) -> Iterator[np.ndarray]:
     ],
 )
 def test_a_detector_that_breaks_its_promise_ends_one_recording(
-    study: Path, answers: Callable[[Pictures], Iterable[object]], said: str
+    study: Path, answers: Callable[[Pictures], Iterable[np.ndarray]], said: str
 ) -> None:
     with pytest.raises(ExtractionError, match=said):
         detect_faces(choose_pictures(study / "videos/s1.avi", 1), Planned(answers), None, 0.5)
