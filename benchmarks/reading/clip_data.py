@@ -116,8 +116,9 @@ def write_many_sessions(data: ClipData, root: Path) -> int:
     ids = index["session_id"].unique()
     one = FeatureStore(data.features).catalogue.query("session_id == @data.session_ids[0]")
     table = pd.concat([one.assign(session_id=session_id) for session_id in ids], ignore_index=True)
-    (root / CATALOGUE).write_bytes(table_files.to_parquet(pa.Table.from_pandas(table, preserve_index=False)))
-    write_clip_index(index, LocalStorage(root))
+    storage = LocalStorage(root)
+    table_files.replace_table(storage, CATALOGUE, lambda: pa.Table.from_pandas(table, preserve_index=False))
+    write_clip_index(index, storage)
     return len(ids)
 
 

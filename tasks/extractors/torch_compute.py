@@ -6,8 +6,9 @@ Imports torch, so only modules that load a network import this one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import torch
 
@@ -16,7 +17,10 @@ from tasks.extractors.settings import Device, Precision
 
 _LARGEST_BATCH_SIZE = 256  # beyond it a GPU gains nothing
 _DTYPES = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
-_numerics_lock = threading.Lock()
+_KEPT = 8  # networks on a GPU; a pass over the frames has one for each of its features
+_T = TypeVar("_T")
+_process_lock = threading.RLock()  # reentrant: a network is tried while it is made
+_kept: dict[Hashable, Any] = {}  # the least recently used one first
 
 
 def torch_dtype(precision: Precision) -> torch.dtype:
@@ -52,18 +56,56 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
+def loading() -> Iterator[None]:
+    """Around the making of a network: no other thread makes one meanwhile, or starts kernels on a GPU.
+
+    Libraries change what is the whole process's while they make one: torch's default type, how weights are drawn, and
+    what a traced module is called.
+    """
+    with _process_lock:
+        yield
+
+
+def network_on(device: str, key: Hashable, make: Callable[[], _T]) -> _T:
+    """What ``make`` gives; on a GPU it is kept, and all sessions of this process have it together.
+
+    There it computes for one thread at a time. On a processor two would compute at once, which a network with hooks
+    does not bear, and each session has its own.
+
+    Args:
+        key: two that are equal have equal networks.
+    """
+    with loading():
+        if device == "cpu":
+            return make()
+        network = _kept.pop(key) if key in _kept else make()
+        _kept[key] = network
+        if len(_kept) > _KEPT:
+            del _kept[next(iter(_kept))]
+        return network
+
+
+@contextmanager
 def computing(device: str, *, tf32: bool) -> Iterator[None]:
     """Around a forward pass: no gradients, and the same numerics wherever it runs.
 
-    cuDNN would use TF32 unasked, and its switch is the whole process's: one session at a time starts its kernels.
+    TF32 is switched for the whole process, of convolutions (cuDNN has it on unasked) and of matrix products: one
+    thread at a time starts its kernels. cuDNN does not try its algorithms: that takes seconds for each shape of inputs
+    in each thread, and decoding, not the network, is what a session waits for.
     """
     with torch.inference_mode():
         if device == "cpu":
             with one_thread():
                 yield
-        else:
-            with _numerics_lock, torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=tf32):
+            return
+        products = torch.backends.cuda.matmul
+        with _process_lock, torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
+            before = products.allow_tf32
+            products.allow_tf32 = tf32
+            try:
                 yield
+            finally:
+                products.allow_tf32 = before
 
 
 def on_device(inputs: torch.Tensor, device: str) -> torch.Tensor:

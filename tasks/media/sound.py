@@ -8,7 +8,7 @@ both, and mono and "dual mono" are equally loud. FFmpeg's own downmix would make
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ _FILTER = "filter_size=128:cutoff=0.97"
 RUN = 3  # clipping is so many samples in a row at full scale: a single one can be a peak that just fits
 FULL = 32_766  # full scale, of 32,767: a resampler or a gain may take one away
 _JOIN_S = 0.2  # spans of clipping less far apart are one
+_BLOCK_S = 0.25  # resampled at once; beside a video sound lies in pieces as short as its frames
 
 
 class NoAudioError(RecordingError):
@@ -59,7 +60,7 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[Au
         RecordingError: the sound cannot be decoded, its sampling rate changes, or its timestamps run backwards.
     """
     resampler, start_s, samples = None, 0.0, 0
-    for piece in _pieces(path):
+    for piece in _joined(_pieces(path)):
         if resampler is None:
             resampler = _Resampler(piece.rate, rate)
             start_s = 0.0 if zero_s is None else piece.time - zero_s
@@ -137,6 +138,28 @@ def _pieces(path: Path) -> Iterator[_Piece]:
             raise RecordingError(f"{path.name}: the sound cannot be decoded ({error.strerror})") from None
     if not count:
         raise NoAudioError(f"{path.name}: its audio track is empty")
+
+
+def _joined(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
+    """The same sound in fewer pieces, for each costs as much as a long one; silence and what overlaps stay apart."""
+    waiting: list[_Piece] = []
+    count = 0
+    for piece in pieces:
+        is_plain = not piece.silence_s and not piece.dropped_s
+        if waiting and (not is_plain or count >= _BLOCK_S * piece.rate):
+            yield _one(waiting)
+            waiting, count = [], 0
+        if is_plain:
+            waiting.append(piece)
+            count += len(piece.samples)
+        else:
+            yield piece
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(pieces: list[_Piece]) -> _Piece:
+    return replace(pieces[0], samples=np.concatenate([piece.samples for piece in pieces]))
 
 
 def _parts(count: int, most: int) -> list[int]:

@@ -18,6 +18,7 @@ from tasks.extractors.torch_compute import (
     computing,
     fitting_batch_size,
     forward_in_batches,
+    network_on,
     on_device,
     torch_dtype,
 )
@@ -32,6 +33,7 @@ class SoundEncoder:
 
     Args:
         folder: of the model, as transformers saves it.
+        digest: of its files.
         shape: what its configuration promises; the loaded network is held to it.
         layers: which, 0 being what enters the first block.
         mean: take the mean of the layers; otherwise they are concatenated.
@@ -47,6 +49,7 @@ class SoundEncoder:
     def __init__(
         self,
         folder: Path,
+        digest: str,
         shape: AudioShape,
         layers: Sequence[int],
         where: str,
@@ -60,16 +63,18 @@ class SoundEncoder:
         self._device, self._dtype = str(Device(device)), torch_dtype(precision)
         check_device(device, f"{where}:")
         self._tf32 = precision is Precision.TF32
-        torch.backends.cuda.matmul.allow_tf32 = self._tf32
         try:
-            self._network, self._processor, missing = _load(folder, shape, self._dtype)
+            self._network, self._processor, missing = network_on(
+                self._device,
+                (folder, digest, shape, self._dtype),
+                lambda: _load(folder, shape, self._dtype, self._device),
+            )
         except Exception as error:  # whatever a library says of files that it does not like
             raise ExtractionError(f"{where} cannot be loaded ({type(error).__name__})") from error
         if missing:
             raise ExtractionError(
                 f"{where} has no weights for {missing[0]} ({len(missing)} in all): they would be random numbers"
             )
-        self._network = self._network.eval().to(self._device)
         self._check_front_end()
         self.batch_size = batch_size or (1 if self._device == "cpu" else 0)
         self.ahead = 4 if self._device == "cuda" else 0
@@ -144,8 +149,8 @@ class SoundEncoder:
             )
 
 
-def _load(folder: Path, shape: AudioShape, dtype: torch.dtype) -> tuple[Any, Any, list[str]]:
-    """The network, what makes spectrograms for it, if it wants them, and which of its weights are in no file."""
+def _load(folder: Path, shape: AudioShape, dtype: torch.dtype, device: str) -> tuple[Any, Any, list[str]]:
+    """The network on the device, what makes its spectrograms, if it wants them, and its weights that are in no file."""
     os.environ["HF_HUB_OFFLINE"] = "1"  # the model is on this machine; the hub must not be asked
     import_torchvision()  # transformers imports it too, and fails on a wheel that does not match torch
     from transformers import AutoFeatureExtractor, AutoModel
@@ -155,7 +160,8 @@ def _load(folder: Path, shape: AudioShape, dtype: torch.dtype) -> tuple[Any, Any
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     network, report = AutoModel.from_pretrained(str(folder), dtype=dtype, output_loading_info=True, **options)
     missing = sorted(name for name in report["missing_keys"] if not name.endswith(_UNUSED))
+    network = network.eval()
     if not shape.window_rows:
-        return network, None, missing
+        return network.to(device), None, missing
     processor = AutoFeatureExtractor.from_pretrained(str(folder), **options)
-    return network.get_encoder(), processor, [name for name in missing if "encoder." in name]
+    return network.get_encoder().to(device), processor, [name for name in missing if "encoder." in name]

@@ -142,6 +142,7 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
         assert self.model.folder is not None  # the section allows no torchvision
         return SoundEncoder(
             self.model.folder,
+            self.model.digest,
             shape,
             self._layers(self.model),
             self._where,

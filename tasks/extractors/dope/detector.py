@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 
 from tasks.extractors.dope.checkpoint import Checkpoint
@@ -11,6 +13,7 @@ from tasks.extractors.dope.people import FrameDetections
 from tasks.extractors.dope.postprocessing import frame_detections
 from tasks.extractors.dope.settings import DopeSettings
 from tasks.extractors.settings import EngineName, Precision
+from tasks.extractors.torch_compute import computing
 
 
 class DopeDetector:
@@ -66,6 +69,14 @@ class DopeDetector:
         detections: dict[int, FrameDetections] = {}
         for indices in groups_of_one_input_size(sizes, self.options, self.settings.frames_at_once):
             images = network_input([frames[i] for i in indices], self.options, self.device)
-            for i, poses in zip(indices, self.network(images, [sizes[i] for i in indices]), strict=True):
+            with self._numerics():
+                found = self.network(images, [sizes[i] for i in indices])
+            for i, poses in zip(indices, found, strict=True):
                 detections[i] = frame_detections(poses, self.ppi, self.settings)
         return [detections[i] for i in range(len(sizes))]
+
+    def _numerics(self) -> AbstractContextManager[None]:
+        """A GPU would take TF32 for float32, unasked."""
+        if self.device.type == "cpu":
+            return nullcontext()
+        return computing(self.device.type, tf32=self.precision is Precision.TF32)

@@ -77,9 +77,12 @@ class Dope(FrameExtractor[DopeSettings]):
         """
         from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
         from tasks.extractors.dope.detector import DopeDetector
+        from tasks.extractors.torch_compute import network_on
 
+        file, settings = self.model_file(), self.settings
+        key = ("dope", model_digest(file), settings.model_dump_json())
         try:
-            return DopeDetector(load_checkpoint(self.model_file()), self.settings)
+            return network_on(settings.torch_device, key, lambda: DopeDetector(load_checkpoint(file), settings))
         except CheckpointError as error:
             raise ExtractionError(str(error).replace(f"{self.model_file().parent}/", "")) from None
         except ValueError as error:

@@ -80,8 +80,9 @@ class DopeSettings(ExtractorSettings):
     # the library of its layers; ``auto``: torch on a GPU, else OpenVINO where it is installed, else torch
     engine: EngineName = EngineName.AUTO
     # in what the layers compute. None is float32, and float16 on a GPU for a model that was published for half
-    # precision. ``bfloat16`` is OpenVINO's, on processors that have it: fast and coarse (docs/dope.md)
-    precision: Literal[Precision.FLOAT32, Precision.BFLOAT16] | None = None
+    # precision. ``bfloat16`` is OpenVINO's, on processors that have it: fast and coarse (docs/dope.md). ``tf32`` is a
+    # GPU's
+    precision: Literal[Precision.FLOAT32, Precision.BFLOAT16, Precision.TF32] | None = None
     # frames that go through the network at once; limits the memory. None is 1 on a processor, where more gain nothing,
     # and 8 on a GPU
     frames_per_pass: int | None = Field(default=None, ge=1)
@@ -97,6 +98,8 @@ class DopeSettings(ExtractorSettings):
             raise ValueError(
                 "precision = 'bfloat16' is OpenVINO's, on processors: set engine = 'openvino', device = 'cpu'"
             )
+        if self.precision is Precision.TF32 and self.device is not Device.CUDA:
+            raise ValueError("precision = 'tf32' is a GPU's: set device = 'cuda', or precision = 'float32'")
         return self
 
     def resolved(self) -> Self:

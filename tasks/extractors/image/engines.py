@@ -21,6 +21,7 @@ from tasks.extractors.torch_compute import (
     computing,
     fitting_batch_size,
     forward_in_batches,
+    network_on,
     on_device,
     torch_dtype,
 )
@@ -82,7 +83,8 @@ class TorchEngine:
         self.device = str(device)
         self._size = model.size
         self._tf32 = precision is Precision.TF32
-        self._network = _fused(model.build(), precision).to(self.device)
+        made = network_on(self.device, (model, precision), lambda: _fused(model.build(), precision).to(self.device))
+        self._network = made
         self.ahead = 1 if self.device == "cuda" else 0
         self.batch_size = batch_size or (self._fitting_batch_size() if self.device == "cuda" else _CPU_BATCH_SIZE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ Images = Callable[[FrameBatch], tuple[np.ndarray, np.ndarray]]
 """Of n frames, (k, height, width, 3) uint8 images, and (n,) bool which k of the frames they are of."""
 
 _GAP_ROWS = 64  # written at once where frames have no image
+_PREPARING = 2  # batches of frames whose images are made at once beside a GPU: to the bit as PIL, they take 4 ms each
 
 
 class EmbeddingWriter:
@@ -46,9 +48,18 @@ class EmbeddingWriter:
         self._images: list[np.ndarray] = []
         self._under_way: deque[Callable[[], np.ndarray]] = deque()
         self._gaps: deque[int] = deque([0])  # frames without an image before each image that has no row yet, and after
+        self._preparing: deque[Future[tuple[np.ndarray, np.ndarray]]] = deque()
+        self._threads = ThreadPoolExecutor(_PREPARING) if self.on_gpu else None
 
     def add(self, batch: FrameBatch) -> None:
-        images, present = self._images_of(batch)
+        if self._threads is None:
+            self._take(*self._images_of(batch))
+            return
+        self._preparing.append(self._threads.submit(self._images_of, batch))
+        if len(self._preparing) > _PREPARING:
+            self._take(*self._preparing.popleft().result())
+
+    def _take(self, images: np.ndarray, present: np.ndarray) -> None:
         self._images.extend(images)
         for is_present in present:
             if is_present:
@@ -64,6 +75,8 @@ class EmbeddingWriter:
             self._collect(all_but=self._engine.ahead)
 
     def finish(self) -> None:
+        while self._preparing:
+            self._take(*self._preparing.popleft().result())
         while self._images:
             self._start()
             self._collect(all_but=self._engine.ahead)

@@ -18,7 +18,7 @@ from tasks.extractors.embed.extractor import layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.settings import Precision
 from tasks.extractors.text.model import TextPool, TextSettings, TextShape, text_shape
-from tasks.extractors.torch_compute import check_device, one_thread, torch_dtype
+from tasks.extractors.torch_compute import check_device, computing, loading, torch_dtype
 from tasks.models.libraries import import_torchvision
 
 _BATCH = 32
@@ -195,7 +195,7 @@ class SentenceEncoder(TextEncoder):
     def embed_together(self, texts: Sequence[str]) -> np.ndarray:
         if not texts:
             return np.empty((0, self._width), np.float32)
-        with one_thread():
+        with computing(str(self.settings.device), tf32=self.settings.precision is Precision.TF32):
             rows = self.model.encode(
                 list(texts),
                 prompt=self.prompt or None,
@@ -226,7 +226,7 @@ class PooledEncoder(TextEncoder):
             encoded = self.tokenizer(
                 [self.prompt + texts[number] for number in batch], padding=True, return_tensors="pt", verbose=False
             ).to(self._model.device)
-            with torch.inference_mode(), one_thread():
+            with computing(str(self.settings.device), tf32=self.settings.precision is Precision.TF32):
                 states = self._model(**encoded, output_hidden_states=True).hidden_states
                 pooled = [self._pool(states[layer].float(), encoded["attention_mask"]) for layer in self._layers]
                 rows[batch] = torch.cat(pooled, dim=1).cpu().numpy()
@@ -251,12 +251,12 @@ def open_encoder(model: LocalModel, settings: TextSettings) -> TextEncoder:
     from transformers.utils.logging import disable_progress_bar
 
     check_device(settings.device, f"{settings.section}:")
-    torch.backends.cuda.matmul.allow_tf32 = settings.precision is Precision.TF32
     disable_progress_bar()
     try:
-        if settings.pool is TextPool.MODEL:
-            return _open_sentence_encoder(model, settings)
-        return _open_pooled_encoder(model, settings)
+        with loading():
+            if settings.pool is TextPool.MODEL:
+                return _open_sentence_encoder(model, settings)
+            return _open_pooled_encoder(model, settings)
     except ExtractionError:
         raise
     except Exception as error:  # a library raises anything for files that it does not like

@@ -20,6 +20,7 @@ from tasks.extractors.torch_compute import (
     computing,
     fitting_batch_size,
     forward_in_batches,
+    network_on,
     on_device,
     one_thread,
     torch_dtype,
@@ -50,14 +51,18 @@ class ClipEncoder:
         check_device(settings.device, f"{settings.section}:")
         self._tf32 = settings.precision is Precision.TF32
         self._dtype = torch_dtype(settings.precision)
-        self._family: Family | None = None
-        if model.folder is None:
-            self._network, self._prepare = _of_torchvision(model)
-        else:
-            self._family = family_of(model, self._where)
-            self._network = _of_transformers(model.folder, self._family, self._where)
-            self._prepare = _processor(model.folder, self._family, self._where)
-        self._network = self._network.eval().to(self._dtype).to(self.device)
+        self._family = family_of(model, self._where) if model.folder else None
+
+        def made() -> tuple[Any, _Prepare]:
+            if model.folder is None or self._family is None:
+                network, prepare = _of_torchvision(model)
+            else:
+                network = _of_transformers(model.folder, self._family, self._where)
+                prepare = _processor(model.folder, self._family, self._where)
+            return network.eval().to(self._dtype).to(self.device), prepare
+
+        key = (model.origin, model.name, model.revision, model.folder, model.digest, self._dtype)
+        self._network, self._prepare = network_on(self.device, key, made)
         self.batch_size = settings.batch_size or (1 if self.device == "cpu" else 0)
 
     def prepare(self, rgb: np.ndarray) -> torch.Tensor:
