@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable
@@ -99,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few sessions")
     parser.add_argument("--only", action="append", help="one of the measures, by name")
-    parser.add_argument("--most", type=int, default=max(SIZES), help="sessions")
+    parser.add_argument("--sessions", type=int, nargs="+", help="how many, instead of each measure's own sizes")
     parser.add_argument("--record", metavar="TABLE", help="the table of docs/performance.json that is made of it")
     parser.add_argument("--in", dest="folder", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -114,12 +115,12 @@ def main() -> None:
     rows = []
     for name in asked.only or known:
         measure = known[name]
-        for sessions in QUICK_SIZES if asked.quick else [size for size in measure.sizes if size <= asked.most]:
+        for sessions in asked.sessions or (QUICK_SIZES if asked.quick else measure.sizes):
             rows.append(cells(measure, sessions, *cost(measure, sessions)))
             print(line(rows[-1]), flush=True)
     if asked.record:
-        only = " ".join(f"--only {name!r}" for name in asked.only or ())
-        record(asked.record, COLUMNS, rows, LIBRARIES, f"python -m benchmarks.scaling.scale {only}".rstrip())
+        chosen = shlex.join(argument for argument in sys.argv[1:] if argument not in ("--record", asked.record))
+        record(asked.record, COLUMNS, rows, LIBRARIES, f"python -m benchmarks.scaling.scale {chosen}".rstrip())
 
 
 if __name__ == "__main__":
