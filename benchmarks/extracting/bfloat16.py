@@ -42,8 +42,7 @@ def rounded(values: torch.Tensor) -> torch.Tensor:
 def in_bfloat16(network: torch.nn.Module, but: tuple[str, ...]) -> torch.nn.Module:
     """The fused network with the roundings of bfloat16 in all stages but these."""
     for name, module in network.named_modules():
-        stage = name.partition(".")[0]
-        if (stage if stage.startswith("layer") else "stem") in but:
+        if next((part for part in name.split(".") if part in STAGES), "stem") in but:
             continue
         if isinstance(module, torch.nn.Conv2d):
             module.weight.data = rounded(module.weight.data)
