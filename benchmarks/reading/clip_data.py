@@ -15,7 +15,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import zarr
 
 from benchmarks.reading.clip_index import build_index
@@ -23,9 +22,8 @@ from benchmarks.reading.clip_index import tables as clip_index_tables
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES, VISION, feature_spec
-from storyframes.store import catalogue, table_files
-from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import CATALOGUE, create_store
+from storyframes.store import catalogue
+from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.local_folder import LocalStorage
 from tasks.clip_index.index import write_clip_index
@@ -74,21 +72,12 @@ class ClipData:
         os.sync()
 
     def _write_session(self, session_id: str, generator: np.random.Generator) -> None:
-        arrays = {"openface": _landmarks(generator, self.frames), "resnet50": _embeddings(generator, self.frames)}
-        valid = (generator.random(self.frames) < 0.95).astype(np.uint8)
-        confidence = np.full(self.frames, 0.98, np.float32)
+        arrays = write_features(self.features, session_id, generator, self.frames)
         with h5py.File(self.hdf5(session_id), "w") as file:
-            for feature, values in arrays.items():
-                np.save(self.npy(session_id, feature), values)
-                file.create_dataset(feature, data=values, chunks=(CHUNK_ROWS, values.shape[1]))
-                with FeatureWriter(LocalStorage(self.features), session_id, feature_spec(session_id, feature)) as out:
-                    out.write("values", values)
-                    if feature == "openface":
-                        out.write("valid", valid)
-                        out.write("confidence", confidence)
-                    out.publish("benchmark", {})
-            file.create_dataset("valid", data=valid)
-        np.save(self.npy(session_id, "valid"), valid)
+            for name, values in arrays.items():
+                np.save(self.npy(session_id, name), values)
+                chunks = None if name == "valid" else (CHUNK_ROWS, values.shape[1])
+                file.create_dataset(name, data=values, chunks=chunks)
 
     def _tables(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         fps, share = WindowSpec().fps, self.frames * 15 // 28
@@ -104,21 +93,33 @@ class ClipData:
         )
 
 
-def write_many_sessions(data: ClipData, root: Path) -> int:
-    """A store at ``root`` with a catalogue and a clip index of the paper's size, to be opened.
+def write_features(root: Path, session_id: str, generator: np.random.Generator, frames: int) -> dict[str, np.ndarray]:
+    """Publish the features of a session of so many frames; gives their values, and openface's mask."""
+    arrays = {"openface": _landmarks(generator, frames), "resnet50": _embeddings(generator, frames)}
+    valid = (generator.random(frames) < 0.95).astype(np.uint8)
+    for feature, values in arrays.items():
+        with FeatureWriter(LocalStorage(root), session_id, feature_spec(session_id, feature)) as out:
+            out.write("values", values)
+            if feature == "openface":
+                out.write("valid", valid)
+                out.write("confidence", np.full(frames, 0.98, np.float32))
+            out.publish("benchmark", {})
+    return arrays | {"valid": valid}
+
+
+def write_many_sessions(root: Path) -> int:
+    """A store at ``root`` with a catalogue and a clip index of the paper's size, to be opened; its arrays are short.
 
     Returns:
-        How many sessions it has; all of them lead to the first one's arrays.
+        How many sessions it has.
     """
     create_store(root)
-    os.symlink(data.features / data.session_ids[0], root / data.session_ids[0])
     index = clip_index(clip_index_tables())
     ids = index["session_id"].unique()
-    one = FeatureStore(data.features).catalogue.query("session_id == @data.session_ids[0]")
-    table = pd.concat([one.assign(session_id=session_id) for session_id in ids], ignore_index=True)
-    storage = LocalStorage(root)
-    table_files.replace_table(storage, CATALOGUE, lambda: pa.Table.from_pandas(table, preserve_index=False))
-    write_clip_index(index, storage)
+    for session_id in ids:
+        write_features(root, session_id, np.random.default_rng(0), 2 * WINDOW)
+    catalogue.compact(LocalStorage(root))
+    write_clip_index(index, LocalStorage(root))
     return len(ids)
 
 

@@ -225,9 +225,9 @@ def whole_sessions(data: ClipData) -> dict[str, Way]:
     return {MEMMAP: Way(clips, by_hand), "FeatureStore.read": Way(clips, ours, target=0.90)}
 
 
-def opening(data: ClipData, root: Path) -> list[list[str]]:
+def opening(root: Path) -> list[list[str]]:
     """A row for each: seconds by the clock, which what is beside it and a ratio do not have, and the most wanted."""
-    sessions = write_many_sessions(data, root)
+    sessions = write_many_sessions(root)
     store = FeatureStore(root)
     clips = store.clips()
     ids = store.sessions
@@ -307,7 +307,7 @@ def main() -> None:
             (beside, theirs), (_, ours) = compare(title, ways, runs).items()
             rates = f"{ours.per_cpu_s:,.0f}", f"{theirs.per_cpu_s:,.0f}: {beside}"
             rows.append([f"{title}, clips per CPU-s", *rates, f"{ours.cpu:.2f}", ours.wanted])
-        rows += opening(data, Path(folder, "many"))
+        rows += opening(Path(folder, "many"))
         record("clips-otherwise", ("", "ours", "beside it", "ratio, CPU", "wanted"), rows, ["zarr", "torch"])
 
 
