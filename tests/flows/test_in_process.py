@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.commands import storyframes
+from support.commands import storyframes_here
 from support.processes import HANG_S, ports_of, wait_for
 from support.servers.prefect_runs import request
 from support.stores import local
@@ -189,7 +189,7 @@ def test_little_work_is_done_here_and_much_by_workers(small_study: Path, tmp_pat
 
 def test_workers_are_of_this_machine(small_study: Path, tmp_path: Path) -> None:
     (tmp_path / "slurm.yaml").write_text("kind: slurm\ncpu: {count: 1}\n")
-    refused = storyframes(
+    refused = storyframes_here(
         "extract", small_study, tmp_path / "features", "--workers", 2, "--cluster", tmp_path / "slurm.yaml"
     )
     assert refused.returncode == 2
@@ -199,7 +199,7 @@ def test_workers_are_of_this_machine(small_study: Path, tmp_path: Path) -> None:
 def test_what_no_processor_can_do_is_refused(small_study: Path, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[resnet50]\nallow_untrained = true\ndevice = "cuda"\n')
     asked = ("--features", "resnet50", "--config", tmp_path / "c.toml", "--workers", 1)
-    refused = storyframes("extract", small_study, tmp_path / "features", *asked)
+    refused = storyframes_here("extract", small_study, tmp_path / "features", *asked)
     assert (refused.returncode, "a feature asks for 1 GPU, but no worker has that" in refused.stderr) == (2, True)
 
 

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from support.commands import ROOT, storyframes
+from support.commands import ROOT, storyframes_here
 from support.processes import HANG_S, wait_for
 from support.servers.prefect_runs import request
 from support.servers.slurm_cluster import skip_without_slurm, slurm
@@ -71,7 +71,7 @@ def test_the_scripts_ask_each_batch_system_in_its_own_words(small_study: Path, t
     config.write_text('[resnet50]\nallow_untrained = true\ndevice = "cuda"\n')
     asked = ("--parts", 2, "--cpus", 2, "--memory", 6, "--walltime", 90, "--directive", "--partition=long")
     only = ("--features", "frames,opensmile,resnet50", "--config", config)
-    written = storyframes(
+    written = storyframes_here(
         "jobs", small_study, tmp_path / "features", "--scheduler", scheduler, "--out", tmp_path / "jobs", *asked, *only
     )
     assert written.returncode == 0, written.stderr
@@ -98,7 +98,7 @@ def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_pa
     for features in ("frames,opensmile", "opensmile,glove"):
         out = ("--scheduler", "slurm", "--out", tmp_path / "jobs", "--parts", 1, "--features", features)
         config = request(small_study, root).config
-        lines.append(storyframes("jobs", small_study, root, *out, "--config", config).stdout.splitlines()[0])
+        lines.append(storyframes_here("jobs", small_study, root, *out, "--config", config).stdout.splitlines()[0])
     expected = session_costs(load_study(small_study), ExtractorsSettings(), Selection(only=("frames", "opensmile")))
     longest_s = sum(expected.values()) * 10_200
     assert lines[0].endswith(
@@ -107,7 +107,7 @@ def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_pa
     )
     assert "as the parts before took" not in lines[1]  # nothing is known of glove
     cost = costs_alone(load_study(small_study), ExtractorsSettings(), "s0001", ["opensmile"])["opensmile"]
-    short = storyframes("jobs", small_study, root, *out, "--config", config, "--walltime", 2)
+    short = storyframes_here("jobs", small_study, root, *out, "--config", config, "--walltime", 2)
     said = f"s0001/opensmile is expected to take {cost * 20_000:.0f} s, as parts before took, and a job may take 120 s"
     assert (short.returncode, said in " ".join(short.stderr.split())) == (2, True), short.stderr
     for walltime, refused in (("00:02:00", True), ("40:00:00", False)):
@@ -133,11 +133,11 @@ def test_options_that_limit_a_job_s_time(scheduler: Scheduler, limits: list[str]
 
 def test_what_no_script_can_have(small_study: Path, tmp_path: Path) -> None:
     asked = ("--scheduler", "slurm", "--out", tmp_path / "jobs", "--directive=-t 10")
-    refused = storyframes("jobs", small_study, tmp_path / "f", *asked)
+    refused = storyframes_here("jobs", small_study, tmp_path / "f", *asked)
     assert (refused.returncode, "--directive -t 10: --walltime says how long" in refused.stderr) == (2, True)
     for bad in " '%:":
         asked = ("--scheduler", "sge", "--out", tmp_path / f"a{bad}b", "--features", "frames")
-        refused = storyframes("jobs", small_study, tmp_path / "f", *asked)
+        refused = storyframes_here("jobs", small_study, tmp_path / "f", *asked)
         assert (refused.returncode, f"takes no path with {bad!r}" in " ".join(refused.stderr.split())) == (2, True)
 
 
@@ -203,7 +203,9 @@ gunzip -c {small_study}/openface/$stem.csv.gz > $out/$stem.csv
     config = request(small_study, root, sections).config
     asked = ("--features", "openface,opensmile", "--config", config)
     array = ("--parts", 2, "--cpus", 2, "--memory", 1, "--directive=--array=1-2%1")
-    written = storyframes("jobs", small_study, root, "--scheduler", "slurm", "--out", tmp_path / "jobs", *array, *asked)
+    written = storyframes_here(
+        "jobs", small_study, root, "--scheduler", "slurm", "--out", tmp_path / "jobs", *array, *asked
+    )
     assert written.returncode == 0, written.stderr
     with slurm():
         environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -239,7 +241,7 @@ gunzip -c {small_study}/openface/$stem.csv.gz > $out/$stem.csv
         submit("bash", "submit.sh")
         wait_for(lambda: not _queue())
     (tmp_path / "whole").mkdir()
-    assert storyframes("extract", small_study, whole, *asked, "--workers", 2).returncode == 0
+    assert storyframes_here("extract", small_study, whole, *asked, "--workers", 2).returncode == 0
     parts, one = FeatureStore(root), FeatureStore(whole)
     columns = ["session_id", "feature", "status", "fingerprint", "rows", "bytes"]
     there = [name for name in columns if name in one.catalogue]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.commands import ROOT, storyframes
+from support.commands import ROOT, storyframes_here
 from support.processes import HANG_S, wait_for
 from support.servers.prefect_runs import request
 from support.stores import local
@@ -93,11 +93,11 @@ def test_parts_together_are_one_run(small_study: Path, tmp_path: Path) -> None:
         "frames, opensmile, glove: 3 of 4 parts ended; not begun: 3",
         "frames, opensmile, glove: 4 of 4 parts ended",
     ]
-    assert lines[-1] in storyframes("status", root).stdout
+    assert lines[-1] in storyframes_here("status", root).stdout
     assert not (root / "catalogue.parquet").exists()
-    indexed = storyframes("index", small_study, root, "--config", config)
+    indexed = storyframes_here("index", small_study, root, "--config", config)
     assert indexed.returncode == 0, indexed.stderr
-    assert storyframes("extract", small_study, whole, *ASKED, "--config", config, "--workers", 1).returncode == 0
+    assert storyframes_here("extract", small_study, whole, *ASKED, "--config", config, "--workers", 1).returncode == 0
     parts, one = FeatureStore(root), FeatureStore(whole)
     columns = ["session_id", "feature", "status", "fingerprint", "rows", "bytes", "caveats", "quality"]
     there = [name for name in columns if name in one.catalogue]
@@ -202,14 +202,14 @@ gunzip -c {recorded}/$stem.csv.gz > $out/$stem.csv
     ],
 )
 def test_what_is_no_part(small_study: Path, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
-    refused = storyframes("extract", small_study, tmp_path / "features", "--features", "frames", *options)
+    refused = storyframes_here("extract", small_study, tmp_path / "features", "--features", "frames", *options)
     assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
 
 
 def test_what_is_done_does_not_change_what_a_part_is(small_study: Path, tmp_path: Path) -> None:
     asked = request(small_study, tmp_path / "features", only=["frames"], part="1/2")
     before = selection_of(open_run(asked))[0].session_ids
-    done = storyframes("extract", small_study, tmp_path / "features", "--features", "frames", "--part", "2/2")
+    done = storyframes_here("extract", small_study, tmp_path / "features", "--features", "frames", "--part", "2/2")
     assert done.returncode == 0, done.stderr
     assert selection_of(open_run(asked))[0].session_ids == before
     assert before is not None

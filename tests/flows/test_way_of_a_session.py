@@ -11,14 +11,17 @@ from support.servers.prefect_runs import request
 from flows.run import open_run, planned
 from storyframes.store.records import Status
 from tasks.extract import extract
+from tasks.media.synthesize import SyntheticStudy, write_study
 
 MOST, MOST_WITH_PLANNING = 30, 43
 
 
-def test_a_session_comes_from_planning_to_its_current_version_in_few_files(small_study: Path, tmp_path: Path) -> None:
+def test_a_session_comes_from_planning_to_its_current_version_in_few_files(tmp_path: Path) -> None:
     """Of resnet50, in a process that has extracted another session: networks are loaded, caches are filled."""
+    study = tmp_path / "study"
+    write_study(study, SyntheticStudy(sessions=2, seconds=1, width=160, height=120))
     first, second = (
-        open_run(request(small_study, tmp_path / "features", only=["resnet50"], session_ids=[session]))
+        open_run(request(study, tmp_path / "features", only=["resnet50"], session_ids=[session]))
         for session in ("s0001", "s0002")
     )
     for unit in planned(first).plan.units:

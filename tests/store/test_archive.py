@@ -7,6 +7,7 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.commands import storyframes_here
 from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
@@ -131,12 +132,8 @@ def test_a_store_that_remembers_no_study_is_archived_all_the_same(archived: Path
 
 
 def test_the_command(store_root: Path, tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     publish_openface(store_root, "a", 200)
-    command = [sys.executable, "-m", "flows.cli", "archive", str(store_root), "--out", str(tmp_path / "archive")]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    done = storyframes_here("archive", store_root, "--out", tmp_path / "archive")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1 feature, ")
     assert FeatureStore(tmp_path / "archive").read("a", "openface").shape == (200, 714)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from support.commands import storyframes
+from support.commands import storyframes_here
 from support.studies import run
 
 from storyframes.store import record_status
@@ -116,22 +114,18 @@ def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, 
     assert not any("does not exist" in reason for reason in reasons.values())
 
 
-def command(*arguments: object, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return storyframes(*arguments, folder=DEMO.parent, environment=environment)
-
-
 def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
     video = "videos/p01-s01.avi"
     (study_copy / video).unlink()
     outcomes(study_copy, store_root, "p01-s01", "p02-s01")
-    checked = command("check", study_copy)
+    checked = storyframes_here("check", study_copy)
     assert checked.returncode == 2
     assert f"'{video}'" in checked.stderr
     assert "1 problem" in checked.stderr
-    drawn = command("overlay", study_copy, store_root, "p01-s01", "--out", tmp_path / "x.png")
+    drawn = storyframes_here("overlay", study_copy, store_root, "p01-s01", "--out", tmp_path / "x.png")
     assert (drawn.returncode, drawn.stderr) == (2, f"error {video}: the file does not exist\n")
-    assert command("overlay", study_copy, store_root, "p02-s01", "--out", tmp_path / "x.png").returncode == 0
-    assert command("index", study_copy, store_root).returncode == 0
+    assert storyframes_here("overlay", study_copy, store_root, "p02-s01", "--out", tmp_path / "x.png").returncode == 0
+    assert storyframes_here("index", study_copy, store_root).returncode == 0
 
 
 @pytest.mark.slow
@@ -139,10 +133,10 @@ def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store
     """It is not up to date, so "needs nothing done" would be false."""
     (study_copy / "videos/p01-s01.avi").unlink()
     asked = ("--features", "frames", "--session", "p01-s01", "--session", "p01-s02")
-    first = command("extract", study_copy, store_root, *asked)
+    first = storyframes_here("extract", study_copy, store_root, *asked)
     assert first.returncode == 1, first.stderr
     assert "1 feature is due, 0 need nothing done, 1 cannot be made\n" in first.stderr
-    again = command("extract", study_copy, store_root, *asked)
+    again = storyframes_here("extract", study_copy, store_root, *asked)
     assert "0 features are due, 1 needs nothing done, 1 cannot be made\n" in again.stderr
 
 
@@ -152,7 +146,7 @@ def test_the_plan_is_made_of_the_other_sessions(study_copy: Path, tmp_path: Path
     (study_copy / "transcripts/p01-s02.json").unlink()
     config = tmp_path / "storyframes.toml"
     config.write_text('features = ["opensmile", "glove"]\n')
-    planned = command("plan", study_copy, "--seconds", 2, "--config", config)
+    planned = storyframes_here("plan", study_copy, "--seconds", 2, "--config", config)
     assert planned.returncode == 0, planned.stderr
     assert "p01-s01: videos/p01-s01.avi: the file does not exist" in planned.stderr
     assert "p01-s02: transcripts/p01-s02.json: the file does not exist" in planned.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.faults import faulty_disk
-from support.faults.faulty_disk import Loss, Recording
+from support.faults.faulty_disk import Found, Loss, Recording
 from support.media.recordings import FPS, write_recording
 from support.stores import local
 from support.studies import make_study
@@ -74,7 +74,14 @@ def recorded_publication(root: Path, library: Path, mutant: str = "") -> Recordi
 
 def problems(recording: Recording, steps: int, loss: Loss, disk: Path, seed: int = 0) -> list[str]:
     """What is wrong with the disk that is found."""
-    recording.disk_after(steps, loss, disk, seed)
+    case = (recording.found_after(steps, loss, seed), steps == len(recording.steps))
+    if case not in recording.judged:
+        recording.judged[case] = judge(*case, disk)
+    return recording.judged[case]
+
+
+def judge(content: Found, is_over: bool, disk: Path) -> list[str]:
+    faulty_disk.lay(content, disk)
     try:
         found = Current.parse((disk / "a/frames/current.json").read_bytes(), "current.json")
         wrong = [] if found else ["no version is current"]
@@ -85,7 +92,7 @@ def problems(recording: Recording, steps: int, loss: Loss, disk: Path, seed: int
             rows = {"old": 60, "new": 70}[found.fingerprint]
             read = FeatureStore(disk).read("a", "frames", array="time")
             wrong += [] if np.array_equal(read, np.arange(float(rows))) else ["other values"]
-            if steps == len(recording.steps) and found.fingerprint != "new":
+            if is_over and found.fingerprint != "new":
                 wrong.append("what was published is lost")
     except Exception as error:
         return [f"{type(error).__name__}: {error}"]
@@ -144,14 +151,16 @@ def test_a_power_loss_anywhere_from_the_extraction_to_gc_leaves_no_half_of_anyth
     was, becomes = whole(recording.before), whole(root)
     assert was == ([], 40, 7)
     assert becomes == ([], 60, 9)
+    found: dict[Found, tuple[list[str], int, int]] = {}
     for steps in range(len(recording.steps) + 1):
         loss = [*Loss][steps % 3]
-        recording.disk_after(steps, loss, disk := tmp_path / "disk", seed=steps)
-        for found, before, after in zip(whole(disk), was, becomes, strict=True):
-            assert found in (before, after), (loss, recording.steps[:steps][-3:])
-        if steps < len(recording.steps):
-            shutil.rmtree(disk)
-    assert whole(disk) == becomes
+        content = recording.found_after(steps, loss, seed=steps)
+        if content not in found:
+            faulty_disk.lay(content, disk := tmp_path / f"disk-{steps}")
+            found[content] = whole(disk)
+        for each, before, after in zip(found[content], was, becomes, strict=True):
+            assert each in (before, after), (loss, recording.steps[:steps][-3:])
+    assert found[content] == becomes
 
 
 def whole(root: Path) -> tuple[list[str], int, int]:

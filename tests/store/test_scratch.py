@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support.commands import storyframes_here
 
 from storyframes.store.storage.files import ProcessIdentity
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
@@ -168,15 +169,15 @@ def test_a_dry_run_only_tells() -> None:
 
 def test_gc_removes_them(store_root: Path) -> None:
     process, left = start_owner("version")
-    command = [sys.executable, "-m", "flows.cli", "gc", str(store_root)]
-    alive = subprocess.run(command, capture_output=True, text=True, check=True)
+    alive = storyframes_here("gc", store_root)
+    assert alive.returncode == 0, alive.stderr
     assert "killed processes" not in alive.stdout
     process.kill()
     process.wait()
-    shown = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, check=True)
+    shown = storyframes_here("gc", store_root, "--dry-run")
     assert "temporary folders of killed processes on this machine: 1 to be removed" in shown.stdout
     assert left.exists()
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = storyframes_here("gc", store_root)
     assert "temporary folders of killed processes on this machine: 1 removed" in done.stdout
     assert not left.exists()
 

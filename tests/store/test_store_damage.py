@@ -6,14 +6,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from support.commands import storyframes_here
 from support.faults import faulty_disk
 from support.faults.faulty_disk import faults
 from support.stores import local, publish_openface
@@ -93,14 +92,10 @@ def test_what_was_killed_before_its_first_record_is_no_damage(store: Path) -> No
 def test_the_command_repairs(store: Path) -> None:
     (store / "zarr.json").write_bytes(b"\0")
 
-    def verify(*options: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "flows.cli", "verify", str(store), *options]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-    named = verify()
+    named = storyframes_here("verify", store)
     assert named.returncode == 1
     assert "zarr.json" in named.stdout
-    repaired = verify("--repair")
+    repaired = storyframes_here("verify", store, "--repair")
     assert repaired.returncode == 0, repaired.stdout
     assert "repaired zarr.json" in repaired.stdout
 

@@ -1,4 +1,4 @@
-"""The storyframes command in a process of its own."""
+"""The storyframes command, in a process of its own or in this one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
 # For extractions of hardly anything: a second worker takes longer to start than what it does.
@@ -20,3 +22,16 @@ def storyframes(
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     told = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | dict(environment or {})
     return subprocess.run(command, capture_output=True, text=True, cwd=folder or ROOT, env=told)
+
+
+def storyframes_here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, for tests that are not about its process: one takes a second or two to start."""
+    from flows.cli.app import app
+
+    words = [*map(str, arguments)]
+    before = os.umask(0o077)  # as the command has it
+    try:
+        ended = CliRunner().invoke(app, words, catch_exceptions=False)
+    finally:
+        os.umask(before)
+    return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)

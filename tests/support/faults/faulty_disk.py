@@ -22,6 +22,18 @@ from storyframes.store.storage.local_folder import LOCK_SUFFIX
 TESTS = Path(__file__).parents[2]
 
 
+Found = tuple[tuple[str, bytes | None], ...]  # paths in their order, the folder itself first; None is a folder
+
+
+def lay(found: Found, target: Path) -> None:
+    """Make ``target`` such a folder."""
+    for path, content in found:
+        if content is None:
+            (target / path).mkdir()
+        else:
+            (target / path).write_bytes(content)
+
+
 def build(folder: Path) -> Path:
     """The compiled library."""
     library = folder / "faulty_disk.so"
@@ -67,11 +79,13 @@ class Recording:
         folder: as it is after the last step.
         before: a copy of what it was before the first one.
         steps: as recorded.
+        judged: what a test said of what is found, by that.
     """
 
     folder: Path
     before: Path
     steps: list[list[str]]
+    judged: dict[object, list[str]] = field(default_factory=dict)
     _live: dict[str, _File | None] = field(default_factory=dict)  # by path; None is a folder
     _durable: dict[str, _File | None] = field(default_factory=dict)
 
@@ -79,8 +93,8 @@ class Recording:
     def read(cls, file: Path, folder: Path, before: Path) -> Recording:
         return cls(folder, before, [line.split(" ") for line in file.read_text().splitlines()])
 
-    def disk_after(self, steps: int, loss: Loss, target: Path, seed: int = 0) -> None:
-        """Make ``target`` the folder that is found when the power was lost after so many steps."""
+    def found_after(self, steps: int, loss: Loss, seed: int = 0) -> Found:
+        """The folder that is found when the power was lost after so many steps; many losses leave the same."""
         self._replay(self.steps[:steps])
         generator = random.Random(seed)
         journaled: dict[Loss, Callable[[], bool]] = {
@@ -90,18 +104,18 @@ class Recording:
         }
         parents = sorted({str(Path(path).parent) for path in (*self._live, *self._durable)})
         keeps = {parent: journaled[loss]() for parent in parents}
-        target.mkdir()
+        found: dict[str, bytes | None] = {str(self.folder): None}
         for path in sorted({*self._live, *self._durable}):
             kept = self._live if keeps[str(Path(path).parent)] else self._durable
-            place = target / Path(path).relative_to(self.folder)
-            if path not in kept or not place.parent.is_dir():
+            if path not in kept or found.get(str(Path(path).parent), b"") is not None:
                 continue
             node = kept[path]
             if node is None:
-                place.mkdir()
+                found[path] = None
                 continue
             flushed = node.content[: node.flushed]
-            place.write_bytes(flushed if loss is Loss.ALL else flushed.ljust(len(node.content), b"\0"))
+            found[path] = flushed if loss is Loss.ALL else flushed.ljust(len(node.content), b"\0")
+        return tuple((str(Path(path).relative_to(self.folder)), content) for path, content in found.items())
 
     def _replay(self, steps: list[list[str]]) -> None:
         self._live = {}
