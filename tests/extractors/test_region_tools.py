@@ -31,24 +31,24 @@ TOOL = """#!{python}
 import os, sys
 import cv2
 import numpy as np
-import pandas as pd
 arguments = dict(zip(sys.argv[1:], sys.argv[2:]))
 capture, rows = cv2.VideoCapture(arguments["-f"]), []
 while (shown := capture.read())[0]:
     white = (shown[1] > 170).all(axis=2)
     y, x = (places.mean() for places in np.nonzero(white)) if white.any() else (0, 0)
     rows.append((x, y, len(rows) + 1, len(rows) / {fps}, shown[1].mean() / 255, white.sum()))
-table = pd.DataFrame(0.5, index=range(len(rows)), columns={columns})
+table = {{column: np.full(len(rows), 0.5) for column in {columns}}}
 x, y, frame, time, level, area = np.array(rows).T
 for column in table:
     if column.startswith(("x_", "eye_lmk_x_", "p_tx")):
-        table[column] = x
+        table[column] = x.copy()
     if column.startswith(("y_", "eye_lmk_y_", "p_ty")):
-        table[column] = y
-table["frame"], table["timestamp"], table["face_id"] = frame, time, 0
-table["confidence"], table["success"], table["p_scale"] = level, 1, np.sqrt(area)
+        table[column] = y.copy()
+table["frame"], table["timestamp"], table["face_id"] = frame, time, 0 * frame
+table["confidence"], table["success"], table["p_scale"] = level, 0 * frame + 1, np.sqrt(area)
 name = os.path.splitext(os.path.basename(arguments["-f"]))[0]
-table.to_csv(os.path.join(arguments["-out_dir"], name + ".csv"), index=False)
+path = os.path.join(arguments["-out_dir"], name + ".csv")
+np.savetxt(path, np.array([*table.values()]).T, "%.10g", ",", header=",".join(table), comments="")
 """
 
 
