@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support.commands import ONE_WORKER, storyframes
+from support.commands import storyframes
 
 from flows.server.prefect_server import ServerError, check_server, prefect_server
 
@@ -140,7 +140,7 @@ def own_server_of(pid: int) -> list[int]:
     return found
 
 
-def run_until_openface_waits(tmp_path: Path, **environment: str) -> subprocess.Popen[str]:
+def run_openface_that_waits(tmp_path: Path, **environment: str) -> subprocess.Popen[str]:
     """An extraction in whose middle OpenFace waits for a file ``go``."""
     study = small_study(tmp_path / "study")
     tool = tmp_path / "FeatureExtraction"
@@ -156,7 +156,7 @@ gunzip -c {study}/openface/s0001.csv.gz > $out/s0001.csv
     config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
     arguments = ["extract", study, tmp_path / "features", "--config", config, "--features", "openface", "--server"]
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    run = subprocess.Popen(
+    return subprocess.Popen(
         command,
         cwd=ROOT,
         env=os.environ | environment,
@@ -164,24 +164,38 @@ gunzip -c {study}/openface/s0001.csv.gz > $out/s0001.csv
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def wait_for_openface(run: subprocess.Popen[str], tmp_path: Path) -> None:
     while not (tmp_path / "waits").exists():
         assert run.poll() is None, run.communicate()
         time.sleep(0.1)
-    return run
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_when_its_own_server_is_killed_and_leaves_the_database_of_another_alone(tmp_path: Path) -> None:
-    """The other's is called by today's name of the setting and by its former one."""
+    """Killed before the run begins, which is waited for, and in the middle of it; nothing on loopback goes through a
+    proxy. The other's database is called by today's name of the setting and by its former one."""
     names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
     environment = {name: f"sqlite+aiosqlite:///{tmp_path}/theirs.{number}.db" for number, name in enumerate(names)}
     environment["PREFECT_MESSAGING_BROKER"] = "nobody.has.this"
-    run = run_until_openface_waits(tmp_path, **environment)
-    (server,) = own_server_of(run.pid)
-    os.kill(server, signal.SIGKILL)
-    (tmp_path / "go").touch()
-    printed, errors = run.communicate()
-    assert run.returncode == 0, errors
+    proxies = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    with answering(502, b"") as (there, asked):
+        through_a_proxy = dict.fromkeys(proxies, f"http://{there}") | {"no_proxy": "", "NO_PROXY": "example.org"}
+        run = run_openface_that_waits(tmp_path, **environment, **through_a_proxy)
+        for line in run.stderr:
+            if "starting the run" in line:
+                break
+        (before,) = own_server_of(run.pid)
+        os.kill(before, signal.SIGKILL)
+        wait_for_openface(run, tmp_path)
+        (server,) = own_server_of(run.pid)
+        assert server != before
+        os.kill(server, signal.SIGKILL)
+        (tmp_path / "go").touch()
+        printed, errors = run.communicate()
+        assert run.returncode == 0, errors
+        assert asked == []
     assert "2 extracted, 0 up to date, 0 without input, 0 failed; the clip index has" in printed
     assert "Traceback" not in errors
     known = storyframes("runs", "--json", "--limit", "1", environment=environment)
@@ -191,30 +205,9 @@ def test_a_run_goes_on_when_its_own_server_is_killed_and_leaves_the_database_of_
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_before_the_run_begins_is_waited_for(tmp_path: Path) -> None:
-    """And nothing on loopback goes through a proxy."""
-    arguments = ["extract", small_study(tmp_path / "study"), tmp_path / "features", "--features", "frames"]
-    command = [sys.executable, "-m", "flows.cli", *map(str, arguments), "--server", *ONE_WORKER]
-    names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-    with answering(502, b"") as (there, asked):
-        proxies = dict.fromkeys(names, f"http://{there}") | {"no_proxy": "", "NO_PROXY": "example.org"}
-        environment = os.environ | proxies
-        run = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for line in run.stderr:
-            if "starting the run" in line:
-                break
-        (server,) = own_server_of(run.pid)
-        os.kill(server, signal.SIGKILL)
-        _, errors = run.communicate()
-        assert (run.returncode, "Traceback" in errors) == (0, False), errors
-        assert asked == []
-
-
-@pytest.mark.slow
 def test_a_run_whose_server_does_not_stay_alive_ends_with_its_tables_written(tmp_path: Path) -> None:
-    run = run_until_openface_waits(tmp_path, PREFECT_CLIENT_MAX_RETRIES="1")
+    run = run_openface_that_waits(tmp_path, PREFECT_CLIENT_MAX_RETRIES="1")
+    wait_for_openface(run, tmp_path)
     over = threading.Event()
 
     def kill() -> None:

@@ -242,12 +242,11 @@ def test_another_speed_is_no_drift(listen, session: SoundBands) -> None:
 # --- the oracle ------------------------------------------------------------------------------------------------------
 
 
-def test_offsets_are_those_of_audio_offset_finder(listen) -> None:
+def test_offsets_are_those_of_audio_offset_finder(listen, session: SoundBands) -> None:
     """Its answers were recorded: it wants numpy 1. Its own steps are of 16 ms."""
     cases = json.loads(Path(__file__).with_name("audio_offset_finder.json").read_text())["cases"]
     assert len(cases) >= 6
     for case in cases:
-        session = listen(recorded(ROOM, 0, 180, 100))
         device = listen(recorded(ROOM, case["start_s"], case["seconds"], case["seed"], snr=case["snr"]))
         match = match_sound(session, device)
         assert match.session_s[0] - match.device_s[0] == pytest.approx(case["offset_s"], abs=0.016)
