@@ -5,6 +5,7 @@ Imports torch, so only modules that load a network import this one.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Around the making of a network: no other thread makes one meanwhile, or starts kernels on a GPU.
+    """Around the making of a network, for any device: no other thread makes one meanwhile, or starts kernels on a GPU.
 
     Libraries change what is the whole process's while they make one: torch's default type, how weights are drawn, and
     what a traced module is called.
@@ -78,11 +79,29 @@ def network_on(device: str, key: Hashable, make: Callable[[], _T]) -> _T:
     with loading():
         if device == "cpu":
             return make()
-        network = _kept.pop(key) if key in _kept else make()
+        network = _kept.pop(key, None)
+        while network is None:
+            try:
+                network = make()
+                break
+            except torch.OutOfMemoryError:
+                if not _kept:
+                    raise
+            let_go()  # not above, where the error still holds what was made
         _kept[key] = network
         if len(_kept) > _KEPT:
             del _kept[next(iter(_kept))]
         return network
+
+
+def let_go() -> bool:
+    """Keep no networks: the memory of those that no session has at work is free; whether there were any."""
+    with _process_lock:
+        had_any = bool(_kept)
+        _kept.clear()
+        gc.collect()  # a network may be part of a circle
+        torch.cuda.empty_cache()  # does nothing without a GPU
+        return had_any
 
 
 @contextmanager
@@ -134,10 +153,10 @@ def forward_in_batches(
         try:
             return forward(inputs), batch_size
         except torch.OutOfMemoryError:
-            if len(inputs) == 1:
-                raise ExtractionError(too_large) from None
             batch_size = len(inputs) // 2
-        torch.cuda.empty_cache()  # what was allocated for the larger batch; does nothing without a GPU
+        if not let_go() and not batch_size:
+            raise ExtractionError(too_large)
+        batch_size = max(batch_size, 1)
     rows = []
     for part in inputs.split(batch_size):
         part_rows, batch_size = forward_in_batches(forward, part, batch_size, too_large)
@@ -147,11 +166,12 @@ def forward_in_batches(
 
 def fitting_batch_size(forward: Callable[[], object], inputs: int) -> int:
     """How many inputs half of the GPU's free memory holds, measured on a forward pass of so many."""
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    forward()
-    needed = (torch.cuda.max_memory_allocated() - before) / inputs
-    free, _ = torch.cuda.mem_get_info()
+    with _process_lock:  # the peak is the whole process's: no other session may compute meanwhile
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        forward()
+        needed = (torch.cuda.max_memory_allocated() - before) / inputs
+        free, _ = torch.cuda.mem_get_info()
     return largest_batch_size(free, needed)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tasks.extractors.base import InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -60,3 +61,10 @@ def test_every_setting_that_decides_values_changes_it(tmp_path: Path, name: str,
 def test_so_do_engine_and_precision_as_planning_settles_them(tmp_path: Path, other: dict[str, Any]) -> None:
     assert digest(tmp_path, **other) != digest(tmp_path)
     assert digest(tmp_path, engine="openvino", precision="float32") == digest(tmp_path)
+
+
+def test_tf32_is_of_its_own_and_only_where_a_gpu_was_asked_for(tmp_path: Path) -> None:
+    assert digest(tmp_path, device="cuda", precision="tf32") != digest(tmp_path, device="cuda", precision="float32")
+    for device in ("auto", "cpu"):
+        with pytest.raises(ValidationError, match="precision = 'tf32' is a GPU's: set device = 'cuda', or precision"):
+            digest(tmp_path, device=device, precision="tf32")

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.media.recordings import write_recording, write_wave
 
+from tasks.media import sound
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError, mean_of_channels, read_audio
 
@@ -121,3 +125,57 @@ def test_times_are_of_the_recording_whose_second_0_is_told(
     path = tmp_path / "a.mkv"
     write_recording(path, 5, np.full((16_000, 1), 1000), sound_at_s=0.3)
     assert next(read_audio(path, 16_000, zero_s)).time == pytest.approx(expected, abs=1e-9)
+
+
+def pieces(of: list[tuple[int, str]], rate: int, *, fails: bool) -> Iterator[sound._Piece]:
+    """Pieces of so many samples each: plain ones, silence, and such as something was left out of."""
+    noise, count = np.random.default_rng(0), 0
+    for length, kind in of:
+        samples = noise.uniform(-1, 1, 0 if kind == "nothing" else length).astype(np.float32)
+        samples *= kind != "silence"
+        silence_s, dropped_s = (length / rate * (kind == each) for each in ("silence", "dropped"))
+        yield sound._Piece(3 + count / rate, rate, samples, silence_s, dropped_s)
+        count += len(samples)
+    if fails:
+        raise RecordingError("it does not go on")
+
+
+KINDS = st.sampled_from(["plain", "plain", "plain", "silence", "dropped", "nothing"])
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6000), KINDS), min_size=1, max_size=30),
+    st.sampled_from([(16_000, 16_000), (44_100, 16_000), (8000, 16_000), (48_000, 44_100)]),
+    st.booleans(),
+)
+def test_sound_is_the_same_in_fewer_pieces(of: list[tuple[int, str]], rates: tuple[int, int], fails: bool) -> None:
+    """The same samples to the bit, the same silence at the same samples, and no block much longer than before."""
+    found = []
+    for join in (sound._joined, lambda given: given):
+        blocks: list[sound.AudioBlock] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sound, "_pieces", lambda _: pieces(of, rates[0], fails=fails))
+            patch.setattr(sound, "_joined", join)
+            if fails:
+                with pytest.raises(RecordingError, match="it does not go on"):
+                    blocks.extend(read_audio(Path("a.wav"), rates[1], 1.0))
+            else:
+                blocks.extend(read_audio(Path("a.wav"), rates[1], 1.0))
+        found.append(blocks)
+    joined, apart = found
+    if fails:
+        return
+    np.testing.assert_array_equal(*(np.concatenate([block.samples for block in blocks]) for blocks in found))
+    assert joined[0].time == apart[0].time == 2
+    for name in ("silence_s", "dropped_s"):
+        totals, wherever = zip(*(counted(blocks, name) for blocks in found), strict=True)
+        assert totals[0] == totals[1]
+        assert wherever[0] == wherever[1]
+    most = max(6000, (sound._BLOCK_S * rates[0]) + 6000) * rates[1] / rates[0]
+    assert all(len(block.samples) < most + 1000 for block in joined)
+
+
+def counted(blocks: list[sound.AudioBlock], name: str) -> tuple[float, list[tuple[float, float]]]:
+    """The total, and the blocks that have it: when, and how much."""
+    noted = [(block.time, value) for block in blocks if (value := getattr(block, name))]
+    return sum(value for _, value in noted), noted

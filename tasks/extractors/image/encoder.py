@@ -135,9 +135,11 @@ class PreparedEncoder:
                 give the rows that are expected, the same each time.
         """
         from tasks.extractors.image.network import trial_row
+        from tasks.extractors.torch_compute import loading
 
-        network = self._network(self.encoder.backbone())
-        row = trial_row(network, self.size, self.section)
+        with loading():
+            network = self._network(self.encoder.backbone())
+            row = trial_row(network, self.size, self.section)
         if self.row is not None and row != self.row:
             raise ExtractionError(
                 f"{self.section} the model gives rows of {_sizes(row)}, but its configuration says {_sizes(self.row)}"
@@ -147,9 +149,11 @@ class PreparedEncoder:
     def trial(self) -> tuple[tuple[int, ...], int]:
         """The shape of its rows, and how many layers the model has; raises as :meth:`build`."""
         from tasks.extractors.image.network import trial_row
+        from tasks.extractors.torch_compute import loading
 
-        backbone = self.encoder.backbone()
-        return trial_row(self._network(backbone), self.size, self.section), backbone.layers
+        with loading():
+            backbone = self.encoder.backbone()
+            return trial_row(self._network(backbone), self.size, self.section), backbone.layers
 
     def _network(self, backbone: Backbone) -> EmbeddingNetwork:
         from tasks.extractors.image.network import EmbeddingNetwork, has_batch_norm, read_out

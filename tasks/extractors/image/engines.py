@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -21,6 +20,7 @@ from tasks.extractors.torch_compute import (
     computing,
     fitting_batch_size,
     forward_in_batches,
+    loading,
     network_on,
     on_device,
     torch_dtype,
@@ -33,7 +33,6 @@ _TOO_LARGE = "the GPU has not enough free memory for one image: wait for what el
 _KEPT = 8  # converted networks; a pass over the frames has one for each of its features
 _TYPES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "bf16", Precision.FLOAT16: "f16"}
 _CAPABILITIES = {Precision.FLOAT32: "FP32", Precision.BFLOAT16: "BF16", Precision.FLOAT16: "FP16"}
-_compiling = threading.Lock()
 
 
 class Engine(Protocol):
@@ -194,7 +193,7 @@ def compile_network(
     # Asked first: where a processor lacks it, OpenVINO may say that it computes in it all the same.
     if _CAPABILITIES[precision] not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         raise _unavailable(section, precision, "this processor does not have it")
-    with _compiling:
+    with loading():
         compiled = core.compile_model(convert(), "CPU", options)
     computes_in = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if computes_in != _TYPES[precision]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,7 +50,7 @@ class EmbeddingWriter:
         self._under_way: deque[Callable[[], np.ndarray]] = deque()
         self._gaps: deque[int] = deque([0])  # frames without an image before each image that has no row yet, and after
         self._preparing: deque[Future[tuple[np.ndarray, np.ndarray]]] = deque()
-        self._threads = ThreadPoolExecutor(_PREPARING) if self.on_gpu else None
+        self._threads = ThreadPoolExecutor(_PREPARING, "images") if self.on_gpu else None
 
     def add(self, batch: FrameBatch) -> None:
         if self._threads is None:
@@ -77,6 +78,8 @@ class EmbeddingWriter:
     def finish(self) -> None:
         while self._preparing:
             self._take(*self._preparing.popleft().result())
+        if self._threads is not None:
+            self._threads.shutdown()
         while self._images:
             self._start()
             self._collect(all_but=self._engine.ahead)
@@ -118,6 +121,35 @@ class EmbeddingWriter:
             values.append(np.full(shape, values.fill, values.dtype))
 
 
+@dataclass(frozen=True)
+class ChosenImages:
+    """Images of each ``every``-th frame, or of the face in it; made in several threads at once beside a GPU.
+
+    It does not know its writer, which would then stay, with its network, until Python looks for circles.
+    """
+
+    preprocessing: Preprocessing
+    every: int
+    faces: Faces | None
+
+    def __call__(self, batch: FrameBatch) -> tuple[np.ndarray, np.ndarray]:
+        present = (batch.first + np.arange(len(batch))) % self.every == 0
+        if batch.seen is not None:
+            present &= batch.seen
+        images: list[np.ndarray] = []
+        if self.faces is None:
+            if present.any():
+                images.append(self.preprocessing.images(batch.rgb[present] if not present.all() else batch.rgb))
+        else:
+            for row in np.flatnonzero(present):
+                face = self.faces.cut(batch.first + int(row), batch.rgb[row])
+                present[row] = face is not None
+                if face is not None:
+                    images.append(self.preprocessing.images(face[None]))
+        none = np.empty((0, *self.preprocessing.size, 3), np.uint8)
+        return (np.concatenate(images) if images else none), present
+
+
 class ImageWriter(EmbeddingWriter):
     """Writes ``values`` of each ``every``-th frame, or of the face in it, and the mask ``valid`` if there is one."""
 
@@ -130,12 +162,9 @@ class ImageWriter(EmbeddingWriter):
         every: int = 1,
         faces: Faces | None = None,
     ) -> None:
-        self._preprocessing = preprocessing
-        self._every = every
-        self._faces = faces
         self._out = out
         mask = out.array(MASK) if MASK in out.spec.arrays else None
-        super().__init__(self._chosen, engine, out.array("values"), mask)
+        super().__init__(ChosenImages(preprocessing, every, faces), engine, out.array("values"), mask)
 
     def finish(self) -> None:
         super().finish()
@@ -149,20 +178,3 @@ class ImageWriter(EmbeddingWriter):
             raise ExtractionError(
                 f"[[embed]] {self._out.spec.name}: {error}, in which its rows are stored: set dtype = 'float32'"
             ) from None
-
-    def _chosen(self, batch: FrameBatch) -> tuple[np.ndarray, np.ndarray]:
-        present = (batch.first + np.arange(len(batch))) % self._every == 0
-        if batch.seen is not None:
-            present &= batch.seen
-        images: list[np.ndarray] = []
-        if self._faces is None:
-            if present.any():
-                images.append(self._preprocessing.images(batch.rgb[present] if not present.all() else batch.rgb))
-        else:
-            for row in np.flatnonzero(present):
-                face = self._faces.cut(batch.first + int(row), batch.rgb[row])
-                present[row] = face is not None
-                if face is not None:
-                    images.append(self._preprocessing.images(face[None]))
-        none = np.empty((0, *self._preprocessing.size, 3), np.uint8)
-        return (np.concatenate(images) if images else none), present
