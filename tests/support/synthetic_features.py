@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,34 @@ _written: dict[str, SyntheticStudy] = {}  # by what was asked for; each store la
 
 
 def write_features(root: Path, spec: StudySpec | None = None) -> SyntheticStudy:
-    """A store of one's own, copied from the first of its kind in this process: writing one takes half a second a
-    session."""
+    """A store of one's own, copied from the first of its kind in this process."""
     spec = spec or StudySpec()
     if repr(spec) not in _written:
-        folder = Path(tempfile.mkdtemp(prefix="synthetic-features-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        _written[repr(spec)] = _write(folder / "features", spec)
+        _written[repr(spec)] = _write(_folder() / "features", spec)
     written = _written[repr(spec)]
     shutil.copytree(written.root, root)
     return replace(written, root=root, arrays=dict(written.arrays), clips=written.clips.copy())
+
+
+def _folder() -> Path:
+    """A folder that lasts as long as this process."""
+    folder = Path(tempfile.mkdtemp(prefix="synthetic-features-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def _values(number: int, frames: int) -> dict[str, Arrays]:
+    return random_features(np.random.default_rng(number), frames)
+
+
+@cache
+def _version(number: int, frames: int, feature: str) -> Path:
+    """The folder of a session with this feature alone: each is written once, half a second of a processor for all."""
+    root, session = _folder(), f"s{number:02d}"
+    create_store(root / "features")
+    publish(root / "features", session, feature, _values(number, frames)[feature])
+    return root / "features" / session
 
 
 def _write(root: Path, spec: StudySpec) -> SyntheticStudy:
@@ -69,9 +88,9 @@ def _write(root: Path, spec: StudySpec) -> SyntheticStudy:
     arrays: dict[tuple[str, str, str], np.ndarray] = {}
     sessions = [f"s{number:02d}" for number in range(spec.sessions)]
     for number, session in enumerate(sessions):
-        for feature, values in random_features(np.random.default_rng(number), spec.frames).items():
+        for feature, values in _values(number, spec.frames).items():
             if feature not in spec.lacking.get(session, ()):
-                publish(root, session, feature, values)
+                shutil.copytree(_version(number, spec.frames, feature), root / session, dirs_exist_ok=True)
                 arrays |= {(session, feature, name): rows for name, rows in values.items()}
     vectors = np.random.default_rng(99).normal(size=(len(STORY_IDS), 384)).astype(np.float32)
     publish(root, STORIES, "sbert", {"values": vectors}, {"story_ids": STORY_IDS})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from empathy_support.planted_study import INPUTS, Nobody
-from empathy_support.training import name, quick, results, small, train_and_be_killed
+from empathy_support.training import name, quick, results, train_and_be_killed
 from typer.testing import CliRunner
 
 from storyframes.clips.samplers import SequentialSampler
@@ -29,11 +29,6 @@ RUN = name("amer", modalities=("v", "t"))
 SCALES = ("absorption", "openness", "empathy")
 PEOPLE = [f"p{number:03d}" for number in range(8)]
 ODD = 41.62831  # a score that can be looked for
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return small(tmp_path_factory.mktemp("personality"))
 
 
 def write_surveys(folder: Path, scores: Mapping[tuple[str, str], float], timepoint: str = "pre") -> Path:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from empathy_support.planted_study import Nobody
-from empathy_support.training import name, quick, results, small
+from empathy_support.training import name, quick, results
 from typer.testing import CliRunner
 
 from storyframes.clips.samplers import SequentialSampler
@@ -20,11 +20,6 @@ from storyframes_empathy.training.predict import predict
 from storyframes_empathy.training.runs import train_run
 
 RUN = name("ef_lstm", modalities=("v", "a"))
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return small(tmp_path_factory.mktemp("projection"))
 
 
 def of_training(store: FeatureStore) -> list[str]:

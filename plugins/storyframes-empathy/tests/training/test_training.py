@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import torch
 from empathy_support.planted_study import Nobody
-from empathy_support.training import name, quick, results, small, train_and_be_killed
+from empathy_support.training import name, quick, results, train_and_be_killed
 from pydantic import ValidationError
 from safetensors.torch import load
 from support.stores import local
@@ -34,12 +34,6 @@ from storyframes_empathy.training.runs import RunDiffersError, train_run
 from storyframes_empathy.training.settings import TrainSettings
 from storyframes_empathy.training.train import CheckpointError, load_checkpoint
 from tasks.clip_index.index import write_clip_index
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return small(tmp_path_factory.mktemp("small"))
-
 
 # --- to the bit ------------------------------------------------------------------------------------------------------
 

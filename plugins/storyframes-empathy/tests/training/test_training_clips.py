@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from empathy_support.planted_study import Nobody
-from empathy_support.training import name, quick, small
+from empathy_support.training import name, quick
 from hypothesis import given
 from hypothesis import strategies as st
 from support.synthetic_features import StudySpec, write_features
@@ -26,11 +26,6 @@ from storyframes_empathy.training.moments import measure
 from storyframes_empathy.training.opened import CannotTrainError, open_run
 from storyframes_empathy.training.runs import train_run
 from storyframes_empathy.training.settings import TrainSettings
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return small(tmp_path_factory.mktemp("small"))
 
 
 def test_what_is_learned_of_ratings() -> None:

@@ -11,18 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 from empathy_support.planted_study import INPUTS
-from empathy_support.training import name, small
+from empathy_support.training import name
 from typer.testing import CliRunner
 
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.commands.app import app
 from storyframes_empathy.training.run_folder import RunStatus, read_state
 from storyframes_empathy.training.settings import TrainSettings, TrainSettingsError, load_train_settings
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return small(tmp_path_factory.mktemp("small"))
 
 
 def test_settings_are_a_section_of_the_configuration_and_unknown_keys_are_errors(tmp_path: Path) -> None:
