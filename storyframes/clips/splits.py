@@ -99,10 +99,13 @@ class SplitSpec:
 
     def applied(self, index: pd.DataFrame) -> pd.DataFrame:
         """The clip index with these splits in its column ``split``."""
+        return index.assign(split=index["participant_id"].map(self.by_participant(index)).astype(index["split"].dtype))
+
+    def by_participant(self, index: pd.DataFrame) -> dict[str, str]:
+        """The split of each participant of a clip index."""
         participants = index["participant_id"]
         met = participants.groupby(index["split_group"]).unique() if "split_group" in index else ()
-        splits = assign_splits(participants.unique().tolist(), self._windows(), met)
-        return index.assign(split=index["participant_id"].map(splits).astype(index["split"].dtype))
+        return assign_splits(participants.unique().tolist(), self._windows(), met)
 
     def _windows(self) -> WindowSpec:
         return WindowSpec(split_seed=self.seed, split_shares=self.shares)

@@ -318,8 +318,8 @@ class _Study:
         wanted = {phase: set(SPLITS[:number]) for phase, number in groups.items()}
         for shares in (settings.split_shares, few, (1 / 3, 1 / 3, 1 / 3)):
             for draw in (seed, *range(10_000 * (seed + 1), 10_000 * (seed + 1) + _DRAWS)):
-                split_of = SplitSpec(draw, shares).applied(self.people).set_index("participant_id")["split"]
-                if all(set(split_of[people[phase].tolist()]) >= splits for phase, splits in wanted.items()):
+                split_of = SplitSpec(draw, shares).by_participant(self.people)
+                if all({split_of[person] for person in people[phase]} >= splits for phase, splits in wanted.items()):
                     return settings.model_copy(update={"split_seed": draw, "split_shares": shares})
         problems.append(
             f"of {count} participants (or groups who met) with labels and inputs none can be drawn for "
