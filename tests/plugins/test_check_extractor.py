@@ -109,9 +109,10 @@ def test_each_rule_is_held_and_no_other_is_named(
     ],
 )
 def test_what_shows_in_a_process_of_its_own(video: Path, cls: type, sentence: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(contract, "RULES", (rules._apart, rules._memory))
-    found = violations(cls, video)
-    assert re.search(sentence, found[0])
+    in_another = (rules._apart, rules._memory) if cls is bad.Hoarder else (rules._apart,)
+    monkeypatch.setattr(contract, "RULES", in_another)
+    (found,) = violations(cls, video)
+    assert re.search(sentence, found)
 
 
 def test_a_class_that_nobody_can_import_is_none(video: Path) -> None:
@@ -177,7 +178,7 @@ def test_opensmile(video: Path) -> None:
 
 
 def test_resnet50(tmp_path: Path) -> None:
-    video = recording(tmp_path / "video.avi", 6)  # a tenth of a second of a processor for each frame of each rule
+    video = recording(tmp_path / "video.avi", 4)  # a tenth of a second of a processor for each frame of each rule
     runs_elsewhere = ["device", "sessions_per_gpu", "batch_size", "cpus", "allow_untrained"]
     # By torch, as OpenVINO converts anew in each process; in small batches, as the shorter recording fills no others.
     untrained = {"allow_untrained": True, "engine": "torch", "batch_size": 2}
