@@ -6,8 +6,8 @@ Tests are in rooms that mirror the code (tests/store, tests/clips, ...). The fil
 their time would go into starting pytest and into imports. Those that start clusters, servers or workers have one each,
 because one process for all of them may die late in the run, where a child ends and the kernel cannot say so
 (docs/facts.md, processes and signals). Those that look at the extracted demo share one, so that it is extracted once.
-Plug-ins bring tests of their own, in plugins/*/tests; the others see storyframes as it is without them. The small
-folders of them share a process too.
+Small rooms share a process too, and so do those that build the same images of containers. Plug-ins bring tests of
+their own, in plugins/*/tests; the others see storyframes as it is without them.
 
 Commands that need a Prefect server and are not about it share one (support/servers/one_server.py).
 
@@ -34,39 +34,47 @@ from support.servers.one_server import GIVEN, one_server
 
 ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
-DEMO = (
-    "cli/test_cli.py", "project/test_docs_site.py", "inspect/test_report.py", "inspect/test_report_browser.py",
-    "project/test_snippets.py", "project/test_wheel.py", "plugins/storyframes-empathy/tests/test_demo.py",
-)  # fmt: skip
+# What shares a process, by the name of the group: files, and folders but for those of their files that are named.
+TOGETHER = {
+    "the demo": (
+        "tests/cli/test_cli.py", "tests/project/test_docs_site.py", "tests/inspect/test_report.py",
+        "tests/inspect/test_report_browser.py", "tests/project/test_snippets.py", "tests/project/test_wheel.py",
+        "plugins/storyframes-empathy/tests/test_demo.py",
+    ),
+    "containers": (
+        "tests/tools/test_containers.py", "tests/tools/test_container_faults.py",
+        "tests/plugins/test_outside_containers.py",
+    ),
+    "small rooms": ("tests/planning", "tests/project", "tests/sharing", "tests/tools"),
+    "small plug-ins": (
+        "plugins/storyframes-adopt/tests", "plugins/storyframes-empathy/tests/scores",
+        "plugins/storyframes-empathy/tests/statistics", "plugins/storyframes-empathy/tests/test_documented.py",
+        "plugins/storyframes-empathy/tests/test_light_install_of_empathy.py",
+        "plugins/storyframes-empathy/tests/text", "plugins/storyframes-example/tests",
+        "plugins/storyframes-labels/tests", "plugins/storyframes-sync/tests",
+    ),
+}  # fmt: skip
 # A process each: they start servers, clusters, containers or workers, or change what the whole process has.
 ALONE = set(
     """
-    benchmark_flow check_extractor clusters container_faults containers deployments
-    existing_scheduler far_rows faults flows interruption leftovers
-    locale object_store openface_binary opensmile outside outside_containers plugin_example
-    plugin_privacy plugin_workers resnet50 server slurm soak
-    stored_pictures strangers topics worker_mounts
+    benchmark_flow check_extractor clusters deployments existing_scheduler far_rows faults flows interruption
+    leftovers locale object_store openface_binary opensmile outside plugin_example plugin_privacy plugin_workers
+    resnet50 server slurm soak stored_pictures strangers topics worker_mounts
     """.split()
 )
-# Folders whose tests share one process, but for those that LONGEST names.
-SMALL_PLUG_INS = (
-    "plugins/storyframes-adopt/tests", "plugins/storyframes-empathy/tests", "plugins/storyframes-example/tests",
-    "plugins/storyframes-labels/tests", "plugins/storyframes-sync/tests",
-)  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (
     "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",
-    "tests/flows/test_faults.py", "dope", "tests/extractors/test_resnet50.py", "tests/flows/test_soak.py",
-    "store", "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies", "clips",
-    "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins",
-    "extractors", "plugins/storyframes-pyfeat/tests", "plugins/storyframes-mediapipe/tests",
-    "tests/plugins/test_plugin_example.py", "flows", "plugins/storyframes-release/tests", "small plug-ins",
-    "tests/tools/test_containers.py", "tests/flows/test_leftovers.py",
-    "tests/flows/test_strangers.py", "plugins/storyframes-empathy/tests/text/test_topics.py", "media",
-    "plugins/storyframes-transcribe/tests", "embed", "study", "tests/store/test_object_store.py",
-    "tests/flows/test_existing_scheduler.py", "tests/plugins/test_outside.py",
-    "tests/extractors/test_stored_pictures.py", "tests/plugins/test_plugin_privacy.py", "planning", "reading",
-    "index", "tests/flows/test_clusters.py",
+    "tests/flows/test_faults.py", "dope", "tests/extractors/test_resnet50.py", "tests/flows/test_soak.py", "store",
+    "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies", "clips",
+    "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins", "extractors",
+    "plugins/storyframes-pyfeat/tests", "plugins/storyframes-mediapipe/tests", "tests/plugins/test_plugin_example.py",
+    "flows", "plugins/storyframes-release/tests", "small plug-ins", "containers", "small rooms",
+    "tests/flows/test_leftovers.py", "tests/flows/test_strangers.py",
+    "plugins/storyframes-empathy/tests/text/test_topics.py", "media", "plugins/storyframes-transcribe/tests", "embed",
+    "study", "tests/store/test_object_store.py", "tests/flows/test_existing_scheduler.py",
+    "tests/plugins/test_outside.py", "tests/extractors/test_stored_pictures.py",
+    "tests/plugins/test_plugin_privacy.py", "reading", "index", "tests/flows/test_clusters.py",
 )  # fmt: skip
 
 
@@ -74,24 +82,18 @@ def groups() -> dict[str, list[str]]:
     """What is tested in one process: its name, and the files; in the order in which they begin."""
     found: dict[str, list[str]] = {}
     for path in sorted([*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("plugins/*/tests/**/test_*.py")]):
-        place = str(path.relative_to(ROOT))
-        if place.removeprefix("tests/") in DEMO:
-            name = "the demo"
-        elif path.stem.removeprefix("test_") in ALONE:
-            name = place
-        elif place.startswith("plugins/"):
-            name = of_plug_in(path.parent)
-        else:
-            name = path.parent.name
-        found.setdefault(name, []).append(place)
+        found.setdefault(group_of(path.relative_to(ROOT)), []).append(str(path.relative_to(ROOT)))
     first = {name: rank for rank, name in enumerate(LONGEST)}
     return dict(sorted(found.items(), key=lambda group: first.get(group[0], len(first))))
 
 
-def of_plug_in(folder: Path) -> str:
-    """The group of a folder of a plug-in's tests: small ones are one, of whichever plug-in."""
-    name = str(folder.relative_to(ROOT))
-    return "small plug-ins" if name.startswith(SMALL_PLUG_INS) and name not in LONGEST else name
+def group_of(path: Path) -> str:
+    """The name of the group of a file of tests: its own, that of the nearest folder that shares one, or its room."""
+    shared = {place: name for name, places in TOGETHER.items() for place in places}
+    if path.stem.removeprefix("test_") in ALONE:
+        return str(path)
+    named = next((shared[str(place)] for place in (path, *path.parents) if str(place) in shared), "")
+    return named or (path.parent.name if path.parts[0] == "tests" else str(path.parent))
 
 
 def prepare(state: Path) -> None:
