@@ -6,7 +6,6 @@ Imports torch, so only modules that load a network import this one.
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,12 +14,12 @@ import torch
 
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.settings import Device, Precision
+from tasks.models.libraries import loading
 
 _LARGEST_BATCH_SIZE = 256  # beyond it a GPU gains nothing
 _DTYPES = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
 _KEPT = 8  # networks on a GPU; a pass over the frames has one for each of its features
 _T = TypeVar("_T")
-_process_lock = threading.RLock()  # reentrant: a network is tried while it is made
 _kept: dict[Hashable, Any] = {}  # the least recently used one first
 
 
@@ -56,17 +55,6 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@contextmanager
-def loading() -> Iterator[None]:
-    """Around the making of a network, for any device: no other thread makes one meanwhile, or starts kernels on a GPU.
-
-    Libraries change what is the whole process's while they make one: torch's default type, how weights are drawn, and
-    what a traced module is called.
-    """
-    with _process_lock:
-        yield
-
-
 def network_on(device: str, key: Hashable, make: Callable[[], _T]) -> _T:
     """What ``make`` gives; on a GPU it is kept, and all sessions of this process have it together.
 
@@ -96,7 +84,7 @@ def network_on(device: str, key: Hashable, make: Callable[[], _T]) -> _T:
 
 def let_go() -> bool:
     """Keep no networks: the memory of those that no session has at work is free; whether there were any."""
-    with _process_lock:
+    with loading():
         had_any = bool(_kept)
         _kept.clear()
         gc.collect()  # a network may be part of a circle
@@ -118,7 +106,7 @@ def computing(device: str, *, tf32: bool) -> Iterator[None]:
                 yield
             return
         products = torch.backends.cuda.matmul
-        with _process_lock, torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
+        with loading(), torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
             before = products.allow_tf32
             products.allow_tf32 = tf32
             try:
@@ -166,7 +154,7 @@ def forward_in_batches(
 
 def fitting_batch_size(forward: Callable[[], object], inputs: int) -> int:
     """How many inputs half of the GPU's free memory holds, measured on a forward pass of so many."""
-    with _process_lock:  # the peak is the whole process's: no other session may compute meanwhile
+    with loading():  # the peak is the whole process's: no other session may compute meanwhile
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         forward()

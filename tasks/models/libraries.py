@@ -12,6 +12,8 @@ CPU-second: it is imported when that function is called.
 package ``openvino_telemetry``, unasked, and leave an identifier in ``~/intel``. Where that package cannot be imported,
 OpenVINO uses a silent replacement of its own; so here it cannot be imported.
 
+**Making a network** needs care as well, whichever library makes it: :func:`loading`.
+
 torch is imported inside the functions: planning imports this module through others, and must not wait for torch.
 """
 
@@ -36,7 +38,19 @@ _SCHEMAS = (
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 _importing = threading.Lock()
+_process_lock = threading.RLock()  # reentrant: a network is tried while it is made
 _declared: list[object] = []
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Around the making of a network, for any device: no other thread makes one meanwhile, or starts kernels on a GPU.
+
+    Libraries change what is the whole process's while they make one: torch's default type, how weights are drawn, and
+    what a traced module is called.
+    """
+    with _process_lock:
+        yield
 
 
 def import_torchvision() -> ModuleType:

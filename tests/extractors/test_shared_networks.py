@@ -16,6 +16,7 @@ from tasks.extractors.image.engines import open_engine
 from tasks.extractors.image.settings import Pool
 from tasks.extractors.settings import EngineName, NetworkSettings, Precision
 from tasks.extractors.torch_compute import computing, fitting_batch_size, forward_in_batches, network_on
+from tasks.models import libraries
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def another_thread_may() -> bool:
     """Whether it could make a network, or start kernels, at this moment."""
-    lock = torch_compute._process_lock
+    lock = libraries._process_lock
     with ThreadPoolExecutor(1) as thread:
         is_free = thread.submit(lock.acquire, blocking=False).result()
         if is_free:

@@ -18,6 +18,7 @@ from storyframes.store.storage.files import sha256_file
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image.settings import Pool
 from tasks.extractors.settings import Precision
+from tasks.models.libraries import loading
 
 if TYPE_CHECKING:
     from tasks.extractors.image.network import Backbone, EmbeddingNetwork
@@ -135,7 +136,6 @@ class PreparedEncoder:
                 give the rows that are expected, the same each time.
         """
         from tasks.extractors.image.network import trial_row
-        from tasks.extractors.torch_compute import loading
 
         with loading():
             network = self._network(self.encoder.backbone())
@@ -149,7 +149,6 @@ class PreparedEncoder:
     def trial(self) -> tuple[tuple[int, ...], int]:
         """The shape of its rows, and how many layers the model has; raises as :meth:`build`."""
         from tasks.extractors.image.network import trial_row
-        from tasks.extractors.torch_compute import loading
 
         with loading():
             backbone = self.encoder.backbone()

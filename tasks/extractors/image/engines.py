@@ -20,12 +20,11 @@ from tasks.extractors.torch_compute import (
     computing,
     fitting_batch_size,
     forward_in_batches,
-    loading,
     network_on,
     on_device,
     torch_dtype,
 )
-from tasks.models.libraries import import_openvino
+from tasks.models.libraries import import_openvino, loading
 
 _CPU_BATCH_SIZE = 8  # 4 to 16 take the same time an image
 _TRIAL_BATCH_SIZE = 8

@@ -18,8 +18,8 @@ from tasks.extractors.embed.extractor import layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.settings import Precision
 from tasks.extractors.text.model import TextPool, TextSettings, TextShape, text_shape
-from tasks.extractors.torch_compute import check_device, computing, loading, torch_dtype
-from tasks.models.libraries import import_torchvision
+from tasks.extractors.torch_compute import check_device, computing, torch_dtype
+from tasks.models.libraries import import_torchvision, loading
 
 _BATCH = 32
 _USUAL_PIECES = 512  # where neither the model nor its tokenizer says how much it reads
