@@ -1,10 +1,11 @@
-"""Networks on a GPU: the values of a processor, TF32 where it was asked for only, and several sessions at once."""
+"""Networks of several sessions in one process, and on a GPU: a processor's values, TF32 only where it was asked for."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from support.models.tiny_audio_models import sound_model
+from support.models.tiny_image_models import transformers_model
 
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
@@ -26,8 +28,12 @@ from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import CLOCK, Selection
 from tasks.study.load import load_study
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-
+ON_A_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+DEVICES = (Device.CPU, pytest.param(Device.CUDA, marks=ON_A_GPU))
+WAYS = [
+    *((Device.CPU, precision) for precision in Precision if precision is not Precision.TF32),
+    *(pytest.param(Device.CUDA, precision, marks=ON_A_GPU) for precision in Precision),
+]
 IMAGES = np.random.default_rng(0).integers(0, 256, (16, 224, 224, 3), dtype=np.uint8)
 SESSIONS = tuple(f"s{number:04d}" for number in range(1, 5))
 
@@ -38,16 +44,16 @@ def nothing_kept() -> None:
     torch_compute._kept.clear()
 
 
-def rows(device: Device, precision: Precision, name: str = "resnet50") -> np.ndarray:
+def rows(device: Device, precision: Precision, name: str, images: np.ndarray = IMAGES) -> np.ndarray:
     encoder = Encoder("test:", Library.TORCHVISION, name, None, published="IMAGENET1K_V1")
-    engine = TorchEngine(encoder.prepared(precision), precision, len(IMAGES), device)
-    return engine.start(IMAGES)()
+    return TorchEngine(encoder.prepared(precision), precision, len(images), device).start(images)()
 
 
 def apart(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
+@ON_A_GPU
 @pytest.mark.parametrize("name", ["resnet50", "vit_b_16"])
 def test_a_gpu_gives_a_processors_values_and_tf32_and_half_precision_only_where_asked(name: str) -> None:
     processor = rows(Device.CPU, Precision.FLOAT32, name)
@@ -56,12 +62,16 @@ def test_a_gpu_gives_a_processors_values_and_tf32_and_half_precision_only_where_
     assert 2e-5 < apart(rows(Device.CUDA, Precision.FLOAT16, name), processor) < 1e-2
 
 
-def test_sessions_beside_each_other_do_not_take_each_others_precision() -> None:
-    alone = {precision: rows(Device.CUDA, precision) for precision in (Precision.FLOAT32, Precision.TF32)}
+@pytest.mark.parametrize("device", DEVICES)
+def test_sessions_beside_each_other_do_not_take_each_others_precision(device: Device) -> None:
+    coarse = Precision.TF32 if device is Device.CUDA else Precision.BFLOAT16
+    of = partial(rows, device, name="resnet18", images=IMAGES[:4])
+    alone = {precision: of(precision) for precision in (Precision.FLOAT32, coarse)}
+    assert apart(alone[coarse], alone[Precision.FLOAT32]) > 2e-5
     torch_compute._kept.clear()
-    asked = [Precision.FLOAT32, Precision.TF32] * 8
-    with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda precision: rows(Device.CUDA, precision), asked))
+    asked = [Precision.FLOAT32, coarse] * 4
+    with ThreadPoolExecutor(len(asked)) as threads:
+        found = list(threads.map(of, asked))
     for precision, each in zip(asked, found, strict=True):
         np.testing.assert_array_equal(each, alone[precision])
 
@@ -92,16 +102,16 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("precision", list(Precision))
-def test_sessions_share_a_gpu_in_threads_and_are_what_they_are_alone(
-    study: Path, tmp_path: Path, precision: Precision
+@pytest.mark.parametrize(("device", "precision"), WAYS)
+def test_sessions_in_threads_of_one_process_are_what_they_are_alone(
+    study: Path, tmp_path: Path, device: Device, precision: Precision
 ) -> None:
-    on_gpu = {"device": "cuda", "precision": str(precision), "sessions_per_gpu": 4}
+    """Of a picture's model and of a sound's, which load and compute beside each other."""
+    how = {"device": str(device), "precision": str(precision), "sessions_per_gpu": len(SESSIONS)}
     sound = {"name": "speech", "kind": "audio", "source": f"path:{sound_model(tmp_path / 'speech', 'wav2vec2')}"}
-    for feature, settings in {
-        "resnet50": {"resnet50": {**on_gpu, "allow_untrained": True}},
-        "speech": {"embed": [{**sound, **on_gpu}]},
-    }.items():
+    pictures = {"name": "pictures", "kind": "image", "source": f"path:{transformers_model(tmp_path / 'vit', 'vit')}"}
+    settings = {"embed": [{**sound, **how}, {**pictures, **how, "engine": "torch"}]}
+    for feature in ("speech", "pictures"):
         alone = stored(study, settings, feature, at_once=False)
         together = stored(study, settings, feature, at_once=True)
         for session, values in alone.items():
