@@ -201,7 +201,7 @@ def rate(once: Callable[[], object], frames: int, precision: str, repeats: int =
     return frames * (repeats if cuda else 1) / (time.perf_counter() - started)
 
 
-def feature(root: Path, case: Case, precision: str, sessions: int) -> float:
+def seconds_of_feature(root: Path, case: Case, precision: str, sessions: int) -> float:
     """Seconds of so many sessions at once, each in a thread, as a worker with as many threads does it."""
     settings = ExtractorsSettings.model_validate(case.settings(precision, sessions))
     names = tuple(f"s{number:04d}" for number in range(1, sessions + 1))
@@ -246,7 +246,11 @@ def measure(root: Path, name: str, case: Case, device: str, runs: int, *, compil
         if compiled and case.compiles:
             print(f"{name} in {precision}, compiled by torch: {case.network(precision, compiled=True):,.0f} a second")
         for sessions in case.sessions:
-            ours = sessions * frames / statistics.median(feature(root, case, precision, sessions) for _ in range(runs))
+            ours = (
+                sessions
+                * frames
+                / statistics.median(seconds_of_feature(root, case, precision, sessions) for _ in range(runs))
+            )
             share = ours / min(sessions * decoder, network)
             numbers = [f"{each:,.0f}" for each in (sessions * decoder, network, ours)]
             yield [name, precision, str(sessions), *numbers, f"{share:.2f}"]

@@ -28,13 +28,13 @@ def torch_dtype(precision: Precision) -> torch.dtype:
     return _DTYPES.get(precision, torch.float32)
 
 
-def check_device(device: Device, label: str) -> None:
+def check_device(device: str, label: str) -> None:
     """Refuse a GPU that is not here: a processor never takes its place.
 
     Raises:
         ExtractionError: there is none; the message begins with ``label``.
     """
-    if device is Device.CUDA and not torch.cuda.is_available():
+    if device == Device.CUDA and not torch.cuda.is_available():
         raise ExtractionError(
             f"{label} device = 'cuda': torch finds no GPU here; set device = 'cpu', or run it where there is one"
         )

@@ -242,6 +242,15 @@ def test_a_video_that_vanishes_fails_both(study: Path, crowd: Path, store_root: 
     assert all("s0001.avi" in outcome.reason for outcome in outcomes)
 
 
+def test_a_gpu_that_is_not_there_is_said_and_no_processor_takes_its_place(
+    study: Path, crowd: Path, store_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    outcome = run(study, store_root, model=crowd, device="cuda")["dope"]
+    assert outcome.status == "failed"
+    assert outcome.reason.startswith("[dope] device = 'cuda': torch finds no GPU here; set device = 'cpu'")
+
+
 def test_no_model_says_where_to_get_one(study: Path, store_root: Path) -> None:
     outcome = run(study, store_root)["dope"]
     assert outcome.status == "failed"

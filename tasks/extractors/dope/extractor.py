@@ -77,9 +77,10 @@ class Dope(FrameExtractor[DopeSettings]):
         """
         from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
         from tasks.extractors.dope.detector import DopeDetector
-        from tasks.extractors.torch_compute import network_on
+        from tasks.extractors.torch_compute import check_device, network_on
 
         file, settings = self.model_file(), self.settings
+        check_device(settings.torch_device, "[dope]")
         key = ("dope", model_digest(file), settings.model_dump_json())
         try:
             return network_on(settings.torch_device, key, lambda: DopeDetector(load_checkpoint(file), settings))

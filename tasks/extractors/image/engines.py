@@ -81,8 +81,9 @@ class TorchEngine:
         self.device = str(device)
         self._size = model.size
         self._tf32 = precision is Precision.TF32
-        made = network_on(self.device, (model, precision), lambda: _fused(model.build(), precision).to(self.device))
-        self._network = made
+        self._network = network_on(
+            self.device, (model, precision), lambda: _fused(model.build(), precision).to(self.device)
+        )
         self.ahead = 1 if self.device == "cuda" else 0
         self.batch_size = batch_size or (self._fitting_batch_size() if self.device == "cuda" else _CPU_BATCH_SIZE)
 

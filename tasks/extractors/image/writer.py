@@ -27,7 +27,7 @@ Images = Callable[[FrameBatch], tuple[np.ndarray, np.ndarray]]
 """Of n frames, (k, height, width, 3) uint8 images, and (n,) bool which k of the frames they are of."""
 
 _GAP_ROWS = 64  # written at once where frames have no image
-_PREPARING = 2  # batches of frames whose images are made at once beside a GPU: to the bit as PIL, they take 4 ms each
+_PREPARING = 2  # batches of frames whose images are made at once beside a GPU: Pillow takes as long for one as decoding
 
 
 class EmbeddingWriter:
