@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.fx.experimental.optimization import fuse
 
 from benchmarks.measure import print_machine
 from benchmarks.performance_page import record
+from tasks.extractors.image.folding import fold_batch_norms
 from tasks.extractors.resnet50 import ResNet50Weights, resnet50
 from tasks.extractors.settings import Precision
 from tasks.media.recording import read_frames
@@ -55,13 +55,15 @@ def in_bfloat16(network: torch.nn.Module, but: tuple[str, ...]) -> torch.nn.Modu
 
 def calibrated(images: torch.Tensor) -> torch.nn.Module:
     """The network with its batch normalisations fitted to the images, and folded."""
-    network = resnet50(ResNet50Weights.V1, None).prepared(Precision.FLOAT32).build().pooled
+    prepared = resnet50(ResNet50Weights.V1, None).prepared(Precision.FLOAT32)
+    network = prepared.build().pooled
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.reset_running_stats()
             module.momentum = None
     network.train()(images)
-    return fuse(network.eval())
+    fold_batch_norms(network.eval(), prepared.size)
+    return network
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

@@ -18,6 +18,8 @@ from tasks.extractors.settings import EngineName, NetworkSettings, Precision
 from tasks.extractors.torch_compute import computing, fitting_batch_size, forward_in_batches, network_on
 from tasks.models import libraries
 
+torch.set_num_threads(1)  # as in a worker
+
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +55,23 @@ def test_a_model_of_pictures_is_made_while_no_other_thread_makes_a_network(
         open_engine(encoder.prepared(Precision.FLOAT32), NetworkSettings(engine=EngineName(way)))
     assert seen == [False]
     assert another_thread_may()
+
+
+@pytest.mark.parametrize("engine", [EngineName.TORCH, pytest.param(EngineName.OPENVINO, marks=pytest.mark.slow)])
+def test_another_thread_computes_while_a_network_is_made(engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each pass of the network that is made: torch.fx, which follows one, would fail the other thread's pass."""
+    real, computing_beside, rows = backbones.TorchvisionBackbone.pooled, torch.nn.Sequential(torch.nn.Identity()), []
+
+    def pooled(backbone: backbones.TorchvisionBackbone, pixels: torch.Tensor) -> torch.Tensor:
+        with ThreadPoolExecutor(1) as thread:
+            rows.append(thread.submit(computing_beside, torch.ones(1)).result().item())
+        return real(backbone, pixels)
+
+    monkeypatch.setattr(backbones.TorchvisionBackbone, "pooled", pooled)
+    encoder = Encoder(f"{engine}:", Library.TORCHVISION, "resnet18", None, published="IMAGENET1K_V1")
+    open_engine(encoder.prepared(Precision.FLOAT32), NetworkSettings(engine=engine))
+    assert len(rows) > 2  # more than the two that try it
+    assert set(rows) == {1}
 
 
 def test_on_a_gpu_a_network_is_kept_for_the_next_session_and_the_oldest_goes() -> None:

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch.fx.experimental.optimization import fuse
 
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image.encoder import PreparedEncoder
+from tasks.extractors.image.folding import fold_batch_norms
 from tasks.extractors.image.network import EmbeddingNetwork
 from tasks.extractors.settings import Device, EngineName, NetworkSettings, Precision
 from tasks.extractors.torch_compute import (
@@ -81,9 +81,7 @@ class TorchEngine:
         self.device = str(device)
         self._size = model.size
         self._tf32 = precision is Precision.TF32
-        self._network = network_on(
-            self.device, (model, precision), lambda: _fused(model.build(), precision).to(self.device)
-        )
+        self._network = network_on(self.device, (model, precision), lambda: _folded(model, precision).to(self.device))
         self.ahead = 1 if self.device == "cuda" else 0
         self.batch_size = batch_size or (self._fitting_batch_size() if self.device == "cuda" else _CPU_BATCH_SIZE)
 
@@ -115,11 +113,14 @@ class TorchEngine:
         return fitting_batch_size(lambda: self._forward(images), _TRIAL_BATCH_SIZE)
 
 
-def _fused(network: EmbeddingNetwork, precision: Precision) -> EmbeddingNetwork:
-    """Channels last, in this precision; every batch normalisation folded into its convolution if that is possible."""
-    pooled = fuse(network.pooled) if network.foldable else network.pooled
+def _folded(model: PreparedEncoder, precision: Precision) -> EmbeddingNetwork:
+    """The network in this precision, channels last, with batch normalisations folded into convolutions."""
+    network = model.build()
+    if network.foldable:
+        fold_batch_norms(network.pooled, model.size)
+    pooled = network.pooled.to(torch_dtype(precision))
     # Torch declares no overload of `to` with a memory format alone.
-    network.pooled = pooled.to(torch_dtype(precision)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network.pooled = pooled.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 
 

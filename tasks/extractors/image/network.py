@@ -27,7 +27,7 @@ class Backbone(torch.nn.Module, ABC):
     tells_layers: bool = True  # whether its layers can be read out; otherwise only the last
     has_class_token: bool = False  # whether its first token represents the whole picture
     prefix: int = 0  # how many tokens come before those of patches: the class token, registers
-    foldable: bool = False  # whether torch can read the graph of what it does for its own pool
+    foldable: bool = False  # whether batch normalisations are folded where its own pool is read
 
     @abstractmethod
     def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
@@ -145,8 +145,7 @@ class EmbeddingNetwork(torch.nn.Module):
         pooled: from normalised images, (n, 3, height, width), to rows; may be in any precision.
         mean, std: of each channel, for values that are ``1 / scale`` of the bytes.
         scale: 255 where the model wants 0..1.
-        foldable: whether torch can read the graph of ``pooled``, so that its batch normalisations are folded into the
-            convolutions before them.
+        foldable: whether batch normalisations of ``pooled`` are to be folded into the convolutions before them.
     """
 
     mean: torch.Tensor
