@@ -13,6 +13,7 @@ from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_fea
 from support.track_features import SPEAKERS, WINDOWS, seconds_of_the_session, study_of, write_tracks
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
+from storyframes.pooling import rows_during
 from storyframes.times import ticks
 from tasks.clip_index.index import build_clip_index, write_clip_index
 
@@ -150,8 +151,6 @@ def test_words_of_a_microphone_and_frames_of_a_camera_meet_by_their_clocks(track
 
 
 def test_a_lost_stretch_of_frames_lends_no_value_to_the_words_in_it() -> None:
-    from storyframes.pooling import rows_during
-
     time = ticks([0.0, 0.1, 0.2, 5.0, 5.1])
     words = np.array([[0.05, 0.15], [0.2, 0.4], [2.0, 3.0], [4.9, 5.05], [5.15, 9.0], [0.1, 0.1]])
     spans = rows_during(time, ticks(words[:, 0]), ticks(words[:, 1]), "s/f")
@@ -197,3 +196,10 @@ def test_a_session_without_words_lacks_the_input(tmp_path: Path) -> None:
     clip = dataset[int(without)]
     assert clip["openface_length"] == 0
     assert not clip["openface_mask"].any()
+
+
+def test_the_last_row_lasts_as_long_as_a_row_usually_does() -> None:
+    time = np.array([0, 1_000_000, 2_000_000])
+    start = np.array([2_600_000, 2_999_980, 2_999_995, 3_200_000])
+    spans = rows_during(time, start, start + 100_000, "a feature")
+    assert spans.tolist() == [[2, 3], [2, 3], [3, 3], [3, 3]]

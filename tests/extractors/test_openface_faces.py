@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -27,12 +29,14 @@ AU = OPENFACE_COLUMNS.index("AU12_r")
 Row = tuple[int, int, float, float]  # frame, face_id, x of the face's middle, AU12_r
 
 
-def write_faces(path: Path, rows: list[Row], **cells: float) -> Path:
-    """A CSV of faces 40 pixels wide at y = 100."""
+def write_faces(
+    path: Path, rows: list[Row], widths: Mapping[int, float] = MappingProxyType({}), **cells: float
+) -> Path:
+    """A CSV of faces at y = 100, 40 pixels wide or, by their frame, as ``widths`` says."""
     lines = [", ".join(OPENFACE_COLUMNS)]
     for frame, face_id, x, number in rows:
         row: dict[str, float] = dict.fromkeys(OPENFACE_COLUMNS, 0)
-        row |= {f"x_{point}": x + 40 * (point / 67 - 0.5) for point in range(68)}
+        row |= {f"x_{point}": x + widths.get(frame, 40) * (point / 67 - 0.5) for point in range(68)}
         row |= {f"y_{point}": 100 for point in range(68)} | {"AU12_r": number}
         row |= {"frame": frame, "face_id": face_id, "timestamp": round((frame - 1) / 25, 3)}
         row |= {"confidence": 0.9, "success": 1, **cells}
@@ -205,3 +209,20 @@ def test_check_says_whose_faces_there_are_and_what_to_write(tmp_path: Path) -> N
     assert problem.table == "sessions"
     assert "face_id 0 in 1.6 s, face_id 1 in 0.8 s" in problem.rule
     assert "give each person a row in the table tracks" in problem.rule
+
+
+@pytest.mark.parametrize(("back", "jumps"), [(22, 1), (24, 0)])  # after 0.48 s, and after 0.56 s
+def test_after_half_a_second_out_of_sight_a_face_may_be_anywhere(tmp_path: Path, back: int, jumps: int) -> None:
+    rows = [(frame, frame % 2, 100.0 if frame <= 10 else 160.0, 1.0) for frame in (*range(1, 11), *range(back, 37))]
+    face = PersonsFace(write_faces(tmp_path / "gap.csv", rows), TIME, in_left)
+    list(face.blocks())
+    assert len(face.jumps_s) == jumps
+
+
+@pytest.mark.parametrize("widths", [(40, 100), (100, 40)])
+def test_a_face_jumps_by_the_width_of_the_narrower_of_two(tmp_path: Path, widths: tuple[int, int]) -> None:
+    rows = [(frame, frame % 2, 100.0 if frame <= 20 else 160.0, 1.0) for frame in range(1, 37)]
+    by_frame = {frame: float(widths[frame > 20]) for frame in range(1, 37)}
+    face = PersonsFace(write_faces(tmp_path / "wide.csv", rows, by_frame), TIME, in_left)
+    list(face.blocks())
+    assert face.jumps_s == [(pytest.approx(19 / 25), pytest.approx(20 / 25))]

@@ -23,7 +23,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat, Status
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extract import Outcome
-from tasks.media.speech import evidence, probability
+from tasks.media.speech import evidence, over_floor, probability
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
@@ -300,3 +300,38 @@ def test_of_one_microphone_without_mouths_nobody_is_named(cameras: Path) -> None
 def test_a_mouth_that_no_feature_shows_is_refused(cameras: Path) -> None:
     outcomes = run(cameras, cameras.parent / "f", Selection(only=("speaking",)), speaking={"mouth": "lips"})
     assert "there is no such feature" in outcomes["s/speaking"].reason
+
+
+@pytest.mark.parametrize(("known", "track"), [(4, None), (5, None), (6, "anna")])
+def test_a_word_is_somebody_s_where_more_than_half_of_it_is_known(known: int, track: str | None) -> None:
+    said = Speech(np.arange(10) / 10 + 0.05, np.where(np.arange(10) < known, 0.95, np.nan))
+    (words,) = attribute([0.0], [1.0], {"anna": said})
+    assert words.track == track
+    assert np.isnan(words.probability) == (track is None)
+
+
+@pytest.mark.parametrize(("silent", "over_db"), [(20, 15.0), (5, 0.0)])  # of 100 steps; a tenth shows a gate
+def test_a_gated_microphone_s_noise_is_below_its_softest_speech(silent: int, over_db: float) -> None:
+    levels = np.where(np.arange(100) < silent, -100.0, -40.0)
+    np.testing.assert_allclose(over_floor(levels)[silent:], over_db)
+
+
+def test_of_a_shared_microphone_nothing_is_known_where_the_mouth_is_not_seen(tmp_path: Path) -> None:
+    study, frames = tmp_path / "study", 50
+    study.mkdir()
+    noise = np.random.default_rng(2).normal(0, 1, 2 * RATE) * np.repeat([30, 3000], RATE)
+    write_wave(study / "room.wav", noise, RATE)
+    opening = 0.05 + 0.04 * np.sin(np.arange(frames))
+    for name, first, stop in (("anna", 0, 25), ("ben", 0, frames)):
+        write_recording(study / f"{name}.mkv", frames)
+        seen = (np.arange(frames) >= first) & (np.arange(frames) < stop)
+        write_faces(study / f"{name}.csv", Mouth(opening, seen))
+    write_table(study, "sessions", "session_id,participant_id,video,audio,openface", "s,p,anna.mkv,room.wav,anna.csv")
+    write_table(study, "persons", "session_id,person_id,participant_id", "s,a,p", "s,b,")
+    write_table(study, "tracks", "session_id,track,video,audio,openface,person_id", "s,ben,ben.mkv,room.wav,ben.csv,b")
+    store, outcomes = extracted(study, mouth="openface")
+    assert outcomes["s/speaking"].status is Status.DONE, outcomes
+    valid = store.read("s", "speaking", array="valid")
+    assert valid[:10].all()
+    assert not valid[13:].any()
+    assert np.isnan(store.read("s", "speaking")[13:]).all()

@@ -102,3 +102,13 @@ def test_the_share_counts_what_exceeds_the_threshold(tmp_path: Path) -> None:
 def test_it_keeps_the_contract_of_extractors(pictures: np.ndarray, tmp_path: Path) -> None:
     write_pictures(tmp_path / "v.mkv", pictures, MILLISECONDS)
     check_extractor(Motion, tmp_path / "v.mkv")
+
+
+def test_a_frame_after_a_lost_one_has_no_value(tmp_path: Path) -> None:
+    milliseconds = [0, 40, 80, 120, 200, 224, 280, 320, 382, 398]
+    study = make_study(tmp_path / "study", video="v.mkv")
+    write_pictures(study / "v.mkv", np.zeros((len(milliseconds), *SHAPE, 3), np.uint8), milliseconds)
+    create_store(tmp_path / "store")
+    run(study, tmp_path / "store", Selection(only=("motion",)))
+    valid = FeatureStore(tmp_path / "store").read("s", "motion", array="valid")
+    assert valid.tolist() == [0, 1, 1, 1, 0, 1, 1, 1, 0, 0]

@@ -295,3 +295,13 @@ def test_what_joins_nothing_is_refused(command, arguments: list[str], message: s
     result = command(*arguments)
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.stderr.split())
+
+
+def test_the_face_before_a_hidden_stretch_stays_doubtful() -> None:
+    """All doubtful faces are clearly hers; the last one before rows are missing may be who is in front."""
+    time = np.concatenate([np.arange(0, 1.95, 0.1), np.arange(2.3, 2.95, 0.1)])
+    pieces = [still(time, 50, slice(15, None)), still(np.arange(0, 2.95, 0.1), 300)]
+    vectors = [np.tile([1.0, 0], (len(time) - 15, 1)), np.zeros((0, 2))]
+    people, _ = joined(pieces, Embeddings(np.eye(2), vectors), 0.7)
+    (settled,) = people[0].pieces
+    np.testing.assert_allclose(settled.time[settled.doubtful], [1.9])
