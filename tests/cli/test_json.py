@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +59,11 @@ def test_what_extraction_needs_is_listed_for_scripts() -> None:
     code, said = run("models", "list")
     assert code == 0
     assert {"model", "here", "bytes", "about", "licence"} == set(said[0])
+
+
+def test_what_a_command_writes_is_its_user_s_alone() -> None:
+    code = (
+        "import atexit, os; atexit.register(lambda: print(oct(os.umask(0)))); from flows.cli.entry import main; main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, umask=0o022)
+    assert ended.stdout.splitlines()[-1] == "0o77"

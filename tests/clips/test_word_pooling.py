@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.stores import local
+from support.stores import local, publish_arrays
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
 from support.track_features import SPEAKERS, WINDOWS, seconds_of_the_session, study_of, write_tracks
 
@@ -203,3 +204,22 @@ def test_the_last_row_lasts_as_long_as_a_row_usually_does() -> None:
     start = np.array([2_600_000, 2_999_980, 2_999_995, 3_200_000])
     spans = rows_during(time, start, start + 100_000, "a feature")
     assert spans.tolist() == [[2, 3], [2, 3], [3, 3], [3, 3]]
+
+
+def test_a_word_without_a_measured_row_is_masked(study: SyntheticStudy, tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    shutil.copytree(study.root, root)
+    arrays = {name: study.arrays["s00", "openface", name] for name in ("values", "valid", "confidence")}
+    frames = len(arrays["valid"])
+    arrays["valid"] = (np.arange(frames) % 64 < 32).astype(np.uint8)
+    publish_arrays(root, "s00", "openface", arrays)
+    dataset = ClipDataset(root, [ClipInput("openface", axis="word")], 'session_id == "s00"')
+    masks = []
+    for clip, span in zip(dataset.read(range(len(dataset)))["openface_mask"], dataset.clips.itertuples(), strict=True):
+        start, end = (ticks(study.arrays["s00", "glove", name]) for name in ("start", "end"))
+        rows = np.flatnonzero((start >= ticks(span.start_s)) & (start < ticks(span.stop_s)))
+        words = np.stack([start, end], 1)[rows[np.argsort(start[rows], kind="stable")]] / 1e6
+        taken = intersecting(words, np.stack([np.arange(frames), np.arange(frames) + 1], 1) / FPS)
+        masks.append([bool(arrays["valid"][those].any()) for those in taken])
+        assert clip[: len(rows)].tolist() == masks[-1]
+    assert {value for mask in masks for value in mask} == {True, False}

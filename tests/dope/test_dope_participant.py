@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
+from support.stores import local
 
+from storyframes import FeatureStore
+from storyframes.features import FEATURES
+from storyframes.store import catalogue
+from storyframes.store.publish import FeatureWriter
+from tasks.extractors.dope.extractor import EverybodyWriter
 from tasks.extractors.dope.joints import JOINT_COUNT, Part
 from tasks.extractors.dope.people import FrameDetections, ParticipantTracker, Poses, everybody
+from tasks.media.recording import FrameBatch
 
 Found = tuple[float, float]  # score, and x of the upper left corner
 
@@ -162,3 +172,28 @@ def test_nobody_at_all() -> None:
     assert none["body_offsets"].tolist() == [0]
     assert none["body_2d"].shape == (0, 13, 2)
     assert none["hands_of_body"].shape == (0, 2)
+
+
+def test_hands_and_faces_of_bodies_are_rows_of_the_whole_recording(store_root: Path) -> None:
+    """Batches of three frames, of which two are looked at, and of one; the first has no hand."""
+    arrays = {name: spec for name, spec in FEATURES["dope"].arrays.items() if name.startswith("all_")}
+    spec = replace(FEATURES["dope"], arrays=arrays, mask="", face="", groups={})
+    first = frame([(1, 0)], faces=[(1, 0), (0.5, 0)], face_of_body=[1])
+    second = frame([(1, 0), (0.5, 0)], [(1, 0)], [(1, 0)], [(-1, -1), (-1, 0)], [0, -1])
+    with FeatureWriter(local(store_root), "s", spec) as out:
+        writer = EverybodyWriter(out, None)
+        for number, chosen, found in ((0, [0, 2], [first, frame()]), (3, [0], [second])):
+            pictures = np.zeros((3 if number == 0 else 1, 1, 1, 3), np.uint8)
+            writer.add(np.array(chosen), found, FrameBatch(number, np.arange(len(pictures)) / 25, pictures))
+        out.publish("f" * 64, {"inputs": {}})
+    catalogue.compact(local(store_root))
+    store = FeatureStore(store_root)
+
+    def stored(name: str) -> list[object]:
+        return store.read("s", "dope", array=f"all_{name}").tolist()
+
+    assert stored("body_offsets") == [0, 1, 1, 1, 3]
+    assert stored("face_offsets") == [0, 2, 2, 2, 3]
+    assert stored("hand_offsets") == [0, 0, 0, 0, 1]
+    assert stored("face_of_body") == [1, 2, -1]
+    assert stored("hands_of_body") == [[-1, -1], [-1, -1], [-1, 0]]

@@ -533,3 +533,11 @@ def test_a_deployments_form_takes_the_name_of_a_section() -> None:
     schema = ExtractionRequest.model_json_schema()["properties"]["only"]["anyOf"][0]["items"]
     assert all(re.search(schema["pattern"], name) for name in ("tiny", "label.valence", *registered()))
     assert not any(re.search(schema["pattern"], name) for name in ("Tiny", "tiny dancer", "label."))
+
+
+@pytest.mark.parametrize("part", ["../other", "/etc", "1_Pooling/../../other"])
+def test_a_part_outside_of_the_model_s_folder_is_refused(tmp_path: Path, part: str) -> None:
+    folder = broken(tmp_path / "m", "")
+    (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Pooling", "path": part}]))
+    with pytest.raises(ExtractionError, match=part):
+        find_model(section(**of_folder(folder)))

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from support.stores import local
 
+from tasks.models.digests import DigestCache
 from tasks.models.weights import MODELS, ModelFile, WeightsError, fetch, find, torch_hub_folder
 
 CONTENT = b"weights" * 1000
@@ -87,3 +90,20 @@ def test_every_model_names_its_source_checksum_and_licence() -> None:
         assert known.url.startswith("https://" if known.sha256 else "http")
         assert len(known.sha256) == (0 if name.startswith("dope") else 64)
         assert known.license
+
+
+def test_a_file_that_has_just_changed_is_read_again_and_one_that_is_older_is_not(tmp_path: Path) -> None:
+    """Within one tick of the clock a file may change again and keep its time and its size."""
+    file, cache = tmp_path / "f", DigestCache(local(tmp_path), "digests.json", tmp_path)
+    one, two = (hashlib.sha256(content).hexdigest() for content in (b"one", b"two"))
+    file.write_bytes(b"one")
+    now_ns = file.stat().st_mtime_ns
+    assert cache.sha256(file) == one
+    file.write_bytes(b"two")
+    os.utime(file, ns=(now_ns, now_ns))
+    assert cache.sha256(file) == two
+    an_hour_ago_ns = now_ns - 3600 * 10**9
+    for content in (b"two", b"one"):
+        file.write_bytes(content)
+        os.utime(file, ns=(an_hour_ago_ns, an_hour_ago_ns))
+        assert cache.sha256(file) == two

@@ -317,18 +317,21 @@ def test_a_gated_microphone_s_noise_is_below_its_softest_speech(silent: int, ove
 
 
 def test_of_a_shared_microphone_nothing_is_known_where_the_mouth_is_not_seen(tmp_path: Path) -> None:
+    """Somebody else has a microphone of her own, so what is heard is of one of the two who share the other."""
     study, frames = tmp_path / "study", 50
     study.mkdir()
     noise = np.random.default_rng(2).normal(0, 1, 2 * RATE) * np.repeat([30, 3000], RATE)
     write_wave(study / "room.wav", noise, RATE)
+    write_wave(study / "cem.wav", noise / 30, RATE)
     opening = 0.05 + 0.04 * np.sin(np.arange(frames))
     for name, first, stop in (("anna", 0, 25), ("ben", 0, frames)):
         write_recording(study / f"{name}.mkv", frames)
         seen = (np.arange(frames) >= first) & (np.arange(frames) < stop)
         write_faces(study / f"{name}.csv", Mouth(opening, seen))
     write_table(study, "sessions", "session_id,participant_id,video,audio,openface", "s,p,anna.mkv,room.wav,anna.csv")
-    write_table(study, "persons", "session_id,person_id,participant_id", "s,a,p", "s,b,")
-    write_table(study, "tracks", "session_id,track,video,audio,openface,person_id", "s,ben,ben.mkv,room.wav,ben.csv,b")
+    write_table(study, "persons", "session_id,person_id,participant_id", "s,a,p", "s,b,", "s,c,")
+    columns = "session_id,track,video,audio,openface,person_id"
+    write_table(study, "tracks", columns, "s,ben,ben.mkv,room.wav,ben.csv,b", "s,cem,,cem.wav,,c")
     store, outcomes = extracted(study, mouth="openface")
     assert outcomes["s/speaking"].status is Status.DONE, outcomes
     valid = store.read("s", "speaking", array="valid")

@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 from support.commands import storyframes_here
+from support.media.recordings import write_recording
 from support.processes import HANG_S, ports_of, wait_for
 from support.servers.prefect_runs import request
 from support.stores import local
+from support.studies import make_study
 
 from flows.clusters.settings import LocalCluster, Slurm, WorkerShape
 from flows.gather import Bundle
-from flows.in_process import InThisProcess, attempt, is_faster_alone
-from flows.run import Run, open_run, planned
+from flows.in_process import InThisProcess, attempt, is_faster_alone, perform_in_process
+from flows.run import Progress, Run, open_run, planned
 from storyframes.store import maintenance, record_status
 from storyframes.store.records import Status
 from tasks.extract import ExtractionUnit, Outcome
@@ -225,3 +227,29 @@ def test_a_configured_server_is_found_wherever_prefect_finds_it(tmp_path: Path, 
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
     assert said.stdout == ("False False\n" if where == "nowhere" else "True True\n")
+
+
+def test_no_other_process_can_take_the_unit_that_is_at_hand(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", video="v.mkv")
+    write_recording(study / "v.mkv", 5)
+    store, free = tmp_path / "features", list[bool]()
+
+    class Watching(Progress):
+        def finished(self, outcome: Outcome) -> None:
+            for path in store.glob(".unit-*"):
+                with local(store).abandoned(path.name) as is_free:
+                    free.append(is_free)
+
+    run = planned(open_run(request(study, store, {"cluster": {"cpus": 1}}, only=("frames",)), Watching()))
+    assert [outcome.status for outcome in perform_in_process(run)] == [Status.DONE]
+    assert free
+    assert not any(free)
+    assert not [*store.glob(".unit-*")]
+
+
+def test_an_extraction_of_which_a_feature_fails_ends_with_1(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", transcript="t.vtt")
+    (study / "t.vtt").write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nhello\n")
+    command = ["extract", str(study), str(tmp_path / "features"), "--features", "glove"]
+    (tmp_path / "c.toml").write_text(f'[glove]\nvectors = "{tmp_path}/none"\n[cluster]\ncpus = 1\n')
+    assert storyframes_here(*command, "--config", tmp_path / "c.toml").returncode == 1

@@ -151,3 +151,10 @@ def test_three_ctrl_c_of_a_terminal_end_the_workers_without_a_traceback(demo_stu
     assert shown.splitlines()[-1] == "interrupted: what was published stays, the same command goes on from there"
     assert "Traceback" not in shown
     assert "KeyboardInterrupt" not in shown
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_the_exit_code(number: int, code: int) -> None:
+    program = "import os, sys, time; from flows.interruption import OF_THIS_PROCESS as own; own.end_in_order()\n"
+    program += f"try: os.kill(os.getpid(), {int(number)}); time.sleep(60)\nexcept KeyboardInterrupt: sys.exit(130)"
+    assert subprocess.run([sys.executable, "-c", program], **_SEEN).returncode == code

@@ -9,7 +9,7 @@ import pytest
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
 from storyframes import ClipDataset, OversamplingSampler, PaperOrderOversamplingSampler, SplitSpec
-from storyframes.clips.splits import assign_splits
+from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 
 SPLITS = ("train", "val", "test")
@@ -102,3 +102,8 @@ def test_splits_that_cannot_be_are_refused(study) -> None:
     assert SplitSpec(1, [0.5, 0.25, 0.25]) == SplitSpec(1, (0.5, 0.25, 0.25))
     with pytest.raises(ValueError, match="no clip is left"):
         ClipDataset(study.root, ["label"], "split == 'val'", split=SplitSpec(shares=(1, 0, 0)))
+
+
+@pytest.mark.parametrize("last", [("b", "d"), ("d", "b"), ("c", "a")])
+def test_people_who_met_through_others_are_one_group(last: tuple[str, str]) -> None:
+    assert components("abcdef", [("a", "b"), ("c", "d"), last, ("f",)]) == [["a", "b", "c", "d"], ["e"], ["f"]]

@@ -101,3 +101,21 @@ def test_a_lock_whose_file_cannot_be_removed_is_free_afterwards(tmp_path: Path, 
     assert lock.exists()
     with files.if_free(lock) as free:
         assert free
+
+
+def test_a_lock_has_one_holder_and_is_free_afterwards(tmp_path: Path, impatient) -> None:
+    lock = tmp_path / "lock"
+    with files.locked(lock):
+        with pytest.raises(StorageError), files.locked(lock):
+            raise AssertionError("two have it")
+        with files.if_free(lock) as free:
+            assert not free
+    with files.if_free(lock) as free:
+        assert free
+
+
+@pytest.mark.parametrize("path", ["../a", "a/../../b", "a/./b", "/a", "", "a/..", "a\0b"])
+def test_a_path_that_leads_out_of_the_store_is_refused(path: str) -> None:
+    with pytest.raises(StorageError):
+        files.check_path(path)
+    files.check_path("a..b/c")

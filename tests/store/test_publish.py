@@ -285,3 +285,39 @@ def test_everything_written_is_private_to_its_owner(store_root: Path) -> None:
         os.umask(before)
     for path in store_root.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_folders_are_private_also_where_others_may_read_what_a_process_makes(store_root: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        publish_openface(store_root, "a", 10)
+    finally:
+        os.umask(before)
+    for folder in (store_root / "a", store_root / "a/openface", *(store_root / "a/openface").glob("*/")):
+        assert folder.stat().st_mode & 0o077 == 0, folder
+
+
+def test_all_of_a_version_is_on_the_disk_before_its_record_has_its_name(
+    store_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, str]] = []
+    fsync, rename = os.fsync, os.replace
+
+    def flushed(descriptor: int) -> None:
+        done.append(("on the disk", os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    def renamed(old: str, new: str) -> None:
+        done.append(("renamed", str(old)))
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "replace", renamed)
+    folder = store_root / "a/openface" / publish_openface(store_root, "a", 10)
+    (record,) = (name for what, name in done if what == "renamed" and "current.json" in name)
+    before = done[: done.index(("renamed", record))]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) == 7
+    for path in (*files, folder, folder.parent, record):
+        assert ("on the disk", str(path)) in before
+    assert ("on the disk", str(folder.parent)) in done[len(before) + 1 :]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from support.stores import local
+from support.stores import local, publish_arrays
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
 from support.tools.plug_ins import PLUG_INS
 from support.track_features import SPEAKERS, WINDOWS, seconds_of_the_session, study_of, write_tracks
@@ -138,3 +139,19 @@ def test_a_plug_in_s_format(study: SyntheticStudy, tmp_path: Path, monkeypatch: 
     assert code == 2
     assert "mat" in said
     assert "lines" in said
+
+
+def test_a_word_without_a_measured_row_is_masked(study: SyntheticStudy, tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    shutil.copytree(study.root, root)
+    arrays = {name: study.arrays["s00", "openface", name] for name in ("values", "valid", "confidence")}
+    frames = np.arange(len(arrays["valid"]))
+    arrays["valid"] = (frames % 64 < 32).astype(np.uint8)
+    publish_arrays(root, "s00", "openface", arrays)
+    export(FeatureStore(root), tmp_path / "out", "parquet", features=["openface"], sessions=["s00"], per=Axis.WORD)
+    words = pd.read_parquet(tmp_path / "out/s00/openface.word.parquet")
+    spans = words[["time", "end"]].to_numpy()
+    shared = np.minimum((frames + 1) / FPS, spans[:, 1:]) - np.maximum(frames / FPS, spans[:, :1])
+    measured = ((shared > 1e-5) & (arrays["valid"] == 1)).any(axis=1)
+    assert words["mask"].astype(bool).tolist() == measured.tolist()
+    assert {*measured} == {True, False}
