@@ -74,3 +74,11 @@ def test_ends_on_poses_that_are_not_finite() -> None:
     """NaN is not similar even to itself; upstream would loop for ever."""
     candidates = _candidates(Part.HAND, [0.5, 0.75], pose3d=float("nan"))
     assert len(integrate(candidates, ppi_options({}, Part.HAND, 5))) == 0
+
+
+@pytest.mark.parametrize(("limit", "detections"), [(0.33, 1), (0.34, 2)])
+def test_a_box_includes_its_last_pixel(limit: float, detections: int) -> None:
+    """Two boxes of 10 x 10 pixels share half of each: 50 of 150."""
+    candidates = _candidates(Part.FACE, [0.5, 0.75])
+    candidates.box[:] = [[0, 0, 9, 9], [5, 0, 14, 9]]
+    assert len(integrate(candidates, ppi_options({"th_iou": limit}, Part.FACE, 5))) == detections

@@ -280,3 +280,11 @@ def test_the_weight_is_the_mean_by_time_of_the_parts_that_the_value_comes_from(
         elif within is not Within.MEAN:
             time = [t if v == value else 0 for t, v in zip(time, values, strict=True)]
         np.testing.assert_allclose(weight, np.average(confidence, weights=time), atol=1e-9)
+
+
+def test_a_value_that_holds_for_half_of_a_window_has_no_majority() -> None:
+    start, stop = np.array([0, 999, 1000]), np.array([1000, 2000, 2000])
+    held = meet(np.array([3.0]), np.array([[500, 1500]]), start, stop, Within.MAJORITY)
+    np.testing.assert_array_equal(held, [np.nan, 3.0, np.nan])
+    held = meet(np.array([3.0]), np.array([[499, 1500]]), start, stop, Within.MAJORITY)
+    np.testing.assert_array_equal(held, [3.0, 3.0, np.nan])
