@@ -7,6 +7,8 @@ video) · `stores` (versions in a folder) · `object_stores` (versions on an obj
 stranger may make them) · `synthetic_features` (the features of a whole study, without any extraction) ·
 `track_features` (those of sessions with several devices).
 
+Rules of all tests: `needs` (what a test needs, looked for before it is set up) · `messages` (what a message names).
+
 Programs: `commands` (the storyframes command) · `processes` (those of a run: what they listen on, whether they live) ·
 `browser` (pages in Chromium) · `page_data` (the numbers in a page) · `study_pages` (of many sessions) ·
 `opened_files` (what this process opens) · `called_files` (in which files of ours a function is called) · `work` (how

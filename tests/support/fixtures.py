@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from support.needs import OF_FIXTURES, lacking
+
 if TYPE_CHECKING:
     from support.systems.installed import Installed
 
@@ -218,6 +220,23 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 _skipped: list[str] = []
 _NOWHERE_AT_HAND = ("torchvision's compiled operators do not load beside this torch", "there is no GPU")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests whose fixtures need something, so that ``-m "not needs"`` leaves them out as well."""
+    for item in items:
+        names = [need for fixture in getattr(item, "fixturenames", ()) for need in OF_FIXTURES.get(fixture, ())]
+        if names:
+            item.add_marker(pytest.mark.needs(*names))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that lacks something, before any of its fixtures is made."""
+    names = [name for mark in item.iter_markers("needs") for name in mark.args]
+    if lacks := sorted({lack for name in names if (lack := lacking(name))}):
+        pytest.skip(f"not on this machine: {', '.join(lacks)}")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -10,10 +11,12 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from support.needs import lacking
 from support.processes import wait_for
 from support.tools import standin
 from support.tools.openface_tools import extract
@@ -32,14 +35,9 @@ def has_docker() -> bool:
 
 
 @pytest.fixture(scope="session", params=["podman", *(["docker"] if has_docker() else [])])
-def installed_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+def installed_engine(request: pytest.FixtureRequest) -> Engine:
     """An engine that can run a container here."""
-    name = request.param
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
-    if name == "podman":
-        _use_a_runtime_that_works(tmp_path_factory.mktemp("containers"))
-    return find_engine(EngineName(name))
+    return find_engine(EngineName(request.param))
 
 
 @pytest.fixture
@@ -50,19 +48,26 @@ def engine(installed_engine: Engine) -> Iterator[Engine]:
         yield installed_engine
 
 
-def _use_a_runtime_that_works(folder: Path) -> None:
-    """Debian's crun does not know every layout of cgroups; runc does."""
+@cache
+def runtime_that_works() -> str:
+    """Choose a runtime with which podman runs a container here; why there is none, or ''.
+
+    Debian's crun does not know every layout of cgroups; runc does.
+    """
+    if lacks := ", ".join(filter(None, map(lacking, ("podman", "busybox")))):
+        return lacks
     image = standin.build("podman")
     limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
     trial = ["podman", "run", "--rm", "--network=none", *limits, image, "/bin/echo", "ok"]
     if subprocess.run(trial, capture_output=True).returncode == 0:
-        return
+        return ""
+    folder = Path(tempfile.mkdtemp(prefix="storyframes-tests-containers-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     configuration = folder / "containers.conf"
     configuration.write_text('[engine]\nruntime = "runc"\n')
     os.environ["CONTAINERS_CONF"] = str(configuration)
     done = subprocess.run(trial, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"podman cannot run a container here: {done.stderr.strip()[-300:]}")
+    return f"a runtime for podman: {done.stderr.strip()[-300:]}" if done.returncode else ""
 
 
 @pytest.fixture(scope="session")
