@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
-from support.browser import chromium
+from support.pages.browser import chromium
 from support.stores import local
 
 from benchmarks.measure import print_machine

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.media.mixed_sessions import ENDS_S, FEATURES, HAS, ROWS, extract_mixed, make, write_files
-from support.page_data import page_data
+from support.pages.page_data import page_data
 from support.studies import run
 from typer.testing import CliRunner
 

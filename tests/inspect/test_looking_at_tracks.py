@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 import pandas as pd
 import pytest
-from support.page_data import page_data
+from support.pages.page_data import page_data
 from support.pairs import SECONDS, write_dyad, write_group
 from support.stores import local
 from typer.testing import CliRunner

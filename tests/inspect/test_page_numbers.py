@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from support.page_data import page_data
+from support.pages.page_data import page_data
 
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.timeline import timeline

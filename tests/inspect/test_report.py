@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.page_data import page_data
+from support.pages.page_data import page_data
 from support.servers.terminals import in_terminal
 from support.stores import local, publish_openface
 from typer.testing import CliRunner

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.browser import Visit, chromium
-from support.page_data import page_data
+from support.pages.browser import Visit, chromium
+from support.pages.page_data import page_data
+from support.pages.study_pages import write_study_page
 from support.stores import local
-from support.study_pages import write_study_page
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue

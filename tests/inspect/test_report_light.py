@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.page_data import page_data
+from support.pages.page_data import page_data
+from support.pages.study_pages import session_ids, write_study_page
 from support.stores import local, publish_openface
-from support.study_pages import session_ids, write_study_page
 from typer.testing import CliRunner
 
 from flows.cli.app import app

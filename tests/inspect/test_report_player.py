@@ -19,8 +19,8 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from support.browser import Visit, chromium
 from support.media.recordings import write_video, write_wave
+from support.pages.browser import Visit, chromium
 from support.stores import local
 from typer.testing import CliRunner
 

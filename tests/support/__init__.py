@@ -7,14 +7,14 @@ video) · `stores` (versions in a folder) · `object_stores` (versions on an obj
 stranger may make them) · `synthetic_features` (the features of a whole study, without any extraction) ·
 `track_features` (those of sessions with several devices).
 
-Rules of all tests: `needs` (what a test needs, looked for before it is set up) · `messages` (what a message names).
+Rules of all tests: `needs` (what a test needs, looked for before it is set up) · `messages` (what a message names) ·
+`costs` (what each test costs).
 
 Programs: `commands` (the storyframes command) · `processes` (those of a run: what they listen on, whether they live) ·
-`browser` (pages in Chromium) · `page_data` (the numbers in a page) · `study_pages` (of many sessions) ·
 `opened_files` (what this process opens) · `called_files` (in which files of ours a function is called) · `work` (how
 much a process does).
 
-Rooms: `media` (recordings of all kinds) · `models` (tiny models) · `servers` (Prefect, PostgreSQL, Slurm,
-and who attacks them) · `tools` (stand-ins for tools, containers, plug-ins) · `faults` (disks that fail, writers that
-meet) · `dope` (DOPE's references) · `systems` (other installations, users and operating systems).
+Rooms: `pages` (of reports) · `media` (recordings of all kinds) · `models` (tiny models) · `servers` (Prefect,
+PostgreSQL, Slurm, and who attacks them) · `tools` (stand-ins for tools, containers, plug-ins) · `faults` (disks that
+fail, writers that meet) · `dope` (DOPE's references) · `systems` (other installations, users and operating systems).
 """

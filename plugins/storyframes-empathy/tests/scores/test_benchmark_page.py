@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from empathy_support.runs import leave_run, leave_runs, predicted
-from support.browser import Visit, chromium
+from support.pages.browser import Visit, chromium
 from typer.testing import CliRunner
 
 from storyframes_empathy.commands.app import app

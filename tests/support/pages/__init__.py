@@ -1,0 +1,1 @@
+"""Pages of reports: `browser` (Chromium) · `page_data` (the numbers in a page) · `study_pages` (of many sessions)."""
