@@ -1,4 +1,4 @@
-# The commands of the README: make demo, make test, make docs. Each sets up what it needs in .venv, from the pinned constraints.
+# The commands of the README and of CONTRIBUTING. Each sets up what it needs in .venv, from the pinned constraints.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,15 +7,28 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test quick docs lint format bench soak lock release clean
+.PHONY: demo test test-all test-rest coverage quick docs lint format bench soak lock release clean
 
 demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
 
-test: $(VENV)/.dev $(VENV)/.plugins ## run all tests, as tests/run.py says
-	@$(BIN)/python tests/run.py
+test: $(VENV)/.test $(VENV)/.plugins ## the short tests, those that convince in ten minutes
+	@$(BIN)/python tests/run.py $(if $(STRICT),--strict)
 
-quick: $(VENV)/.dev ## run the tests of what you changed since the last commit, or since BASE
+test-all: ## all tests: the short ones, then the rest with everything that makers install; ALL=1: of every plug-in
+	@$(MAKE) test
+	@$(MAKE) test-rest
+
+test-rest: $(VENV)/.dev $(VENV)/.plugins ## what make test leaves out; BASE: the commit since which a plug-in changed or not
+	@$(BIN)/python tests/run.py --rest $(if $(STRICT),--strict) $(if $(ALL),--all) $(if $(BASE),--base $(BASE))
+
+coverage: $(VENV)/.test $(VENV)/.plugins ## which lines of storyframes, tasks and flows make test runs, subprocesses counted; fails below 85 %
+	@rm -f .coverage .coverage.*
+	@$(BIN)/python tests/run.py --coverage
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
+
+quick: $(VENV)/.test ## run the tests of what you changed since the last commit, or since BASE
 	@[ -d $(VENV)/plugins ] || $(MAKE) $(VENV)/.plugins
 	@$(BIN)/python tests/quick.py $(BASE)
 
@@ -50,7 +63,7 @@ release: $(VENV)/.dev ## build all distributions into dist/ and check them: meta
 	@$(BIN)/python .ci/release.py $(if $(OFFLINE),--offline)
 
 clean:
-	rm -rf $(VENV) storyframes-demo docs/_build
+	rm -rf $(VENV) storyframes-demo docs/_build .coverage .coverage.*
 
 # pip compiles all 33,000 modules, on one processor. Nobody here imports the packages' own tests, the clients of
 # Kubernetes (dask-kubernetes asks for them and uses another), most of transformers' models, mypy's sources beside its
@@ -63,9 +76,11 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# torch first and by its exact version: whatever else needs it then takes the build that is there.
+# torch first, whatever else needs it then takes the build that is there: the one for processors where an index that pip
+# is configured with offers it under its own version (2.13.0+cpu), or else the index's own, on Linux that for GPUs.
+TORCH = $(shell grep '^torch==' constraints.txt)
 $(VENV)/.torch: $(VENV)/.python constraints.txt
-	$(INSTALL) $(shell grep '^torch==' constraints.txt)
+	$(INSTALL) --quiet $(TORCH)+cpu || $(INSTALL) $(TORCH)
 	@touch $@
 
 $(VENV)/.pipeline: $(VENV)/.torch pyproject.toml constraints.txt
@@ -73,16 +88,21 @@ $(VENV)/.pipeline: $(VENV)/.torch pyproject.toml constraints.txt
 	$(COMPILE)
 	@touch $@
 
-# Of torch, not of .pipeline: who develops has both at once, chosen and compiled once.
-$(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
-	$(INSTALL) -e '.[pipeline,loader,s3,explore,slurm,kubernetes,embed,docs,dev]'
+# Of torch, not of .pipeline, and so on: who wants both has them chosen and compiled once.
+$(VENV)/.test: $(VENV)/.torch pyproject.toml constraints.txt
+	$(INSTALL) -e '.[pipeline,embed,test]'
 	$(COMPILE)
 	@touch $(VENV)/.pipeline $@
 
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
+	$(INSTALL) -e '.[pipeline,loader,s3,explore,slurm,kubernetes,embed,docs,test,dev]'
+	$(COMPILE)
+	@touch $(VENV)/.pipeline $(VENV)/.test $@
+
 # Plug-ins are installed, but beside the environment: only their own tests see them (tests/run.py). What builds them is
-# in the environment already.
+# in the environment of the tests.
 PLUGINS := $(wildcard plugins/*)
-$(VENV)/.plugins: $(VENV)/.dev $(shell find plugins -type f -not -path '*/tests/*' -not -path '*/__pycache__/*')
+$(VENV)/.plugins: $(shell find plugins -type f -not -path '*/tests/*' -not -path '*/__pycache__/*') | $(VENV)/.test
 	rm -rf $(VENV)/plugins
 	$(BIN)/pip install --no-deps --no-build-isolation --target $(VENV)/plugins $(PLUGINS:%=./%)
 	@touch $@

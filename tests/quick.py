@@ -2,9 +2,9 @@
 
     python tests/quick.py [BASE]
 
-Runs, without those marked slow, the test files that changed since BASE (a commit; HEAD unless given) and those that
-import a module that changed, for 90 seconds at most. Files called like what changed come first, then those that import
-the fewest modules of ours; what is not run is named.
+Runs the test files that changed since BASE (a commit; HEAD unless given) and those that import a module that changed,
+without tests marked slow or needs, for 90 seconds at most. Files called like what changed come first, then those that
+import the fewest modules of ours; what is not run is named.
 
 The tests of plug-ins run after the others, in a process of their own that sees the plug-ins (tests/run.py): their code
 as it is in the checkout, beside the metadata of what make installed.
@@ -83,10 +83,18 @@ def tests_of(changed: list[Path]) -> list[Path]:
 
 def passed(places: list[str], seconds: float, plug_ins: str = "") -> bool:
     """Whether these tests pass in a process that sees these folders of plug-ins."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", f"--session-timeout={max(seconds, 1):.0f}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow and not needs",
+        f"--session-timeout={max(seconds, 1):.0f}",
+    ]
     environment = os.environ | ({"PYTHONPATH": plug_ins} if plug_ins else {})
     ended = subprocess.run([*command, *places], cwd=ROOT, env=environment).returncode
-    return ended in (0, 5)  # 5: all that was chosen is slow
+    return ended in (0, 5)  # 5: all that was chosen is left out
 
 
 def main() -> int:

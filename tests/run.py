@@ -1,17 +1,20 @@
-"""All tests, the longest files first, and how long each took by the clock and the processors: what ``make test`` runs.
+"""Run the tests: ``make test`` and ``make test-all``.
 
-    python tests/run.py [--at-once N]
+    python tests/run.py [--rest] [--all] [--base COMMIT] [--strict] [--coverage] [--at-once N]
 
-Tests are in rooms that mirror the code (tests/store, tests/clips, ...). The files of a room share a process: most of
-their time would go into starting pytest and into imports. Those that start clusters, servers or workers have one each,
-because one process for all of them may die late in the run, where a child ends and the kernel cannot say so
-(docs/facts.md, processes and signals). Those that look at the extracted demo share one, so that it is extracted once.
-Small rooms share a process too, and so do those that build the same images of containers. Plug-ins bring tests of
-their own, in plugins/*/tests; the others see storyframes as it is without them.
+The short tier, ``make test``: every test that costs at most 0.5 CPU-seconds and needs nothing beside
+``storyframes[pipeline,test]``, and those marked ``end_to_end``. ``--rest`` runs all others; of a plug-in only where the
+plug-in or something that it imports changed since COMMIT (the last tag; without a tag every plug-in counts as changed),
+or with ``--all``.
 
-Commands that need a Prefect server and are not about it share one (support/servers/one_server.py).
+Tests are in rooms that mirror the code. Files share a process, because starting pytest and importing torch and Prefect
+cost seconds: in the short tier several rooms, in the rest one room. Tests that start clusters, servers or workers have
+a process for each file there: one process for all of them may die late in the run, where a child ends and the kernel
+cannot say so. Plug-ins' tests see the plug-ins, installed beside the environment; the others see storyframes without.
 
-Two more at once than there are processors: the files with servers and clusters wait for most of their time.
+A line is printed for each process that ends, its whole output where it failed. Costs are printed at the end: those of
+processes, and unmarked tests above the limit. ``--strict`` (CI) fails where a test was skipped that had no reason to
+be, or an unmarked one costs three times the limit.
 """
 
 from __future__ import annotations
@@ -25,16 +28,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from quick import IMPORTED_FROM, changed_files, imports_of, module_of
+from support.costs import WRITTEN_TO
 from support.servers.one_server import GIVEN, one_server
 
 ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
-# What shares a process, by the name of the group: files, and folders but for those of their files that are named.
+LIMIT = 0.5  # CPU-seconds of a test without a mark
+SHORT = "not slow and not needs and not end_to_end"
+END_TO_END = "end_to_end"
+REST = "(slow or needs) and not end_to_end"
+ANOTHER_PROCESSOR = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+# The rooms that share a process in the short tier; a room that is not named has its own.
+NEIGHBOURS = (
+    ("inspect", "media"), ("cli", "flows", "planning", "project"), ("reading", "sharing", "store", "study"),
+    ("clips", "index"), ("extractors", "plugins", "tools"), ("dope", "embed"),
+)  # fmt: skip
+# What shares a process in the rest, by the name of the group: files, and folders but for their files that are named.
 TOGETHER = {
     "the demo": (
         "tests/cli/test_cli.py", "tests/project/test_docs_site.py", "tests/inspect/test_report.py",
@@ -54,15 +70,15 @@ TOGETHER = {
         "plugins/storyframes-labels/tests", "plugins/storyframes-sync/tests",
     ),
 }  # fmt: skip
-# A process each: they start servers, clusters, containers or workers, or change what the whole process has.
-ALONE = set(
+# A process for each of these files: they start servers, clusters or workers, or change what the whole process has.
+ALONE = frozenset(
     """
     benchmark_flow check_extractor clusters deployments existing_scheduler far_rows faults flows interruption
     leftovers locale object_store openface_binary opensmile outside plugin_example plugin_privacy plugin_workers
     resnet50 server slurm soak stored_pictures strangers topics worker_mounts
     """.split()
 )
-# What took longest when it was last looked at, in this order; whatever is not named comes after.
+# What took longest when it was last looked at begins first.
 LONGEST = (
     "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",
     "tests/flows/test_faults.py", "dope", "tests/extractors/test_resnet50.py", "tests/flows/test_soak.py", "store",
@@ -70,39 +86,105 @@ LONGEST = (
     "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins", "extractors",
     "plugins/storyframes-pyfeat/tests", "plugins/storyframes-mediapipe/tests", "tests/plugins/test_plugin_example.py",
     "flows", "plugins/storyframes-release/tests", "small plug-ins", "containers", "small rooms",
-    "tests/flows/test_leftovers.py", "tests/flows/test_strangers.py",
-    "plugins/storyframes-empathy/tests/text/test_topics.py", "media", "plugins/storyframes-transcribe/tests", "embed",
-    "study", "tests/store/test_object_store.py", "tests/flows/test_existing_scheduler.py",
-    "tests/plugins/test_outside.py", "tests/extractors/test_stored_pictures.py",
-    "tests/plugins/test_plugin_privacy.py", "reading", "index", "tests/flows/test_clusters.py",
 )  # fmt: skip
 
 
-def groups() -> dict[str, list[str]]:
-    """What is tested in one process: its name, and the files; in the order in which they begin."""
-    found: dict[str, list[str]] = {}
-    for path in sorted([*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("plugins/*/tests/**/test_*.py")]):
-        found.setdefault(group_of(path.relative_to(ROOT)), []).append(str(path.relative_to(ROOT)))
-    first = {name: rank for rank, name in enumerate(LONGEST)}
-    return dict(sorted(found.items(), key=lambda group: first.get(group[0], len(first))))
+@dataclass(frozen=True)
+class Group:
+    """The tests of one process.
+
+    Attributes:
+        name: in the lines that are printed.
+        files: of tests, relative to the checkout.
+        selection: which of their tests, an expression of marks.
+        environment: what the process has in its environment beside the caller's.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    selection: str
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def group_of(path: Path) -> str:
-    """The name of the group of a file of tests: its own, that of the nearest folder that shares one, or its room."""
+@dataclass(frozen=True)
+class Ended:
+    """How a group ended: pytest's exit code, what it printed, seconds by the clock and of the processors."""
+
+    code: int
+    printed: str
+    clock: float
+    processor: float
+
+
+def test_files() -> list[str]:
+    """All files of tests, relative to the checkout."""
+    paths = [*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("plugins/*/tests/**/test_*.py")]
+    return sorted(str(path.relative_to(ROOT)) for path in paths)
+
+
+def grouped(names: Mapping[str, str], selection: str) -> list[Group]:
+    """Groups from the name of the group of each file."""
+    files: dict[str, list[str]] = {}
+    for file, name in names.items():
+        files.setdefault(name, []).append(file)
+    return [Group(name, tuple(members), selection) for name, members in files.items()]
+
+
+def short_groups() -> list[Group]:
+    """The short tier: end-to-end tests first, room by room, for they wait for servers; then the rooms."""
+
+    def rooms(file: str) -> str:
+        room = Path(file).parts[1] if file.startswith("tests/") else "plug-ins"
+        return " ".join(next((rooms for rooms in NEIGHBOURS if room in rooms), (room,)))
+
+    named = {file: f"end to end: {rooms(file)}" for file in test_files() if "end_to_end" in (ROOT / file).read_text()}
+    return grouped(named, END_TO_END) + grouped({file: rooms(file) for file in test_files()}, SHORT)
+
+
+def rest_groups() -> list[Group]:
+    """Everything else, the longest first; what depends on the processor a second time, as on one without AVX-512."""
     shared = {place: name for name, places in TOGETHER.items() for place in places}
-    if path.stem.removeprefix("test_") in ALONE:
-        return str(path)
-    named = next((shared[str(place)] for place in (path, *path.parents) if str(place) in shared), "")
-    return named or (path.parent.name if path.parts[0] == "tests" else str(path.parent))
+
+    def name_of(file: str) -> str:
+        path = Path(file)
+        if path.stem.removeprefix("test_") in ALONE:
+            return file
+        named = next((shared[str(place)] for place in (path, *path.parents) if str(place) in shared), "")
+        return named or (path.parent.name if path.parts[0] == "tests" else str(path.parent))
+
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    groups = grouped({file: name_of(file) for file in test_files()}, REST)
+    groups.sort(key=lambda group: rank.get(group.name, len(rank)))
+    processor = [file for file in test_files() if "mark.isa" in (ROOT / file).read_text()]
+    return [*groups, Group("another processor", tuple(processor), "isa", ANOTHER_PROCESSOR)] if processor else groups
+
+
+def changed_plug_ins(base: str) -> set[str]:
+    """The plug-ins that changed since a commit, or something that they import; all of them without a commit."""
+    folders = {path.parent.name: path.parent for path in ROOT.glob("plugins/*/pyproject.toml")}
+    if not base:
+        return set(folders)
+    changed = set(changed_files(base))
+    paths = {module_of(path): path for folder in IMPORTED_FROM for path in folder.rglob("*.py")}
+    found = set()
+    for name, folder in folders.items():
+        reached, new = set[Path](), set(folder.rglob("*.py"))
+        while new:
+            reached |= new
+            new = {paths[module] for path in new for module in imports_of(path) if module in paths} - reached
+        if changed & reached or any(path.is_relative_to(folder) for path in changed):
+            found.add(name)
+    return found
+
+
+def last_tag() -> str:
+    """The last tag before this commit, '' where there is none."""
+    command = ["git", "describe", "--tags", "--abbrev=0"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
 def prepare(state: Path) -> None:
-    """What each process of tests begins with: modules that are compiled, and a copy of a Prefect server's database.
-
-    Both would be made again and again: a database takes seconds, and where Python may not write what it compiles
-    (PYTHONDONTWRITEBYTECODE, as in many images), each of a thousand processes compiles all of our modules, and each
-    pytest its plug-ins.
-    """
+    """Compile our modules and pytest's plug-ins, and make a Prefect server's database, once for all processes."""
     packages = ("storyframes", "tasks", "flows", "tests/support", "benchmarks")
     subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], cwd=ROOT, check=False)
     # pytest compiles what may assert in its own way: its plug-ins, 190 modules with those of hypothesis.
@@ -115,63 +197,102 @@ def prepare(state: Path) -> None:
     subprocess.run(command, cwd=ROOT, env=environment | {"XDG_STATE_HOME": str(state)}, check=False)
 
 
-@dataclass(frozen=True)
-class Seconds:
-    """What a group took. Processor seconds are those of pytest and of all processes that it waited for."""
-
-    clock: float
-    processor: float
-
-    def __str__(self) -> str:
-        return f"{self.clock:.0f} s, {self.processor:.0f} s of a processor"
-
-
-def test(places: Sequence[str], state: Path, server: str) -> tuple[int, str, Seconds]:
-    """How pytest ended, what it printed, and the seconds that took."""
+def run(group: Group, environment: Mapping[str, str], coverage: bool) -> Ended:
+    """Run the tests of a group in a process of their own."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", "--durations=5", "--durations-min=8", *places]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "STORYFRAMES_TEST_STATE": str(state), GIVEN: server}
-    if all(place.startswith("plugins/") for place in places):
-        environment["PYTHONPATH"] = str(INSTALLED_PLUG_INS)
+    measured = ["-m", "coverage", "run"] if coverage else []
+    command = [sys.executable, *measured, "-m", "pytest", "-q", "-m", group.selection, *group.files]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment, **group.environment}
+    if all(file.startswith("plugins/") for file in group.files):
+        variables["PYTHONPATH"] = str(INSTALLED_PLUG_INS)
     with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as started:
-        printed = started.stdout.read() if started.stdout else ""
-        _, status, used = os.wait4(started.pid, 0)
-        started.returncode = os.waitstatus_to_exitcode(status)
-    return started.returncode, printed, Seconds(time.monotonic() - began, used.ru_utime + used.ru_stime)
+        command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        printed = process.stdout.read() if process.stdout else ""
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    code = 0 if process.returncode == 5 else process.returncode  # 5: none of its tests is in this tier
+    return Ended(code, printed, time.monotonic() - began, used.ru_utime + used.ru_stime)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    processors = len(os.sched_getaffinity(0))
-    parser.add_argument("--at-once", type=int, default=processors + 2, help="processes of tests at a time")
-    took: dict[str, Seconds] = {}
-    failed = []
-    at_once = parser.parse_args().at_once
+def run_all(groups: Sequence[Group], at_once: int, environment: dict[str, str], coverage: bool) -> dict[str, Ended]:
+    """Run groups, several at once, and print a line for each that ends."""
+    ended: dict[str, Ended] = {}
     with contextlib.ExitStack() as stack:
         state, used = (Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2))
         prepare(state)
         shutil.copytree(state, used, dirs_exist_ok=True)
-        server = json.dumps(stack.enter_context(one_server(used)))
+        environment |= {"STORYFRAMES_TEST_STATE": str(state), GIVEN: json.dumps(stack.enter_context(one_server(used)))}
         pool = stack.enter_context(ThreadPoolExecutor(at_once))
-        running = {pool.submit(test, places, state, server): (name, places) for name, places in groups().items()}
-        for ended in as_completed(running):
-            (name, places), (code, printed, took[name]) = running[ended], ended.result()
-            print(f"===== {name}: {' '.join(places)} ({took[name]})\n{printed}", flush=True)
-            failed += [name] if code else []
-    print("===== seconds by the clock and of a processor, what costs most first")
-    for name, seconds in sorted(took.items(), key=lambda one: -one[1].processor):
-        print(f"{seconds.clock:6.0f} {seconds.processor:6.0f}  {name}")
-    print(f"{'sum':>6} {sum(seconds.processor for seconds in took.values()):6.0f}")
-    print(f"===== failed: {', '.join(failed)}" if failed else "===== all passed")
-    return 1 if failed else 0
+        running = {pool.submit(run, group, environment, coverage): group for group in groups}
+        for future in as_completed(running):
+            name, result = running[future].name, future.result()
+            ended[name] = result
+            words = (result.printed.strip().splitlines() or ["nothing was printed"])[-1].strip("= ")
+            print(f"[{len(ended):2}/{len(groups)}] {name}: {words} ({result.processor:.0f} CPU-s)", flush=True)
+            if result.code:
+                print(f"===== {name}: exit code {result.code}\n{result.printed}", flush=True)
+    return ended
+
+
+def print_costs(tests: Sequence[dict[str, object]], ended: Mapping[str, Ended]) -> list[str]:
+    """Print what costs most and which unmarked tests cost too much; those that cost three times the limit."""
+    print("===== CPU-seconds and seconds by the clock of each process")
+    for name, result in sorted(ended.items(), key=lambda item: -item[1].processor):
+        print(f"{result.processor:6.0f} {result.clock:6.0f}  {name}")
+    print(f"{sum(result.processor for result in ended.values()):6.0f}         sum")
+    unmarked = [test for test in tests if not {"slow", "needs", "end_to_end"} & set(test["marks"])]
+    above = sorted((test for test in unmarked if test["cost"] > LIMIT), key=lambda test: -test["cost"])
+    if above:
+        print(f"===== above {LIMIT} CPU-s without the mark 'slow'")
+    for test in above:
+        print(f"{test['cost']:6.1f}  {test['test']}")
+    return [test["test"] for test in above if test["cost"] > 3 * LIMIT]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rest", action="store_true", help="what the short tier leaves out, instead of it")
+    parser.add_argument("--all", action="store_true", help="with --rest: every plug-in, changed or not")
+    parser.add_argument("--base", default="", help="with --rest: the commit since which a plug-in changed or did not")
+    parser.add_argument("--strict", action="store_true", help="fail on skips without a reason and on dear tests")
+    parser.add_argument("--coverage", action="store_true", help="note which lines run; 'make coverage' reads the notes")
+    processors = len(os.sched_getaffinity(0))
+    parser.add_argument("--at-once", type=int, default=0, help="processes of tests at a time")
+    asked = parser.parse_args()
+    began = time.monotonic()
+    groups = rest_groups() if asked.rest else short_groups()
+    if asked.rest and not asked.all:
+        changed = changed_plug_ins(asked.base or last_tag())
+        kept = [group for group in groups if not _only_of_others(group, changed)]
+        left = [group.name for group in groups if group not in kept]
+        groups = kept
+        if left:
+            print(f"left out, because nothing that they test changed (ALL=1 runs them): {', '.join(left)}")
+    with tempfile.TemporaryDirectory() as folder:
+        costs = Path(folder) / "costs.jsonl"
+        costs.touch()
+        environment = {WRITTEN_TO: str(costs)} | ({"STORYFRAMES_NO_SKIPS": "1"} if asked.strict else {})
+        # Some wait for servers and workers most of their time.
+        ended = run_all(groups, asked.at_once or processors + (2 if asked.rest else 1), environment, asked.coverage)
+        tests = [json.loads(line) for line in costs.read_text().splitlines()]
+    dear = print_costs(tests, ended)
+    failed = [name for name, result in ended.items() if result.code]
+    if dear and asked.strict:
+        print("===== too dear without a mark: give them one, or make them cheaper:", *dear, sep="\n  ")
+    if failed:
+        print(f"===== failed: {', '.join(failed)}")
+    outcomes = Counter(test["outcome"] for test in tests)
+    for reason, times in Counter(test["reason"] for test in tests if test["outcome"] == "skipped").most_common():
+        print(f"{times} skipped: {reason.removeprefix('Skipped: ')}")
+    numbers = [f"{outcomes[name]} {name}" for name in ("passed", "failed", "skipped") if outcomes[name]]
+    print(f"{', '.join(numbers) or '0 passed'} in {(time.monotonic() - began) / 60:.1f} min")
+    return 1 if failed or outcomes["failed"] or not tests or (dear and asked.strict) else 0
+
+
+def _only_of_others(group: Group, changed: set[str]) -> bool:
+    """Whether all files of a group are of plug-ins that did not change."""
+    return all(file.startswith("plugins/") and Path(file).parts[1] not in changed for file in group.files)
 
 
 if __name__ == "__main__":

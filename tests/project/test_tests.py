@@ -135,11 +135,12 @@ def test_every_room_of_support_has_a_map_that_names_what_is_in_it(room: Path) ->
     assert missing == set()
 
 
-def test_all_tests_are_run_and_each_once() -> None:
-    groups = runpy.run_path(str(ROOT / "tests/run.py"))["groups"]()
-    run = [ROOT / place for places in groups.values() for place in places]
-    files = [path for place in run for path in ([place] if place.is_file() else place.rglob("test_*.py"))]
-    assert sorted(files) == sorted(path for path in FILES if path.name.startswith("test_"))
+@pytest.mark.parametrize("tier", ["short_groups", "rest_groups"])
+def test_a_tier_has_each_file_once(tier: str) -> None:
+    runner = runpy.run_path(str(ROOT / "tests/run.py"))
+    whole = [group for group in runner[tier]() if group.selection in (runner["SHORT"], runner["REST"])]
+    files = [file for group in whole for file in group.files]
+    assert sorted(files) == sorted(str(path.relative_to(ROOT)) for path in FILES if path.name.startswith("test_"))
 
 
 def test_what_the_order_names_exists() -> None:
@@ -147,7 +148,8 @@ def test_what_the_order_names_exists() -> None:
     stems = {path.stem.removeprefix("test_") for path in FILES}
     assert runner["ALONE"] <= stems
     assert [place for places in runner["TOGETHER"].values() for place in places if not (ROOT / place).exists()] == []
-    assert set(runner["LONGEST"]) <= set(runner["groups"]())
+    assert set(runner["LONGEST"]) <= {group.name for group in runner["rest_groups"]()}
+    assert [room for rooms in runner["NEIGHBOURS"] for room in rooms if not (ROOT / "tests" / room).is_dir()] == []
 
 
 def test_no_folder_has_more_than_20_files() -> None:

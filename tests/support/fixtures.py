@@ -21,6 +21,7 @@ from support.needs import OF_FIXTURES, lacking
 if TYPE_CHECKING:
     from support.systems.installed import Installed
 
+pytest_plugins = ["support.costs"]
 ROOT = Path(__file__).parents[2]
 hypothesis.settings.register_profile("any machine", deadline=None)  # a busy machine takes its time
 hypothesis.settings.load_profile("any machine")
