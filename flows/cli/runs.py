@@ -154,9 +154,11 @@ def status(
     from storyframes.derived_status import with_outdated
     from storyframes.store.layout import PARTS, open_store
     from storyframes.store.record_status import scan
+    from storyframes.store.study import describe_left, read_study_record, sessions_left
 
     with usage_errors():
         storage = open_store(store)
+        stored: set[str] = set()
 
         def look() -> Iterator[FeatureStatus]:
             for session_id in dict.fromkeys(session or ()):
@@ -164,7 +166,13 @@ def status(
             if not session:
                 from storyframes.store.catalogue import current_statuses  # needs Arrow, which takes half a second
 
-                yield from with_outdated(current_statuses(storage), storage)
+                for entry in with_outdated(current_statuses(storage), storage):
+                    stored.add(entry.session_id)
+                    yield entry
+
+        def left() -> dict[str, str]:
+            record = None if session else read_study_record(storage)
+            return sessions_left(storage, stored, record.sessions) if record else {}
 
         def arrays() -> Iterator[ArrayProgress]:
             if not session and storage.info(PARTS):
@@ -172,8 +180,12 @@ def status(
 
                 yield from array_progress(storage)
 
+        def not_in_study() -> Iterator[dict[str, str | None]]:
+            yield from ({"session_id": name, "same_recordings_as": twin or None} for name, twin in left().items())
+
         def tables() -> list[RenderableType]:
-            return [*status_tables(look()), *(escape(str(array)) for array in arrays())]
+            shown = [*status_tables(look()), *(escape(str(array)) for array in arrays())]
+            return [*shown, *(f"[yellow]{escape(line)}[/]" for line in describe_left(left()))]
 
         if watch:
             _watch(lambda: Group(*tables()), every)
@@ -184,7 +196,7 @@ def status(
             for session_id in sorted(set(session) - {entry.session_id for entry in entries}):
                 fail(f"there is no session {session_id!r} in {store}", 2)
         if json:
-            for part in status_json(entries, (array.model_dump() for array in arrays())):
+            for part in status_json(entries, (array.model_dump() for array in arrays()), not_in_study()):
                 print(part, end="")  # noqa: T201
             return
         shown = tables()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -181,6 +181,9 @@ def check(
     every: Annotated[
         bool, typer.Option("--all", help="Every single finding; else those that are alike are one line.")
     ] = False,
+    store: Annotated[
+        str | None, typer.Option(help="A feature store of the study: name its sessions that the study does not have.")
+    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -190,6 +193,7 @@ def check(
     """
     from flows.cli.tables.study import not_read, study_table
     from flows.settings import load_settings
+    from storyframes.store.study import describe_left
     from tasks.inspect.study_check import check_study, label_problems
     from tasks.study.load import StudyError, in_order, read_study
 
@@ -207,13 +211,27 @@ def check(
             for line in not_read(loaded, every=every):  # the column that was meant, perhaps
                 error_console().print(line)
             fail_with_problems(StudyError(study, problems), every=every)
+        left = _left_in(store, loaded.sessions) if store is not None else {}
     if json:
         content = {"sessions": len(loaded.sessions), "excluded": loaded.excluded, "remarks": loaded.remarks}
+        content |= {"not_in_study": left} if store is not None else {}
         show_json({"valid": True, **content, "not_read": loaded.unread})
         return
     shown = console()
     shown.print(f"[green]valid[/] {escape(str(study))}{' (its tables; no file was opened)' if tables_only else ''}")
     shown.print(study_table(loaded, every=every))
+    for line in describe_left(left):
+        shown.print(f"[yellow]{escape(line)}[/]")
+
+
+def _left_in(store: str, of_study: Collection[str]) -> dict[str, str]:
+    """The sessions of a store that the study does not have."""
+    from storyframes.store.layout import open_store
+    from storyframes.store.record_status import scan
+    from storyframes.store.study import sessions_left
+
+    storage = open_store(store)
+    return sessions_left(storage, {status.session_id for status in scan(storage)}, of_study)
 
 
 def synthesize(

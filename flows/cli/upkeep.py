@@ -22,7 +22,8 @@ def verify(
         str, typer.Option(help="Only this session: nothing else is listed or read; of the tables, only the catalogue.")
     ] = "",
     study: Annotated[
-        Path | None, typer.Option(help="The study: a session of its tables of which the store has nothing is lost.")
+        Path | None,
+        typer.Option(help="The study: its sessions without features are lost, and sessions that it lacks are named."),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Write the Zarr groups again, which are always the same.")
@@ -37,6 +38,7 @@ def verify(
     from flows.cli.tables.upkeep import findings_table, repair_advice
     from storyframes.store import maintenance
     from storyframes.store.layout import ID_PATTERN, open_store
+    from storyframes.store.study import describe_left, sessions_left
 
     errors = error_console()
     with usage_errors(), errors.status("verifying") as spinner:
@@ -55,6 +57,8 @@ def verify(
 
             sessions = tuple(load_study(study).sessions)
         findings = list(maintenance.verify(storage, progress, session, looked_at=looked_at, study_sessions=sessions))
+        stored = {name for name, _ in (*looked_at.published, *looked_at.unpublished)}
+        left = sessions_left(storage, stored, sessions) if study else {}
     checked = len(looked_at.published)
     if session and not checked and not looked_at.unpublished and not findings:
         fail(f"there is no session {session!r} in {store}", 2)
@@ -68,6 +72,7 @@ def verify(
                 for (session_id, feature), reason in looked_at.unpublished.items()
             ],
             "not_compared": list(looked_at.remarks),
+            "not_in_study": left,
             "repaired": list(repaired),
             "advice": repair_advice(storage, findings),
         }
@@ -82,6 +87,8 @@ def verify(
         shown.print(f"[yellow]no version[/] of {len(looked_at.unpublished) - _MOST_SHOWN} others")
     for remark in looked_at.remarks:
         shown.print(f"[yellow]not compared[/] {escape(remark)}")
+    for line in describe_left(left):
+        shown.print(f"[yellow]not in the study[/] {escape(line)}")
     if findings:
         shown.print(findings_table(findings))
         for line in repair_advice(storage, findings):

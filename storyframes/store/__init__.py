@@ -9,7 +9,7 @@ fetched from an object store by ``far_rows``, and kept in ``caches``. ``tables``
 (``session_times``); ``feature_store`` makes data frames and xarray trees of them. ``clip_table`` is the clip index.
 
 Writing: ``publish``, through ``shards``. ``storage`` is where a store is: a folder, or an object store. ``maintenance``
-verifies it, removes garbage and makes archives.
+verifies it, removes garbage and makes archives. ``study`` is what the store knows of its study and of who is forgotten.
 """
 
 from typing import TYPE_CHECKING

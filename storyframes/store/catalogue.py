@@ -36,6 +36,7 @@ from storyframes.store.record_status import (
 )
 from storyframes.store.records import Status, StoredArray, check_quality
 from storyframes.store.storage import Storage
+from storyframes.store.study.forgotten import read_forgotten
 from storyframes.store.table_files import is_proved, parse_pieces, parse_table, read_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json, shown
 
@@ -177,6 +178,11 @@ class StoredCatalogue:
         else:
             yield from _whole_sessions(parse_pieces(self.content, CATALOGUE, columns))
 
+    def keys(self) -> list[tuple[str, str]]:
+        """The session and the feature of each row."""
+        columns = [[key for piece in self.pieces(_KEYS) for key in piece[name].to_pylist()] for name in _KEYS]
+        return list(zip(*columns, strict=True))
+
     def rows(self, rows: np.ndarray) -> pa.Table:
         """Some of its rows, with all columns."""
         return parse_table(self.content, CATALOGUE).take(rows)
@@ -224,7 +230,7 @@ def _statuses(table: pa.Table, rows: np.ndarray) -> Iterator[FeatureStatus]:
 
 
 def _updated(storage: Storage, stored: StoredCatalogue, fresh: Set[str]) -> pa.Table | None:
-    """The catalogue as the records are now; None where it is that already."""
+    """The catalogue as the records are now, without what is forgotten; None where it is that already."""
     kept: list[np.ndarray] = []
     changed: dict[str, tuple[str, ...]] = {}
     new_marks: dict[str, bytes] = {}
@@ -237,6 +243,11 @@ def _updated(storage: Storage, stored: StoredCatalogue, fresh: Set[str]) -> pa.T
         new_marks |= difference.marks
         unreadable |= unread
     same = np.concatenate(kept)
+    forgotten = read_forgotten(storage)
+    if forgotten:  # a backup may have brought it back
+        rows = stored.keys()
+        same = np.array([row for row in same if not forgotten.has_feature(*rows[row])], np.int64)
+        changed = {folder: names for folder, names in changed.items() if not forgotten.has_feature(*folder.split("/"))}
     if len(same) == count and not changed and not unreadable:
         return None
     marks: list[bytes | None] = []

@@ -33,6 +33,7 @@ WINDOWS = "windows.parquet"
 CHECKSUMS = "checksums.json"
 INPUTS = "inputs.json"
 STUDY = "study.json"
+FORGOTTEN = "forgotten.json"
 PARTS = "parts.json"
 ZARR_JSON = "zarr.json"
 

@@ -29,6 +29,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS
 from storyframes.store.storage import Storage
 from storyframes.store.storage.files import write_atomically
+from storyframes.store.study import confirm_study_record, describe_left, sessions_left
 from storyframes.store.table_files import replace_table, to_parquet
 from storyframes.times import SOUND_FITS_S
 from tasks.clip_index.kept_index import IndexSummary, note_index
@@ -176,6 +177,7 @@ def _build(
         *shared_recording_remarks(study, shared),
         *labels_of_others(study, rules),
         *_not_indexed(study),
+        *(describe_left(sessions_left(store.storage, store.sessions, study.sessions)) if store else ()),
     )
     return ClipIndex(clips, excluded, warnings, remarks), found
 
@@ -311,6 +313,8 @@ def update_clip_index(
 ) -> ClipIndex:
     """Bring the store's clip index up to date: sessions are read where something of them changed since it was made.
 
+    The store's record of the study is then as new as the catalogue.
+
     Args:
         anew: read all sessions, so that damage in one that did not change is found as well.
         made_of: of :func:`tasks.clip_index.kept_index.digest_of_inputs` before ``store`` was opened, to be noted.
@@ -325,6 +329,7 @@ def update_clip_index(
     sha256 = write_clip_index(index.clips, store.storage)
     if found.table is not known:
         write_windows(store.storage, found.table)
+    confirm_study_record(store.storage)
     if made_of:
         note_index(store.storage, made_of, sha256, index.summary)
     return index

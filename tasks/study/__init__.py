@@ -6,7 +6,7 @@ wrong becomes one of the ``problems``. ``labels`` has schemes and labels.
 
 ``transcript`` (with ``captions``), ``curves`` and ``boxes`` read files that the tables name. ``sessions_from_files``
 writes the first tables and configuration, by what ``recording_names`` reads in names. ``changed_tables`` changes
-tables. ``study_identity`` is what a feature store records of its study.
+tables. ``study_identity`` is what a feature store records of its study, ``forgotten_ids`` the list of who is forgotten.
 """
 
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         row_key,
     )
     from tasks.study.curves import CurveError, read_curve
+    from tasks.study.forgotten_ids import ForgottenIds, ForgottenListError, read_forgotten_ids
     from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, did_you_mean, listed
     from tasks.study.load import Study, StudyFileError, declared_schemes, load_study, read_study
     from tasks.study.problems import StudyError, shortened, shown_value
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         with_decimal_point,
         without_empty_rows,
     )
-    from tasks.study.study_identity import check_study_record
+    from tasks.study.study_identity import check_study_record, people_of, remember_study
     from tasks.study.transcript import TranscriptError, Utterance, read_transcript
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
     "BoxesError",
     "CurveError",
     "Fault",
+    "ForgottenIds",
+    "ForgottenListError",
     "Label",
     "Scheme",
     "SchemeType",
@@ -68,13 +71,16 @@ __all__ = [
     "load_study",
     "name_transcripts",
     "open_table",
+    "people_of",
     "problems_with",
     "put_in_place",
     "read_boxes",
     "read_curve",
+    "read_forgotten_ids",
     "read_study",
     "read_table",
     "read_transcript",
+    "remember_study",
     "row_key",
     "shortened",
     "shown_value",
@@ -90,12 +96,13 @@ __getattr__, __dir__ = exports(
         "row_key",
         "boxes": "Boxes BoxesError are_shared read_boxes",
         "curves": "CurveError read_curve",
+        "forgotten_ids": "ForgottenIds ForgottenListError read_forgotten_ids",
         "labels": "EMPATHY Label Scheme SchemeType did_you_mean listed",
         "load": "Study StudyFileError declared_schemes load_study read_study",
         "problems": "StudyError shortened shown_value",
         "rows": "Track as_words spoken_name",
         "strict_tables": "Fault decimal_commas is_empty read_table with_decimal_point without_empty_rows",
-        "study_identity": "check_study_record",
+        "study_identity": "check_study_record people_of remember_study",
         "transcript": "TranscriptError Utterance read_transcript",
     },
 )

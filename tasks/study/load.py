@@ -17,10 +17,19 @@ from typing import TYPE_CHECKING
 
 from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
+from tasks.study.forgotten_ids import read_forgotten_ids
 from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme
 from tasks.study.problems import Problem, StudyError
-from tasks.study.references import LONGEST_S, check_references, clock_errors_of, clocks_of, persons_of, tracks_of
+from tasks.study.references import (
+    LONGEST_S,
+    check_forgotten,
+    check_references,
+    clock_errors_of,
+    clocks_of,
+    persons_of,
+    tracks_of,
+)
 from tasks.study.rows import (
     TABLES,
     Curve,
@@ -179,13 +188,17 @@ class Reading:
     parts: list[NamedPart]  # of recordings that phases and labels name
 
 
-def load_study(root: Path) -> Study:
+def load_study(root: Path, *, with_forgotten: bool = False) -> Study:
     """Read and validate the tables of the study at ``root``; the files that they name are checked when they are used.
+
+    Args:
+        with_forgotten: allow rows about those whom the study's owner has forgotten.
 
     Raises:
         StudyError: with every problem found.
+        ForgottenListError: the list of the forgotten cannot be read.
     """
-    reading = read_study(root)
+    reading = read_study(root, with_forgotten=with_forgotten)
     if reading.problems:
         raise StudyError(root, reading.problems)
     return reading.study
@@ -205,13 +218,19 @@ def load_stories(path: Path) -> list[Story]:
     return tables.of("stories")
 
 
-def read_study(root: Path) -> Reading:
-    """Read the tables of the study at ``root``, and collect all problems."""
+def read_study(root: Path, *, with_forgotten: bool = False) -> Reading:
+    """Read the tables of the study at ``root``, and collect all problems; see :func:`load_study`.
+
+    Raises:
+        ForgottenListError: the list of the forgotten cannot be read.
+    """
     tables = TableRows(root.resolve())
     if tables.find_tables():
         for table in TABLES:
             tables.read(table)
         check_references(tables)
+        if not with_forgotten:
+            check_forgotten(tables, read_forgotten_ids(tables.root))
     schemes = schemes_of(tables)
     study = Study(
         tables.root,

@@ -10,12 +10,17 @@ from itertools import pairwise
 
 from storyframes.spec import MAIN
 from storyframes.times import ABSURD_PPM, Clock
+from tasks.study.forgotten_ids import NAME, ForgottenIds
 from tasks.study.labels import did_you_mean
 from tasks.study.problems import Problem, shown_value
 from tasks.study.rows import NO_FILE, TIMED_FILES, Person, Track, spoken_name
 from tasks.study.table_rows import Placed, TableRows, named_rows, repeated
 
 LONGEST_S = 86_400.0  # no recording is longer than a day; a later time was not counted from the recording's beginning
+_FORGOTTEN = (
+    f"is in the study's list of the forgotten, {NAME}: take the row out ('storyframes forget STUDY STORE --tables' "
+    "does), or give a new recording another id"
+)
 _FILES = ("video", "audio", "transcript", "openface")
 
 
@@ -38,6 +43,23 @@ def check_references(tables: TableRows) -> None:
         tables.check_known("sessions", "participant_id", "participants")
     tables.check_known("surveys", "participant_id", _table_of_participants(tables))
     _check_phases(tables)
+
+
+def check_forgotten(tables: TableRows, forgotten: ForgottenIds) -> None:
+    """Refuse rows about sessions, people and tracks that the study's owner has forgotten."""
+    if not forgotten:
+        return
+    columns = {"session_id": forgotten.sessions, "participant_id": forgotten.people, "person_id": forgotten.people}
+    for table, rows in tables.rows.items():
+        for placed in rows:
+            for column, names in columns.items():
+                if getattr(placed.row, column, None) in names:
+                    tables.problem(table, placed, column, _FORGOTTEN, "forgotten")
+                    break
+            else:
+                track = getattr(placed.row, "session_id", None), getattr(placed.row, "track", None)
+                if track in forgotten.tracks:
+                    tables.problem(table, placed, "track", _FORGOTTEN, "forgotten")
 
 
 def _table_of_participants(tables: TableRows) -> str:

@@ -3,7 +3,9 @@
 A store records the sessions of its study, their participants, and a digest of the ends of each recording. A study stays
 the same when sessions are added or some withdrawn, its folder is moved, tables are corrected or single recordings are
 replaced. It is another study where most of the sessions are gone, or where none of the sessions of the same names has
-the same recording.
+the same recording. Sessions that were forgotten (``storyframes forget``) count as neither.
+
+The ids of those who left the study stay in the record, because texts of a release are compared with them.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import replace as replaced
 from pathlib import Path
+from typing import Any
 
 from storyframes.features import STORIES
 from storyframes.store.layout import STUDY, StoreError
-from storyframes.store.records import ATTEMPT, CURRENT, RecordError, seal, unseal
+from storyframes.store.records import ATTEMPT, CURRENT, RecordError, now, seal, unseal
 from storyframes.store.storage import Storage
-from tasks.study.labels import RaterKind
+from storyframes.store.study import Forgotten, read_forgotten
+from tasks.study.labels import RaterKind, listed
 from tasks.study.load import Session, Study, StudyFileError
 
 _ENDS_BYTES = 1 << 16  # of a recording's beginning and of its end
@@ -40,8 +44,11 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
     """Check that the store is of this study, unless this one is to replace it, and record the study as it is now.
 
     Raises:
-        StoreError: the store is of another study; nothing was changed.
+        StoreError: the store is of another study, or was told to forget a session of this one; nothing was changed.
     """
+    forgotten = read_forgotten(storage)
+    refuse_forgotten(storage, study, forgotten)
+    read_at = now()
 
     def change(content: bytes | None) -> bytes | None:
         try:
@@ -52,28 +59,85 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
             before = {}
         if before is None:
             before = _sessions_in(storage)
-        now = _read_sessions(study, before)
+        today = _read_sessions(study, before)
         if not replace:
-            _check(storage, before, now)
-        for session_id, record in now.items():
+            _check(storage, _without(before, forgotten), today)
+        for session_id, record in today.items():
             if not record.recording and session_id in before:  # it cannot be read now: its old digest stays
-                now[session_id] = replaced(before[session_id], participant_id=record.participant_id)
-        sessions = {session_id: asdict(now[session_id]) for session_id in sorted(now)}
+                today[session_id] = replaced(before[session_id], participant_id=record.participant_id)
+        sessions = {session_id: asdict(today[session_id]) for session_id in sorted(today)}
         raters = sorted(rater.rater_id for rater in study.raters.values() if rater.kind is not RaterKind.MACHINE)
-        sealed = seal({"sessions": sessions, "people": _people_of(study), "raters": raters})  # of raters, people alone
-        return None if sealed == content else sealed
+        people = people_of(study)
+        earlier = _unsealed(content)
+        return seal(
+            {
+                "sessions": sessions,
+                "people": people,
+                "raters": raters,  # people alone
+                "left": _left(earlier, before, {*sessions, *people}, forgotten),
+                "read_at": read_at,
+                "confirmed_at": max(now(), str(earlier.get("confirmed_at", ""))),
+            }
+        )
 
     storage.update(STUDY, change)
 
 
-def check_study_record(storage: Storage, study: Study) -> None:
+def _left(
+    earlier: Mapping[str, Any], before: Mapping[str, _SessionRecord], present: set[str], forgotten: Forgotten
+) -> list[str]:
+    """The ids that the store knew and the study does not have any more, without those that are forgotten."""
+    known = {*before, *(record.participant_id for record in before.values() if record.participant_id)}
+    known |= {str(name) for kind in ("people", "left") for name in earlier.get(kind, ())}
+    return sorted(
+        name for name in known - present if not forgotten.has_session(name) and not forgotten.has_person(name)
+    )
+
+
+def refuse_forgotten(storage: Storage, study: Study, forgotten: Forgotten) -> None:
+    """Check that the study has no session that the store was told to forget.
+
+    Raises:
+        StoreError: it has.
+    """
+    named = [session for session in study.sessions if forgotten.has_session(session)]
+    named += [
+        f"{session_id}@{track}"
+        for session_id, tracks in study.tracks.items()
+        for track in tracks
+        if session_id not in named and forgotten.has_track(session_id, track)
+    ]
+    if named:
+        raise StoreError(
+            f"{storage.location} was told to forget {listed(named)}, and the tables of {study.root} have it: take its "
+            "rows out ('storyframes forget STUDY STORE --tables' does), or give a new recording a new id"
+        )
+
+
+def check_study_record(storage: Storage, study: Study, *, may_be_part: bool = False) -> None:
     """Refuse to read a store together with another study than its own; a store without a record is accepted.
+
+    Args:
+        may_be_part: allow that most of the sessions are gone; those of the same names are compared.
 
     Raises:
         StoreError: the store is of another study.
     """
     if before := _parse(storage.read(STUDY)):
-        _check(storage, before, _read_sessions(study, before))
+        today = _read_sessions(study, before)
+        before = _without(before, read_forgotten(storage))
+        _check(storage, {name: before[name] for name in before.keys() & today} if may_be_part else before, today)
+
+
+def _without(records: Mapping[str, _SessionRecord], forgotten: Forgotten) -> dict[str, _SessionRecord]:
+    return {session_id: record for session_id, record in records.items() if not forgotten.has_session(session_id)}
+
+
+def _unsealed(content: bytes | None) -> dict[str, Any]:
+    try:
+        return unseal(content, STUDY) or {}
+    except RecordError:  # a damaged record, which is replaced
+        return {}
 
 
 def _parse(content: bytes | None) -> dict[str, _SessionRecord] | None:
@@ -95,7 +159,7 @@ def _sessions_in(storage: Storage) -> dict[str, _SessionRecord]:
     return {session_id: _SessionRecord() for session_id in sessions - {STORIES}}
 
 
-def _people_of(study: Study) -> list[str]:
+def people_of(study: Study) -> list[str]:
     """The ids of all people in the study, which releases must not contain.
 
     These are the participants, with or without a session, and the ids of persons that belong to one participant. An id
@@ -155,7 +219,8 @@ def _check(storage: Storage, before: Mapping[str, _SessionRecord], now: Mapping[
     if difference := _difference(before, now):
         raise StoreError(
             f"{storage.location} is the feature store of another study: {difference}. Give this study a store of its "
-            "own, or --replace-study if it takes the other one's place: then the clip index is of this study alone"
+            "own, or --replace-study if it takes the other one's place: then the clip index is of this study alone. If "
+            "people withdrew, 'storyframes forget STUDY STORE SESSION' first"
         )
 
 

@@ -81,7 +81,10 @@ def check(storage: Reading) -> None:
     entries = list(record_status.scan(storage))
     assert table(catalogue.current_statuses(storage)) == table(entries)
     shown = "".join(status_json(catalogue.current_statuses(storage)))
-    assert shown == json.dumps({"features": [*map(entry_json, entries)], "arrays": []}, indent=1) + "\n"
+    assert (
+        shown
+        == json.dumps({"features": [*map(entry_json, entries)], "arrays": [], "not_in_study": []}, indent=1) + "\n"
+    )
 
 
 def record(storage: Reading, session: str, feature: str) -> Path:

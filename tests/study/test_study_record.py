@@ -130,15 +130,22 @@ def test_a_study_that_changes_a_little_at_a_time_stays_itself(tmp_path_factory, 
         remember_study(local(root), make_study(folder, shown))
 
 
-def test_an_unchanged_study_is_neither_read_again_nor_written(store: Path, tmp_path: Path, monkeypatch) -> None:
+def test_an_unchanged_study_is_not_read_again_and_its_record_changes_in_its_date_alone(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tasks.study.study_identity as study_record
 
     monkeypatch.setattr(study_record, "digest_of_ends", lambda *_: pytest.fail("a recording was read"))
-    before = (store / "study.json").stat().st_mtime_ns
+    before = json.loads((store / "study.json").read_bytes())
     first = load(tmp_path / "first")
     remember_study(local(store), first)
     check_study_record(local(store), first)
-    assert (store / "study.json").stat().st_mtime_ns == before
+    after = json.loads((store / "study.json").read_bytes())
+    assert after["read_at"] > before["read_at"]
+    of_moment = {"read_at", "confirmed_at", "checksum"}
+    assert {key: after[key] for key in after.keys() - of_moment} == {
+        key: before[key] for key in before.keys() - of_moment
+    }
 
 
 def load(folder: Path) -> Study:

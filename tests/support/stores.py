@@ -12,11 +12,19 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue, table_files
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.local_folder import LocalStorage
+from tasks.study.load import Session, Study
+from tasks.study.study_identity import remember_study
 
 
 def local(root: Path) -> LocalStorage:
     """A folder as the library sees it."""
     return LocalStorage(root)
+
+
+def remember_sessions(root: Path, *sessions: str) -> None:
+    """Record that the store is of a study with these sessions, each of a participant of its own."""
+    rows = (Session(session_id=name, participant_id=f"of-{name}", transcript="t.csv") for name in sessions)
+    remember_study(local(root), Study(root, {row.session_id: row for row in rows}))
 
 
 def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, fingerprint: str = "f" * 64) -> str:

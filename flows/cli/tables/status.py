@@ -182,13 +182,18 @@ class _Notes:
         return notes
 
 
-def status_json(entries: Iterable[FeatureStatus], arrays: Iterable[Mapping[str, Any]] = ()) -> Iterator[str]:
+def status_json(
+    entries: Iterable[FeatureStatus],
+    arrays: Iterable[Mapping[str, Any]] = (),
+    not_in_study: Iterable[Mapping[str, Any]] = (),
+) -> Iterator[str]:
     """The same for scripts, piece by piece, so that a long list never has to fit in memory.
 
     Args:
         arrays: how far the parts of each array are.
+        not_in_study: sessions of the store that the study does not have; read after the features.
     """
-    lists = {"features": map(entry_json, entries), "arrays": arrays}
+    lists = {"features": map(entry_json, entries), "arrays": arrays, "not_in_study": not_in_study}
     for number, (name, items) in enumerate(lists.items()):
         yield f'{"," if number else "{"}\n "{name}": '
         opening = "["

@@ -17,6 +17,7 @@ from storyframes_release.export.clip_formats import CLIP_WRITERS
 from storyframes_release.export.clips import ExportedClips, export_clips
 from storyframes_release.export.formats import ExportError
 from storyframes_release.export.run import export
+from storyframes_release.study_sessions import StudyOption, study_sessions
 
 app = typer.Typer(add_completion=False, **LOOK)
 
@@ -32,6 +33,7 @@ def export_store(
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, stories for the texts; repeat for more.")
     ] = None,
+    study: StudyOption = None,
     features: Annotated[
         list[str] | None,
         typer.Option(help="Only these features, of all tracks (FEATURE@TRACK: of one); with commas, or repeated."),
@@ -80,10 +82,12 @@ def export_store(
                 from storyframes_release.export.bert_tokens import BertTokens
 
                 tokenizer = BertTokens(bert_tokenizer)
+            opened = FeatureStore(store)
             clips = export_clips(
-                FeatureStore(store),
+                opened,
                 out,
                 format_,
+                known=study_sessions(opened, study or raw_text),
                 features=names,
                 where=where,
                 label=label,
@@ -97,10 +101,12 @@ def export_store(
             return
         if where is not None or label or raw_text is not None or bert_tokenizer is not None:
             raise ExportError(f"--where, --label and --raw-text are of clips: {', '.join(CLIP_WRITERS)}")
+        opened = FeatureStore(store)
         done = export(
-            FeatureStore(store),
+            opened,
             out,
             format_,
+            known=study_sessions(opened, study),
             sessions=tuple(session or ()),
             features=names,
             rate=rate,
@@ -109,6 +115,8 @@ def export_store(
             replace=replace,
             progress=progress,
         )
+    for line in done.people:
+        error_console().print(escape(line))
     for omission in done.left_out:
         where = escape(f"{omission['session_id']}/{omission['feature']}")
         error_console().print(f"[yellow]left out[/] {where}: {escape(omission['reason'])}")
@@ -124,6 +132,8 @@ def export_store(
 
 
 def _show_clips(out: Path, done: ExportedClips, *, json: bool) -> None:
+    for line in done.people:
+        error_console().print(escape(line))
     for line in done.left_out:
         error_console().print(f"[yellow]left out[/] {escape(line)}")
     if json:

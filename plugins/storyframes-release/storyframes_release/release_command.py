@@ -12,9 +12,10 @@ from typer.core import TyperGroup
 from flows.cli.terminal import LOOK, JsonOption, StoreArgument, console, error_console, show_json, usage_errors
 from storyframes import FeatureStore
 from storyframes_release.release import provenance
-from storyframes_release.release.manifest import STORE, verify_release
+from storyframes_release.release.manifest import STORE, verify_release, withdrawn_sessions
 from storyframes_release.release.run import make_release
 from storyframes_release.release.settings import read_settings
+from storyframes_release.study_sessions import StudyOption
 
 MAKE = "make"
 
@@ -43,6 +44,7 @@ def make(
     store: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder to make.")],
     config: Annotated[Path, typer.Option("--config", help="What is released (docs/release.md).")],
+    study: StudyOption = None,
     key: Annotated[
         Path | None,
         typer.Option(help="File of the new names of ids, made if absent; beside OUT otherwise. Never give it away."),
@@ -56,10 +58,12 @@ def make(
             read_settings(config),
             key,
             lambda feature: spinner.update(f"releasing {feature}"),
+            study,
         )
     shown = console()
     people = f" of {done.participants} participants" if done.participants else ""
     shown.print(f"{escape(str(out))}: {done.sessions} sessions{people}, {len(done.features)} features")
+    shown.print(f"sessions are those of {escape(done.source)}")
     for line in done.left_out:
         shown.print(f"left out {escape(line)}")
     for line in done.remarks:
@@ -70,11 +74,23 @@ def make(
 
 @app.command()
 def verify(
-    release: Annotated[Path, typer.Argument(help="The folder of the release.")], json: JsonOption = False
+    release: Annotated[Path, typer.Argument(help="The folder of the release.")],
+    study: Annotated[
+        Path | None, typer.Option(help="The study: name the released sessions that it does not have any more.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="With --study: the file of the new names of ids; beside the release otherwise.")
+    ] = None,
+    json: JsonOption = False,
 ) -> None:
-    """Check that every file of a release is unchanged, and that the folder has no other files, in particular no key."""
+    """Check that every file of a release is unchanged, and that the folder has no other files, in particular no key.
+
+    With --study, also that every session in it is still one of the study.
+    """
     with usage_errors():
         problems = verify_release(release)
+        if study is not None:
+            problems += withdrawn_sessions(release, study, key)
     if json:
         show_json({"sound": not problems, "problems": problems})
         raise typer.Exit(1 if problems else 0)

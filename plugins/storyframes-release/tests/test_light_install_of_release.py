@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from support.stores import publish_openface
+from support.stores import publish_openface, remember_sessions
 from support.synthetic_features import StudySpec, write_features
 from support.systems.light_install import ONLY_WHAT_IS_DECLARED, RUN_COMMANDS, light_modules
 from support.systems.windows import AS_ON_WINDOWS
@@ -41,6 +41,7 @@ def run(commands: list[list[str]], before: str = "") -> tuple[list[str], str]:
 
 def test_a_store_is_exported_and_released_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
     root, out = str(write_features(tmp_path / "features", StudySpec(sessions=2)).root), str(tmp_path)
+    remember_sessions(Path(root), "s00", "s01")
     texts = "".join(f'{name} = "CC0-1.0"\n' for name in ("title", "description", "license", "version"))
     Path(f"{out}/release.toml").write_text(f'{texts}authors = ["A"]\n[features]\nframes = "all"\n')
     light = [

@@ -14,6 +14,7 @@ from planted_store import SETTINGS, planted_store, settings_of
 from support.media.recordings import write_wave
 from support.models.tiny_image_models import transformers_model
 from support.models.tiny_video_models import video_model
+from support.stores import remember_sessions
 from support.studies import extract_session, make_study
 from support.tools.outside_programs import write_colours
 from typer.testing import CliRunner
@@ -113,6 +114,7 @@ def test_a_release_says_enough_to_make_its_features_again(
     original, outcomes = extract_session(study, tmp_path / "store", *features, **settings)
     assert not [outcome for outcome in outcomes.values() if outcome.failed], outcomes
     (tmp_path / "release.toml").write_text(RELEASE)
+    remember_sessions(tmp_path / "store", "s")
     make_release(original, tmp_path / "given", read_settings(tmp_path / "release.toml"))
     printed = CliRunner().invoke(app, ["release", "configuration", str(tmp_path / "given")])
     assert printed.exit_code == 0, printed.output

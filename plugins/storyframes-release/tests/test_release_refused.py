@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from planted_store import PLUG_IN, SETTINGS, settings_of
-from support.stores import local
+from support.stores import local, remember_sessions
 from support.synthetic_features import FPS, StudySpec, publish, random_features, study_of, tables
 
 from storyframes import FeatureStore
@@ -22,6 +22,7 @@ from storyframes.spec import Axis
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import seal, unseal
 from storyframes_release.release.ids import Key
 from storyframes_release.release.manifest import verify_release
 from storyframes_release.release.released_features import Sensitive, released_feature, sensitivity
@@ -214,6 +215,7 @@ def test_utterances_by_the_clock_on_the_wall_are_refused(tmp_path: Path, array: 
     values[array] = np.concatenate([[np.nan], values[array][1:] + 1_710_666_000])
     publish(root, "s1", "sbert", values)
     catalogue.compact(local(root))
+    remember_sessions(root, "s1")
     text = SETTINGS.partition("labels =")[0] + 'allow_text_vectors = true\n[features]\nsbert = "all"\n'
     with pytest.raises(ReleaseError, match=rf"'sbert' has times beyond 1,000,000 s \({array}\)"):
         make_release(FeatureStore(root), tmp_path / "out", settings_of(tmp_path, text))
@@ -235,6 +237,7 @@ def store_of_copies(
                     out.write(name, rows)
                 out.publish(session, {"inputs": {"video": {"path": f"{session}.avi", "sha256": digest}}})
     catalogue.compact(local(root))
+    remember_sessions(root, *digests)
     spec = WindowSpec(window=13, stride=5, fps=FPS, split_shares=(1 / 3, 1 / 3, 1 / 3))
     study = study_of(tables(StudySpec(sessions=3), list(digests)))
     write_clip_index(build_clip_index(study, spec, FeatureStore(root)).clips, local(root))
@@ -292,7 +295,9 @@ def test_a_store_that_does_not_list_its_people_says_what_was_not_compared(
     original: FeatureStore, tmp_path: Path
 ) -> None:
     shutil.copytree(original.storage.location, tmp_path / "store")
-    (tmp_path / "store/study.json").unlink()
+    record = unseal((tmp_path / "store/study.json").read_bytes(), "study.json") or {}
+    del record["people"]
+    (tmp_path / "store/study.json").write_bytes(seal(record))
     done = make_release(FeatureStore(tmp_path / "store"), tmp_path / "out", settings_of(tmp_path))
     assert ["participants who have no clips" in remark for remark in done.remarks] == [True]
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from storyframes.spec import feature_and_track
 from storyframes.store.catalogue import compact
 from storyframes.store.description import OWN_ATTRIBUTES, Version, open_array, read_attributes, read_descriptions
-from storyframes.store.layout import CLIPS, STUDY, StoreError, current_path
+from storyframes.store.layout import CLIPS, FORGOTTEN, STUDY, StoreError, current_path
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.record_status import scan
 from storyframes.store.records import Current, RecordError, unseal
 from storyframes.store.shards import Compression
 from storyframes.store.storage import Storage
+from storyframes.store.study import Forgotten, confirm_study_record, read_forgotten, read_study_record
 from storyframes.store.table_files import replace_table, stored_table
 
 _ROWS = 6_000  # rows copied at a time: memory does not grow with a session's length
@@ -34,10 +35,14 @@ def archive(source: Storage, target: Storage) -> Iterator[Current]:
         PublishError: a copy cannot be read back as it was written.
     """
     _copy_study(source, target)
+    forgotten = _copy_forgotten(source, target)
     for status in scan(source):
-        if record := status.record:
+        if (record := status.record) and not forgotten.has_feature(record.session_id, record.feature):
             yield _archived(target, record) or _copy(source, target, record)
     compact(target)
+    record = read_study_record(source)
+    if record is not None and not record.why_older(source):
+        confirm_study_record(target)
     if (clips := stored_table(source, CLIPS)) is not None:
         replace_table(target, CLIPS, lambda: clips)
 
@@ -59,8 +64,16 @@ def _copy_study(source: Storage, target: Storage) -> None:
             f"{target.location} is the archive of another study: none of the {len(theirs['sessions'])} sessions that "
             "it remembers is in this one; give this store an archive of its own"
         )
-    if target.read(STUDY) != content:
+    if ours != theirs:
         target.replace(STUDY, content)
+
+
+def _copy_forgotten(source: Storage, target: Storage) -> Forgotten:
+    """Copy what the store was told to forget."""
+    forgotten = read_forgotten(source)
+    if forgotten and target.read(FORGOTTEN) != forgotten.to_json():
+        target.replace(FORGOTTEN, forgotten.to_json())
+    return forgotten
 
 
 def _archived(target: Storage, current: Current) -> Current | None:

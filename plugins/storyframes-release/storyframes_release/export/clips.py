@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 import storyframes
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips import SPLITS, needed_features
+from storyframes.clips.filters import parse_filter
 from storyframes.clips.inputs import MASK
 from storyframes.clips.named_inputs import RATING
 from storyframes.features import Axis, FeatureSpec
@@ -23,6 +25,7 @@ from storyframes_release.export.formats import ExportError
 from storyframes_release.export.pooled_tables import check_pooling
 from storyframes_release.export.readme import data_configs, front_matter, markdown_table
 from storyframes_release.export.whole_folder import Described, refuse_inside, seal, whole_folder
+from storyframes_release.study_sessions import StudySessions, study_sessions
 
 Words = Callable[[str], Sequence[tuple[float, str]]]
 """The words of a session's transcript in the order of their starts, each with its start in seconds."""
@@ -40,6 +43,7 @@ class ExportedClips(Described):
         has_text: whether what is said is in the files.
         tokenizer: what made MMSA's ``text_bert``; empty where there is none.
         left_out: what is not in it, and why.
+        people: which study the sessions are of, and what is to be known of those who left it.
         files: by path below the folder, size and SHA-256.
     """
 
@@ -53,6 +57,7 @@ class ExportedClips(Described):
     has_text: bool
     tokenizer: dict[str, str]
     left_out: list[str] = field(default_factory=list)
+    people: list[str] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
 
@@ -69,6 +74,7 @@ def export_clips(
     words: Words | None = None,
     tokenizer: Tokenizer | None = None,
     replace: bool = False,
+    known: StudySessions | None = None,
 ) -> ExportedClips:
     """Write the clips of a store into a new folder, with a README that says what each file is, and what is lost.
 
@@ -86,6 +92,7 @@ def export_clips(
         tokenizer: splits it into tokens, for mmsa's ``text_bert``; with ``per`` words, rows of all features are then
             these tokens, each with what its word has.
         replace: whether an earlier export at ``target`` may be replaced.
+        known: which sessions the study has; None takes the store's record of the study. Clips of others are left out.
 
     Raises:
         ExportError: there is no such format, feature or label, nothing to export, ``target`` exists, or words are not
@@ -96,6 +103,7 @@ def export_clips(
     if to not in CLIP_WRITERS:
         raise ExportError(f"--format {to!r}: clips have the formats {', '.join(CLIP_WRITERS)}")
     refuse_inside(store, target)
+    known = known or study_sessions(store, None)
     over = check_pooling(per, functionals)
     is_mmsa = to == "mmsa"
     if (label or words or tokenizer) and not is_mmsa:
@@ -109,7 +117,7 @@ def export_clips(
     try:
         inputs = _inputs(store, names, over, functionals, bare=is_mmsa)
         needed = dict.fromkeys(feature for given in inputs for feature in needed_features(given, store))
-        dataset = ClipDataset(store, inputs, where)
+        dataset = ClipDataset(store, inputs, _of_study(store, known, where))
     except (ValueError, TypeError) as error:
         raise ExportError(str(error)) from None
     if tokenizer and over is Axis.WORD:
@@ -136,6 +144,7 @@ def export_clips(
         words is not None,
         tokenizer.about if tokenizer else {},
     )
+    done.people = known.remarks(store.sessions)
     if not is_chosen.all():
         done.left_out.append(f"{int((~is_chosen).sum())} clips without a value of {label!r}")
     with whole_folder(target, replace=replace) as folder:
@@ -147,6 +156,17 @@ def export_clips(
                 done.left_out.append(f"all of {name!r}: no clip has a measurement of it")
         seal(folder, "\n".join(_readme(done)) + "\n", done)
     return done
+
+
+def _of_study(store: FeatureStore, known: StudySessions, where: str | None) -> str | pc.Expression | None:
+    """The filter ``where``, and clips of sessions that the study has alone, where the index has others."""
+    clips = store.clips()
+    sessions = {*clips["session_id"]}
+    shared = known.shared(sessions)
+    if len(shared) == len(sessions):
+        return where
+    of_study = pc.field("session_id").isin(shared)
+    return of_study if where is None else parse_filter(where, clips.columns) & of_study
 
 
 def _words_of_clips(
@@ -250,7 +270,8 @@ def _readme(done: ExportedClips) -> Iterator[str]:
     total = sum(done.splits.values())
     yield f"# Exported clips\n\n{total:,} clips ({counts}), exported by storyframes {storyframes.__version__}."
     yield "They are measurements of persons: keep them as private as the recordings. Splits are those of the clip"
-    yield "index: no participant is in two."
+    yield "index: no participant is in two.\n"
+    yield from (f"{line}\n" for line in done.people)
     yield OPENED[done.to]
     if done.label:
         text = "what is said in each clip" if done.has_text else "empty: what is said has not left the study"

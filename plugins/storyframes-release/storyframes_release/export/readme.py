@@ -83,6 +83,7 @@ class Exported(Described):
         splits: the split of each session that has clips.
         tables: the tables that were written, as in ``export.json``.
         left_out: session, feature and reason of each feature that could not be exported.
+        people: which study the sessions are of, and what is to be known of those who left it.
         files: by path below the folder, size and SHA-256.
     """
 
@@ -93,6 +94,7 @@ class Exported(Described):
     splits: dict[str, str] = field(default_factory=dict)
     tables: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[dict[str, str]] = field(default_factory=list)
+    people: list[str] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
 
@@ -108,6 +110,7 @@ def _lines(done: Exported) -> Iterator[str]:
     yield "# Exported features\n"
     yield f"{len(done.tables)} tables of {len(sessions)} sessions, exported by storyframes {storyframes.__version__}."
     yield "They are measurements of persons: keep them as private as the recordings.\n"
+    yield from (f"{line}\n" for line in done.people)
     yield _OPENED[Format(done.to)] if done.to in set(Format) else f"\n{about_format(done.to)}\n"
     yield from _rows(done)
     yield from _caveats(done)

@@ -19,6 +19,7 @@ from storyframes_release.export.formats import ExportError, Format, Write, write
 from storyframes_release.export.pooled_tables import check_pooling, pooled_tables
 from storyframes_release.export.readme import Exported, readme
 from storyframes_release.export.whole_folder import README, refuse_inside, seal, whole_folder
+from storyframes_release.study_sessions import StudySessions, study_sessions
 
 Progress = Callable[[str, int, int], None]
 """Called with the next ``session/feature``, its number and how many there are."""
@@ -36,6 +37,7 @@ def export(
     functionals: Sequence[str] = MEAN,
     replace: bool = False,
     progress: Progress = lambda *_: None,
+    known: StudySessions | None = None,
 ) -> Exported:
     """Write features into a new folder, with a README that says what each file is.
 
@@ -52,10 +54,13 @@ def export(
         functionals: what is computed then, of mean, std and max.
         replace: whether an earlier export at ``target`` may be replaced.
         progress: called before each feature.
+        known: which sessions the study has; None takes the store's record of the study. Another session is exported
+            only where ``sessions`` names it, with a caveat in the README.
 
     Raises:
         ExportError: nothing can be exported, ``target`` exists, or a package is missing.
-        StoreError: a session or feature is unknown.
+        StoreError: a session or feature is unknown, or forgotten; or the record of the study is older than the
+            catalogue.
         OSError: the folder cannot be written.
     """
     if rate is not None and not 0 < rate < float("inf"):
@@ -65,8 +70,11 @@ def export(
         raise ExportError(f"--per {over}: not together with --rate")
     refuse_inside(store, target)
     write = writer(to)
-    chosen = _chosen(store, sessions, features, with_stories=rate is None and over is None)
+    known = known or study_sessions(store, None)
+    known.refuse(sessions)
+    chosen = _chosen(store, sessions, features, known, with_stories=rate is None and over is None)
     done = Exported(to, rate, over, list(functionals) if over else [], _splits(store) if to == Format.DATASETS else {})
+    done.people = known.remarks(store.sessions, sessions)
     with whole_folder(target, replace=replace) as folder:
         clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
@@ -94,14 +102,19 @@ def _splits(store: FeatureStore) -> dict[str, str]:
 
 
 def _chosen(
-    store: FeatureStore, sessions: Sequence[str], features: Sequence[str], *, with_stories: bool
+    store: FeatureStore,
+    sessions: Sequence[str],
+    features: Sequence[str],
+    known: StudySessions,
+    *,
+    with_stories: bool,
 ) -> dict[str, list[str]]:
     """The requested features of each session, as the store calls them."""
     stored = {*store.sessions, *([STORIES] if store.tracks(STORIES) else [])}
     for session_id in sessions:
         if session_id not in stored:
             store.session(session_id)  # raises an error that names the session
-    every = {*store.sessions, *([STORIES] if with_stories and STORIES in stored else [])}
+    every = {*known.shared(store.sessions), *([STORIES] if with_stories and STORIES in stored else [])}
     names = {session_id: _features(store, session_id) for session_id in sessions or sorted(every)}
     stored_names = {name for of_session in names.values() for name in of_session}
     for requested in features:

@@ -69,6 +69,7 @@ class Release:
         clips: the clip index, with the schemes of its labels; without rows where there is none.
         left_out: what was left out, and why; a sentence each.
         remarks: what could not be checked; a sentence each, for the releasing person only.
+        source: what says which sessions the study has, for the releasing person only.
         files: by path, size and SHA-256.
     """
 
@@ -80,6 +81,7 @@ class Release:
     clips: pd.DataFrame = field(default_factory=pd.DataFrame)
     left_out: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    source: str = ""
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
     @property

@@ -3,9 +3,9 @@
 The key that leads back to the ids is a file of its own, readable by its owner alone.
 
 Texts are compared with every id that the store knows: of sessions and participants that are released, left out or
-withdrawn since an earlier release, of participants without a session, and of raters. Ids of stories are compared where
-they cannot be ordinary words. An id is found as a whole word, in capitals or not, and with any punctuation between its
-parts: ``p-01`` is named by ``P_01``.
+withdrawn, of participants without a session, and of raters; of those who were forgotten by their keyed digests. Ids of
+stories are compared where they cannot be ordinary words. An id is found as a whole word, in capitals or not, and with
+any punctuation between its parts: ``p-01`` is named by ``P_01``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -28,12 +27,12 @@ from storyframes import FeatureStore
 from storyframes.features import STORIES
 from storyframes.spec import LABEL_PREFIX, is_label_curve
 from storyframes.store import CLIPS, write_atomically
-from storyframes.store.layout import STUDY
-from storyframes.store.records import RecordError, unseal
+from storyframes.store.study import Forgotten, id_words, is_distinctive
 from storyframes.store.table_files import read_table
 from storyframes_release.release.provenance import SOURCE
 from storyframes_release.release.released_features import ReleasedFeature
 from storyframes_release.release.settings import ReleaseError, ReleaseSettings
+from storyframes_release.study_sessions import StudySessions
 
 KEY = "storyframes_release_key"
 """The JSON key that identifies a key file, wherever it is."""
@@ -90,12 +89,15 @@ def read_key(path: Path) -> Key:
     return Key(content["seed"], names)
 
 
-_WORDS = re.compile(r"[^\W_]+")  # an underscore ends a word: names of columns have it between their parts, valence_p01
 _NO_WORD = re.compile(r"[\d._-]")
 
 
 def check_names(
-    store: FeatureStore, settings: ReleaseSettings, key: Key, planned: Mapping[tuple[str, str], ReleasedFeature]
+    store: FeatureStore,
+    settings: ReleaseSettings,
+    key: Key,
+    planned: Mapping[tuple[str, str], ReleasedFeature],
+    known: StudySessions,
 ) -> list[str]:
     """Refuse texts, labels, features and columns of a release that name somebody.
 
@@ -103,20 +105,22 @@ def check_names(
         store: the store, with its clip index where it has one.
         key: the names of everything that is or was released.
         planned: by session and feature, what is released.
+        known: the ids of the study, and who was forgotten.
 
     Returns:
         A sentence for each thing that could not be checked.
 
     Raises:
-        ReleaseError: one of them names an id, or the record of the study is damaged.
+        ReleaseError: one of them names an id.
     """
     clips = store.clips() if read_table(store.storage, CLIPS) is not None else None
-    record = _study_record(store)
     sessions = {session for session, _ in planned}
-    ids = _ids_by_words(store, clips, record, key, sessions, () if settings.allow_rater_ids else ("raters",))
+    raters = () if settings.allow_rater_ids or known.record is None else known.record.raters
+    ids = _ids_by_words(store, clips, {*known.names(), *raters}, key, sessions)
 
     def check(what: str, texts: Iterable[str], cure: str) -> None:
-        if match := min(itertools.chain.from_iterable(_named(ids, text) for text in texts), default=None):
+        matches = (_named(ids, known.forgotten, text) for text in texts)
+        if match := min(itertools.chain.from_iterable(matches), default=None):
             whose = "is not released" if not match.is_released else "is released under a new name"
             raise ReleaseError(f"{what} {match.name!r}, which is an id of the study and {whose}: {cure}")
 
@@ -142,7 +146,7 @@ def check_names(
             column = of_release[label].dropna()
             values = () if pd.api.types.is_numeric_dtype(column) else map(str, column.unique())
             check(f"the label {label!r} names", [label, *values], "take it off the list")
-    if "people" in record:
+    if known.people or (known.record is not None and known.record.people is not None):
         return []
     return [
         "texts and labels were not compared with the ids of participants who have no clips: the store does not list "
@@ -158,26 +162,16 @@ class _Id:
     name: str
 
 
-def _study_record(store: FeatureStore) -> dict[str, Any]:
-    try:
-        return unseal(store.storage.read(STUDY), STUDY) or {}
-    except RecordError as error:
-        raise ReleaseError(f"{error}; 'storyframes index STUDY STORE --replace-study' writes it again") from None
-
-
 def _ids_by_words(
     store: FeatureStore,
     clips: pd.DataFrame | None,
-    record: Mapping[str, Any],
+    of_study: Collection[str],
     key: Key,
     sessions: Collection[str],
-    of_record: Collection[str],
 ) -> dict[tuple[str, ...], _Id]:
     """Every id that no text may have, by its words."""
     released = {*sessions}
-    names = {*store.sessions, *key.names["sessions"], *key.names["participants"]}
-    names |= {*record.get("sessions", ()), *(name for kind in ("people", *of_record) for name in record.get(kind, ()))}
-    names |= {str(session.get("participant_id", "")) for session in record.get("sessions", {}).values()}
+    names = {*store.sessions, *key.names["sessions"], *key.names["participants"], *of_study}
     stories = {*key.names["stories"], *key.names["targets"]}
     if clips is not None:
         released |= {*clips.loc[clips["session_id"].isin(sessions), "participant_id"].dropna().astype(str)}
@@ -185,26 +179,19 @@ def _ids_by_words(
         stories |= {*clips["story_id"].dropna().astype(str), *clips["target"].dropna().astype(str)}
     names |= {story for story in stories if _NO_WORD.search(story)}
     ids = sorted((_Id(name in released, name) for name in names), reverse=True)
-    return {_words(study_id.name): study_id for study_id in ids if _is_distinctive(study_id.name)}
+    return {id_words(study_id.name): study_id for study_id in ids if is_distinctive(study_id.name)}
 
 
-def _is_distinctive(name: str) -> bool:
-    """Whether an id is more than a number or a letter, which any text may contain."""
-    return len(name) > 2 or (name.isalnum() and not name.isalpha() and not name.isdigit())
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(_WORDS.findall(text.casefold()))
-
-
-def _named(ids: Mapping[tuple[str, ...], _Id], text: str) -> Iterator[_Id]:
+def _named(ids: Mapping[tuple[str, ...], _Id], forgotten: Forgotten, text: str) -> Iterator[_Id]:
     """The ids that a text contains as whole words, in their order."""
-    words = _words(text)
-    longest = max(map(len, ids), default=0)
+    words = id_words(text)
+    longest = max(forgotten.longest, *map(len, ids)) if ids else forgotten.longest
     for start in range(len(words)):
         for stop in range(start + 1, min(start + longest, len(words)) + 1):
             if match := ids.get(words[start:stop]):
                 yield match
+            elif forgotten.has_words(words[start:stop]):
+                yield _Id(False, "-".join(words[start:stop]))
 
 
 def _check_raters(settings: ReleaseSettings, raters: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from storyframes.store import CLIPS, StorageError, sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.validation import parse_json
 from storyframes_release.export.whole_folder import described_files
-from storyframes_release.release.ids import KEY
+from storyframes_release.release.ids import KEY, read_key
 from storyframes_release.release.settings import ReleaseError
 
 STORE = "features"
@@ -68,6 +68,36 @@ def verify_release(folder: Path) -> list[str]:
         else:
             faults.append(f"{name}: does not belong to the release")
     return faults or sorted(_leaked(folder, {path: digest for path, (_, digest) in listed.items()}))
+
+
+def withdrawn_sessions(folder: Path, study: Path, key_file: Path | None = None) -> list[str]:
+    """The sessions of a release that the study has no longer, or that were forgotten; a sentence each.
+
+    Args:
+        key_file: the release's; None takes the one beside it.
+
+    Raises:
+        ReleaseError: the key is missing or of another release, so which sessions these are is not known.
+        StudyError: the study's tables are not valid.
+    """
+    from tasks.study import load_study  # needs the pipeline
+
+    key_file = key_file or folder.with_name(f"{folder.name}.key.json")
+    if not key_file.is_file():
+        raise ReleaseError(
+            f"{key_file} is missing: only the key says which sessions of the study these are; give --key"
+        )
+    old = {new: session for session, new in read_key(key_file).names["sessions"].items()}
+    released = FeatureStore(folder / STORE).sessions
+    if unknown := [session for session in released if session not in old]:
+        raise ReleaseError(f"{key_file} is the key of another release: it has no {unknown[0]}")
+    sessions = load_study(study).sessions
+    return [
+        f"{STORE}/{session}: is {old[session]}, which the study does not have any more: make the release again, and "
+        "ask those who have this one to delete it"
+        for session in released
+        if old[session] not in sessions
+    ]
 
 
 def _leaked(folder: Path, digests: Mapping[str, str]) -> Iterator[str]:

@@ -29,6 +29,7 @@ from storyframes_release.release.manifest import STORE, write_manifest
 from storyframes_release.release.released_clips import check_labels, number_ids, released_clips
 from storyframes_release.release.released_features import ReleasedFeature, Sensitive, released_feature, sensitivity
 from storyframes_release.release.settings import ReleaseError, ReleaseSettings
+from storyframes_release.study_sessions import StudySessions, study_sessions
 
 _STORIES = f"{STORIES}/"
 _LONGEST_S = 1_000_000  # a recording of eleven days
@@ -43,6 +44,7 @@ def make_release(
     settings: ReleaseSettings,
     key_file: Path | None = None,
     progress: Progress = lambda feature: None,
+    study: Path | None = None,
 ) -> Release:
     """Write a release into a new folder, which appears complete or not at all.
 
@@ -50,16 +52,20 @@ def make_release(
         key_file: the file of the ids' new names; None puts it beside ``target``. With the file of an earlier release
             the same ids get the same names.
         progress: called before each feature.
+        study: the study whose tables say which sessions are released; None takes the store's record of the study.
 
     Raises:
         ReleaseError: the release cannot be made as requested.
-        StoreError: a feature cannot be read.
+        StudyError: the study's tables are not valid.
+        StoreError: a feature cannot be read, or the record of the study is older than the catalogue.
         OSError: the folder cannot be written.
     """
     key_file = key_file or target.with_name(f"{target.name}.key.json")
     _check_places(store, target, key_file)
-    clips = _clips(store, settings)
-    planned, left_out = _plan(store, settings)
+    known = study_sessions(store, study)
+    known.require()
+    clips = _clips(store, settings, known)
+    planned, left_out = _plan(store, settings, known)
     if clips is not None:
         _check_recordings(store, planned, clips)
     sessions = sorted({session for session, _ in planned} - {STORIES})
@@ -70,8 +76,10 @@ def make_release(
         number_ids(clips, key, settings)
     for feature in {feature for session, feature in planned if session == STORIES}:
         key.number("stories", store.story_ids(feature))
-    remarks = check_names(store, settings, key, planned)
-    done = Release(len(sessions), left_out=left_out, remarks=remarks)
+    remarks = check_names(store, settings, key, planned, known)
+    if withdrawn := [session for session in store.sessions if not known.may_share(session)]:
+        remarks.append(f"not released, as the study does not have them: {', '.join(withdrawn)}")
+    done = Release(len(sessions), left_out=left_out, remarks=remarks, source=known.source)
     for place in (target, key_file):
         place.absolute().parent.mkdir(parents=True, exist_ok=True)
     key.write(key_file)
@@ -125,8 +133,8 @@ def _check_places(store: FeatureStore, target: Path, key_file: Path) -> None:
                 raise ReleaseError(f"{place} is inside the feature store: give a place outside of it")
 
 
-def _clips(store: FeatureStore, settings: ReleaseSettings) -> pd.DataFrame | None:
-    """The clip index of the sessions that are not left out; None for a store without one."""
+def _clips(store: FeatureStore, settings: ReleaseSettings, known: StudySessions) -> pd.DataFrame | None:
+    """The clip index of the study's sessions that are not left out; None for a store without one."""
     if read_table(store.storage, CLIPS) is None:
         if settings.labels:
             raise ReleaseError(f"{store.storage.location} has no clip index, and so no labels {settings.labels[0]!r}")
@@ -143,18 +151,25 @@ def _clips(store: FeatureStore, settings: ReleaseSettings) -> pd.DataFrame | Non
             f"the clip index has windows beyond {_LONGEST_S:,} s: their times are no seconds of a recording, and may "
             "be dates"
         )
-    return clips[~clips["session_id"].isin(settings.leave_out)]
+    shared = known.shared(clips["session_id"].unique())
+    return clips[clips["session_id"].isin(shared) & ~clips["session_id"].isin(settings.leave_out)]
 
 
-def _plan(store: FeatureStore, settings: ReleaseSettings) -> tuple[dict[tuple[str, str], ReleasedFeature], list[str]]:
+def _plan(
+    store: FeatureStore, settings: ReleaseSettings, known: StudySessions
+) -> tuple[dict[tuple[str, str], ReleasedFeature], list[str]]:
     """By session and feature, what is released; and what is left out."""
-    if unknown := [session for session in settings.leave_out if session not in store.sessions]:
+    names = {*store.sessions, *known.names()}
+    if unknown := [name for name in settings.leave_out if name not in names and not known.is_forgotten(name)]:
         raise ReleaseError(f"leave_out: there is no session {unknown[0]!r}")
     planned: dict[tuple[str, str], ReleasedFeature] = {}
+    shared = known.shared(store.sessions)
     for name, requested in settings.features.items():
         feature = name.removeprefix(_STORIES)
         of_stories = [STORIES] if name.startswith(_STORIES) else []
-        having = [session for session in of_stories or store.sessions if store.has(session, feature)]
+        having = [session for session in of_stories or shared if store.has(session, feature)]
+        if not having and any(store.has(session, feature) for session in store.sessions):
+            raise ReleaseError(f"{name!r}: no session of {known.source} has the feature")
         if not having:
             raise ReleaseError(f"the store has no feature {name!r}; it has {', '.join(store.all_features)}")
         for session in having:

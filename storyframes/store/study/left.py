@@ -1,0 +1,72 @@
+"""The sessions that a store has and its study does not: renamed ones, and those of people who withdrew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from storyframes.features import STORIES
+from storyframes.store.record_status import scan
+from storyframes.store.storage import Storage
+
+_KINDS = ("video", "audio")  # of inputs, those that are recordings
+_MOST_NAMED = 20
+
+
+def sessions_left(storage: Storage, stored: Iterable[str], of_study: Collection[str]) -> dict[str, str]:
+    """By session of the store that the study does not have, another session with the same recordings; else empty.
+
+    Only where there is such a session are records of the others read.
+
+    Args:
+        stored: the sessions that the store has anything of.
+        of_study: those of the study.
+
+    Raises:
+        StorageError: the store cannot be read.
+    """
+    stored = sorted({*stored} - {STORIES})
+    left = [session for session in stored if session not in of_study]
+    if not left:
+        return {}
+    recordings = {session: recordings_of(storage, session) for session in stored}
+    users: dict[str, list[str]] = {}
+    for session, digests in recordings.items():
+        for digest in digests:
+            users.setdefault(digest, []).append(session)
+    twins: dict[str, str] = {}
+    for session in left:
+        others = [other for digest in recordings[session] for other in users[digest] if other != session]
+        twins[session] = next((other for other in others if other in of_study), others[0] if others else "")
+    return twins
+
+
+def recordings_of(storage: Storage, session_id: str) -> set[str]:
+    """SHA-256 of the recordings that a session's current versions were made of.
+
+    Raises:
+        StorageError: the store cannot be read.
+    """
+    digests = set()
+    for status in scan(storage, session_id):
+        inputs = status.record.provenance.get("inputs") if status.record else None
+        for kind in _KINDS:
+            made_of = inputs.get(kind) if isinstance(inputs, Mapping) else None
+            if isinstance(made_of, Mapping) and isinstance(made_of.get("sha256"), str):
+                digests.add(made_of["sha256"])
+    return digests
+
+
+def describe_left(left: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each of :func:`sessions_left`, and one for those that have no other's recordings."""
+    renamed = {session: twin for session, twin in left.items() if twin}
+    for session, twin in renamed.items():
+        yield (
+            f"{session} is in the store and not in the study, and has the recordings of {twin}: if it was renamed, "
+            f"'storyframes forget STUDY STORE {session}' removes the old one"
+        )
+    if others := [session for session in left if session not in renamed]:
+        shown = ", ".join(others[:_MOST_NAMED]) + (" …" if len(others) > _MOST_NAMED else "")
+        yield (
+            f"in the store and not in the study: {shown}. If people withdrew, 'storyframes forget STUDY STORE SESSION' "
+            "removes what is here of them"
+        )

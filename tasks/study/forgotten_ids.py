@@ -1,0 +1,80 @@
+"""The study owner's own list of who is forgotten: ``forgotten.json`` in the study's folder, with mode 0600.
+
+It is the only place that keeps these ids, so that tables, stores and backups that have them again are recognised.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from storyframes.store.layout import StoreError
+from storyframes.store.storage.files import write_atomically
+from storyframes.store.validation import parse_json
+
+NAME = "forgotten.json"
+_KEY = "storyframes_forgotten"
+
+
+class ForgottenListError(StoreError):
+    """The list of the forgotten cannot be read."""
+
+
+@dataclass(frozen=True)
+class ForgottenIds:
+    """Who is forgotten.
+
+    Attributes:
+        sessions: sessions of which nothing may be kept.
+        people: participants and persons.
+        tracks: single tracks, as session and track.
+    """
+
+    sessions: frozenset[str] = frozenset()
+    people: frozenset[str] = frozenset()
+    tracks: frozenset[tuple[str, str]] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.sessions or self.people or self.tracks)
+
+    def with_ids(self, sessions: Iterable[str], people: Iterable[str], tracks: Iterable[tuple[str, str]]) -> Self:
+        """This list, and further ids."""
+        return type(self)(self.sessions | {*sessions}, self.people | {*people}, self.tracks | {*tracks})
+
+    def write(self, study: Path) -> None:
+        """Write the list into the study's folder, durably.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        content = {
+            _KEY: 1,
+            "sessions": sorted(self.sessions),
+            "people": sorted(self.people),
+            "tracks": [list(track) for track in sorted(self.tracks)],
+        }
+        write_atomically(study / NAME, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+        (study / NAME).chmod(0o600)
+
+
+def read_forgotten_ids(study: Path) -> ForgottenIds:
+    """The list of a study; empty where there is none.
+
+    Raises:
+        ForgottenListError: it is damaged, so who is forgotten is not known.
+    """
+    path = study / NAME
+    try:
+        content = parse_json(path.read_bytes())
+        if content[_KEY] != 1:
+            raise ForgottenListError(f"{path} is of a newer storyframes: update it")
+        tracks = frozenset((str(session), str(track)) for session, track in content["tracks"])
+        return ForgottenIds(frozenset(map(str, content["sessions"])), frozenset(map(str, content["people"])), tracks)
+    except (FileNotFoundError, NotADirectoryError):
+        return ForgottenIds()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = f"{path} cannot be read ({type(error).__name__}), so who is forgotten is not known"
+        raise ForgottenListError(f"{why}: restore it from a backup") from None
