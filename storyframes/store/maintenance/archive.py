@@ -40,8 +40,8 @@ def archive(source: Storage, target: Storage) -> Iterator[Current]:
         if (record := status.record) and not forgotten.has_feature(record.session_id, record.feature):
             yield _archived(target, record) or _copy(source, target, record)
     compact(target)
-    record = read_study_record(source)
-    if record is not None and not record.why_older(source):
+    study = read_study_record(source)
+    if study is not None and not study.why_older(source):
         confirm_study_record(target)
     if (clips := stored_table(source, CLIPS)) is not None:
         replace_table(target, CLIPS, lambda: clips)
