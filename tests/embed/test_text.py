@@ -540,3 +540,10 @@ def test_an_empty_transcript_is_an_empty_feature(study_copy: Path, store_root: P
     store = FeatureStore(store_root)
     assert store.read("p01-s01", "glove").shape == (0, 300)
     assert (store.read("p01-s01", "sbert", array="frame_utterance") == -1).all()
+
+
+@pytest.mark.parametrize(("word", "parts"), [("US's", [1, 4]), ("us's", [2, 4]), ("Us's", [2, 4])])
+def test_a_part_of_a_word_is_taken_as_it_is_written_first(tmp_path: Path, word: str, parts: list[float]) -> None:
+    path = tmp_path / "cased.txt"
+    path.write_text("".join(vector_line(form, value) for form, value in (("US", 1), ("us", 2), ("'s", 4))))
+    assert known(load_word_vectors(path), word) == np.mean(parts)

@@ -156,3 +156,8 @@ def test_spans_follow_sileros_rule() -> None:
     assert spans(0.9, 0, 0, 0.9, pause_s=0.065) == [[1.0, 1.128]]
     assert spans(0.9, 0, 0, 0, 0, 0.9, 0.9, speech_s=0.05) == [[1.16, 1.224]]
     assert spans() == []
+
+
+def test_what_is_hardly_speech_does_not_go_on_after_speech_has_ended() -> None:
+    spans = speech_spans(np.array([0.9, 0.4, 0, 0.4, 0.4, 0]), 0.016 + 0.032 * np.arange(6))
+    np.testing.assert_allclose(spans, [[0, 0.064]])
