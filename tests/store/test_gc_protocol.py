@@ -3,6 +3,7 @@ values. Every way of meeting once, then ways drawn at random, then real processe
 
 from __future__ import annotations
 
+import errno
 import itertools
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.faults.turns import TurnsInAFolder, TurnsInMemory, in_order, publish, take_turns
+from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance, record_status
@@ -320,3 +322,21 @@ def check_end(storage: Storage, published: dict[str, int]) -> None:
     assert read(storage) == "its values"
     sequences = {entry.session_id: entry.record.sequence for entry in record_status.scan(storage)}
     assert all(sequences[session_id] >= min(count, 2) for session_id, count in published.items())
+
+
+def test_on_a_full_disk_gc_keeps_what_the_older_catalogue_names(
+    store_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = publish_openface(store_root, "a", 10)
+    catalogue.compact(local(store_root))
+    unnamed, current = (publish_openface(store_root, "a", rows) for rows in (11, 12))
+
+    def is_full(storage: Storage) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("storyframes.store.maintenance.garbage.compact", is_full)
+        assert gc(local(store_root)) == [f"a/openface/{unnamed}"]
+    assert gc(local(store_root)) == [f"a/openface/{named}"]
+    assert FeatureStore(store_root).read("a", "openface").shape == (12, 714)
+    assert [*(store_root / "a/openface").glob("*Z-*")] == [store_root / "a/openface" / current]

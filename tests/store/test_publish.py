@@ -18,7 +18,14 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import VERSION_PATTERN, current_path
-from storyframes.store.publish import FeatureWriter, PublishError, RemovedError, record_attempt
+from storyframes.store.publish import (
+    FeatureWriter,
+    OvertakenError,
+    PublishError,
+    RemovedError,
+    latest_sequence,
+    record_attempt,
+)
 from storyframes.store.records import Caveat, Current, Status
 from storyframes.store.storage import Storage, Update
 from storyframes.store.storage.local_folder import LocalStorage
@@ -321,3 +328,18 @@ def test_all_of_a_version_is_on_the_disk_before_its_record_has_its_name(
     for path in (*files, folder, folder.parent, record):
         assert ("on the disk", str(path)) in before
     assert ("on the disk", str(folder.parent)) in done[len(before) + 1 :]
+
+
+def test_a_version_that_was_published_since_the_work_began_is_not_replaced(store_root: Path) -> None:
+    def publish(rows: int, after: int) -> None:
+        with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
+            out.write("time", np.arange(rows) / 25)
+            out.publish("f" * 64, {"inputs": {}}, after=after)
+
+    publish(5, after=0)
+    before = latest_sequence(local(store_root), "a", "frames")
+    with pytest.raises(OvertakenError, match="a/frames"):
+        publish(6, after=before - 1)
+    assert current(store_root, feature="frames").rows == 5
+    publish(7, after=before)
+    assert current(store_root, feature="frames").rows == 7
