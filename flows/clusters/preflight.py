@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 
 from distributed import Worker
 
-from flows.clusters.admission import Installation, admit_workers
+from flows.clusters.admission import admit_workers
 from flows.clusters.connection import Connection
+from flows.clusters.installation import VALUES_DEPEND_ON, Installation
 from storyframes.store.layout import RunMark, leave_mark, open_storage
 from storyframes.store.storage import StorageError
 from tasks.extract import ExtractionUnit
@@ -24,8 +25,6 @@ from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, broken, build_extractor, registered
 from tasks.planning.units import price_of
 from tasks.study.study_identity import digest_of_ends
-
-_VALUES_DEPEND_ON = ("torch", "openvino", "av", "opencv-python-headless", "opensmile", "numpy")
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def only_able_workers(
     libraries = {library for feature in features for library in build_extractor(settings, "", feature).libraries}
     with leave_mark(open_storage(units[0].store)) as mark:
         expected = Expectations(
-            installation=Installation.of_this_process({*_VALUES_DEPEND_ON, *libraries}),
+            installation=Installation.of_this_process({*VALUES_DEPEND_ON, *libraries}),
             inputs=_examples(units),
             mark=mark,
             api=PREFECT_API_URL.value() or "",

@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 from support.tools.openface_tools import script
 
-from flows.clusters.admission import Installation
+from flows.clusters.installation import Installation
 from flows.clusters.preflight import Expectations, problems_here
 from storyframes.store.layout import leave_mark, open_storage
 from storyframes.store.maintenance.garbage import collect
@@ -106,7 +106,7 @@ def test_the_digest_of_the_code_is_of_the_files(tmp_path: Path) -> None:
 
 
 def digest_in(checkout: Path) -> str:
-    code = "from flows.clusters.admission import Installation; print(Installation.of_this_process([]).code)"
+    code = "from flows.clusters.installation import Installation; print(Installation.of_this_process([]).code)"
     command = [sys.executable, "-c", code]
     environment = os.environ | {"PYTHONPATH": str(checkout)}
     ended = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=True)

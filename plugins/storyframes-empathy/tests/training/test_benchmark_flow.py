@@ -15,7 +15,7 @@ from support.stores import local
 from support.synthetic_features import STORY_IDS, StudySpec, write_features
 from typer.testing import CliRunner
 
-from flows.clusters.admission import Installation, plug_in_problems
+from flows.clusters import Installation, plug_in_problems
 from flows.server.recent_runs import recent_runs
 from storyframes.features import feature_spec
 from storyframes.store import catalogue
