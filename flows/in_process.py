@@ -12,18 +12,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from flows.clusters.connection import check_needs
 from flows.clusters.settings import LocalCluster
 from flows.gather import UNKNOWN_S, Bundle, Executor, Gather, O, Unit
-from flows.part_records import PartArray, PartState, note_part
-from flows.run import Progress, Run
-from storyframes.store.records import Status
+from flows.run import Run
 from storyframes.store.storage import Storage
 from storyframes.store.storage.files import TEMPORARY_SUFFIX
 from tasks.extract import ExtractionUnit, Outcome, error_kind
@@ -31,7 +27,6 @@ from tasks.extractors.frame_pass import contained
 from tasks.planning.units import on_all_processors
 
 START_S = 12.0  # seconds until a server and workers have begun (docs/performance.md)
-_NOTE_EVERY_S = 10.0  # at most so often a part says in the store how far it is
 MOST_S = 120.0  # CPU-seconds of a run that a crash may cost, where it was not asked for one process
 
 
@@ -136,62 +131,6 @@ def perform_in_process(run: Run) -> list[Outcome]:
         # What a batch system ended is begun last, as what killed its process: else it would hold up all others again.
         stack.push(lambda kind, *_: claims.close() if kind is not SystemExit or run.request.part is None else None)
         return do_in_process(units, claims.begin, run.progress.finished, thread, run.progress.warned)
-
-
-class NotedPart(Progress):
-    """The progress of a part, also noted in the store for ``status`` and ``jobs``; a context manager."""
-
-    def __init__(self, run: Run) -> None:
-        asked = run.request
-        number, parts = (asked.part or "1/1").split("/")
-        self._run, self._number = run, int(number)
-        self._array = PartArray(parts=int(parts), features=list(asked.only or run.settings.features))
-        what = [*self._array.features, "", parts, *(asked.session_ids or ()), "", *(asked.tracks or ())]
-        self._name = hashlib.sha256("\0".join(what).encode()).hexdigest()[:16]
-        self._units = {made: unit for unit in run.plan.units for made in unit.makes}
-        self._seconds: dict[str, tuple[ExtractionUnit, float]] = {}
-        assert isinstance(run.cluster, LocalCluster)  # of a part, as the command sees to
-        self._state = PartState(due=len(self._units), dealt=run.dealt, cpus=run.cluster.processors)
-        self._noted_at = 0.0
-
-    def __enter__(self) -> Self:
-        self._note()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._state.ended = error is None
-        self._note()
-
-    def planned(self, due: int, idle: int, impossible: int) -> None:
-        self._run.progress.planned(due, idle, impossible)
-
-    def warned(self, line: str) -> None:
-        self._run.progress.warned(line)
-
-    def finished(self, outcome: Outcome) -> None:
-        self._run.progress.finished(outcome)
-        self._state.failed += outcome.failed
-        self._state.done += not outcome.failed
-        if outcome.status is Status.DONE and not outcome.skipped:
-            unit = self._units[outcome.session_id, outcome.feature]
-            self._seconds[unit.name] = unit, outcome.seconds
-        if time.monotonic() - self._noted_at > _NOTE_EVERY_S:
-            self._note()
-
-    def _note(self) -> None:
-        costs: dict[str, tuple[float, float]] = {}
-        for unit, seconds in self._seconds.values():
-            names = ",".join(sorted({feature for track in unit.tracks for feature in track.features}))
-            expected, took = costs.get(names, (0.0, 0.0))
-            costs[names] = expected + unit.cost, took + seconds
-        self._state.costs = costs
-        try:
-            note_part(self._run.storage, self._name, self._array, self._number, self._state)
-        except OSError as error:
-            self.warned(f"how far this part is cannot be noted for 'storyframes status': {error}")
-        self._noted_at = time.monotonic()
 
 
 _PREFIX = ".unit-"

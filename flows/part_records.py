@@ -7,18 +7,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel, Field, ValidationError
 
 from flows.clusters.connection import ClusterError
+from flows.clusters.installation import Installation
 from storyframes.store.layout import PARTS
 from storyframes.store.records import RecordError, seal, unseal
-from storyframes.store.storage import Storage
+from storyframes.store.storage import Storage, StorageError
 from tasks.inspect.formatting import counted
 
 _NAMED = 10  # parts in a line
+_BEGIN_WAIT_S = 10.0  # for the others to note: a note takes milliseconds
 _DOUBT = 2.0  # so many times what is expected may be too long
+
+
+class MixedPartsError(ClusterError):
+    """A part would extract with other settings or code than other parts of its array."""
+
+
+class MadeWith(BaseModel):
+    """What decides a part's values besides the recordings."""
+
+    settings: dict[str, str]  # by feature or section of the configuration, a digest of what counts in fingerprints
+    installation: Installation
+
+    def differences_from(self, other: MadeWith, name: str) -> list[str]:
+        """In what this differs from ``other``, which messages call by ``name``."""
+        own, others = self.settings, other.settings
+        changed = sorted(key for key in own.keys() | others.keys() if own.get(key) != others.get(key))
+        sections = [f"{key} has other settings, models or tools than in {name}" for key in changed]
+        return [*sections, *self.installation.differences_from(other.installation, name)]
 
 
 class PartState(BaseModel):
@@ -32,6 +52,8 @@ class PartState(BaseModel):
     cpus: int = 0  # processors that it had; 0 in older records, which say nothing of them
     # by the features that share a pass: CPU-seconds that were expected, and the seconds that it took
     costs: dict[str, tuple[float, float]] = {}
+    made_with: MadeWith | None = None  # None in older records, which are not compared
+    over: bool = False  # of an earlier time through the whole array: only its costs count
 
 
 class PartArray(BaseModel):
@@ -53,8 +75,13 @@ def _arrays(data: bytes | None) -> dict[str, PartArray]:
         return {}
 
 
-def note_part(storage: Storage, name: str, array: PartArray, number: int, state: PartState) -> None:
+def note_part(
+    storage: Storage, name: str, array: PartArray, number: int, state: PartState, *, wait_s: float | None = None
+) -> None:
     """Note how far a part of this array is, in place of what an earlier attempt has noted.
+
+    Args:
+        wait_s: see :meth:`Storage.update`.
 
     Raises:
         OSError: it cannot be written.
@@ -62,11 +89,130 @@ def note_part(storage: Storage, name: str, array: PartArray, number: int, state:
 
     def change(data: bytes | None) -> bytes:
         arrays = _arrays(data)
+        _put(arrays.setdefault(name, array), number, state)
+        return _sealed(arrays)
+
+    storage.update(PARTS, change, wait_s=wait_s)
+
+
+def _put(array: PartArray, number: int, state: PartState) -> None:
+    before = array.of.get(number, PartState())
+    array.of[number] = state if state.costs else state.model_copy(update={"costs": before.costs, "cpus": before.cpus})
+
+
+def _sealed(arrays: Mapping[str, PartArray]) -> bytes:
+    return seal(_Arrays(arrays=dict(arrays)).model_dump(mode="json"))
+
+
+@dataclass
+class Begun:
+    """What a part learned of the others when it began."""
+
+    differences: list[str] = field(default_factory=list)  # that were allowed
+    warnings: list[str] = field(default_factory=list)
+
+
+def begin_part(
+    storage: Storage,
+    name: str,
+    array: PartArray,
+    number: int,
+    state: PartState,
+    *,
+    force: bool = False,
+    allow_mixed: bool = False,
+) -> Begun:
+    """Note that a part begins, unless it would extract with other settings or code than the others of its array.
+
+    Where all parts have ended, one that differs begins the array again: all parts are to be run again then.
+
+    Args:
+        force: it extracts again what it has, so its own earlier attempt does not count.
+        allow_mixed: begin in any case.
+
+    Raises:
+        MixedPartsError: it differs, with every difference.
+    """
+    begun = Begun()
+
+    def change(data: bytes | None) -> bytes:
+        arrays = _arrays(data)
         noted = arrays.setdefault(name, array)
-        before = noted.of.get(number, PartState())
-        measured = {"costs": before.costs, "cpus": before.cpus}
-        noted.of[number] = state if state.costs else state.model_copy(update=measured)
-        return seal(_Arrays(arrays=arrays).model_dump(mode="json"))
+        begun.differences = _differences(noted, number, state, force=force)
+        begun.warnings = []
+        if begun.differences and not allow_mixed:
+            if sum(earlier.ended and not earlier.over for earlier in noted.of.values()) < noted.parts:
+                raise MixedPartsError(_refusal(number, array, begun.differences))
+            begun.warnings = [_BEGUN_AGAIN.format(parts=array.parts), *begun.differences]
+            begun.differences = []
+            noted.of = {part: earlier.model_copy(update={"over": True}) for part, earlier in noted.of.items()}
+        _put(noted, number, state)
+        return _sealed(arrays)
+
+    try:
+        storage.update(PARTS, change, wait_s=_BEGIN_WAIT_S)
+    except StorageError as error:  # somebody stopped holds the lock: to compare, reading is enough
+        change(storage.read(PARTS))
+        begun.warnings.append(f"that this part has begun cannot be noted for 'storyframes status': {error}")
+    return begun
+
+
+_BEGUN_AGAIN = (
+    "all parts of this array have ended, with other settings or code than this one has: the array begins again, run "
+    "all {parts} parts. What other code has extracted counts as up to date unless the feature's version is another; "
+    "--force extracts it again"
+)
+
+
+def _differences(array: PartArray, number: int, state: PartState, *, force: bool) -> list[str]:
+    """In what a part differs from those of its array, each with the parts that have it otherwise."""
+    if state.made_with is None:
+        return []
+    found: dict[str, list[int]] = {}
+    for part, other in sorted(array.of.items()):
+        if other.made_with is None or other.over or (part == number and force):
+            continue
+        theirs = other.made_with
+        if part == number:  # another setting is another fingerprint, and extracts again; other code is not
+            theirs = theirs.model_copy(update={"settings": state.made_with.settings})
+        for difference in state.made_with.differences_from(theirs, "theirs"):
+            found.setdefault(difference, []).append(part)
+    return [f"part {_some(dict.fromkeys(parts))}: {difference}" for difference, parts in found.items()]
+
+
+def _refusal(number: int, array: PartArray, differences: Iterable[str]) -> str:
+    return "\n".join(
+        [
+            f"--part {number}/{array.parts} would mix with what parts of this array were extracted with:",
+            *(f"  {difference}" for difference in differences),
+            "run all parts with the same configuration and installation. To keep this part's instead, remove what the "
+            f"others noted (--part NUMBER/{array.parts} --drop) and run them again with --force. --allow-mixed "
+            "extracts in any case, with a caveat on the versions",
+        ]
+    )
+
+
+def drop_part(storage: Storage, name: str, array: PartArray, number: int) -> None:
+    """Remove what a part has noted, and its array where it was the only one; what it extracted stays.
+
+    Raises:
+        ClusterError: the store knows no such part.
+    """
+
+    def change(data: bytes | None) -> bytes:
+        arrays = _arrays(data)
+        having = [key for key, each in arrays.items() if each.parts == array.parts and number in each.of]
+        if name in having or len(having) == 1:
+            key = name if name in having else having[0]
+            del arrays[key].of[number]
+            if not any(not state.over for state in arrays[key].of.values()):
+                del arrays[key]
+            return _sealed(arrays)
+        arrays_named = [f"{', '.join(each.features)} in {counted(each.parts, 'part')}" for each in arrays.values()]
+        raise ClusterError(
+            f"--part {number}/{array.parts} --drop: no part {number}/{array.parts} with these features, sessions and "
+            f"tracks has begun; the store knows: {'; '.join(arrays_named) or 'no array'}"
+        )
 
     storage.update(PARTS, change)
 
@@ -81,6 +227,12 @@ class ArrayProgress(BaseModel):
     left_features: dict[int, int]  # of parts that are at work, or were killed
     not_begun: list[int]
     dealt_alike: bool  # False: the parts dealt the sessions differently, so some may be in none
+    mixed: list[str] = []  # what parts were extracted with, where it is not what the others were
+
+    @property
+    def is_complete(self) -> bool:
+        """Every part has ended, nothing of them failed, and every session is in one."""
+        return len(self.ended) == self.parts and not self.failed_features and self.dealt_alike
 
     def __str__(self) -> str:
         said = [f"{len(self.ended)} of {counted(self.parts, 'part')} ended"]
@@ -92,22 +244,48 @@ class ArrayProgress(BaseModel):
                 "the parts have dealt the sessions differently, so some may be in none (a table or a recording was "
                 "changed, or could not be read): run all parts again"
             )
+        said += [f"mixed: {'; '.join(self.mixed)}"] if self.mixed else []
         return f"{', '.join(self.features)}: {'; '.join(said)}"
 
 
 def array_progress(storage: Storage) -> Iterator[ArrayProgress]:
     """How far each array of parts is that the store knows of."""
     for array in _arrays(storage.read(PARTS)).values():
-        ended = sorted(number for number, state in array.of.items() if state.ended)
+        begun = {number: state for number, state in sorted(array.of.items()) if not state.over}
+        ended = [number for number, state in begun.items() if state.ended]
         yield ArrayProgress(
             features=array.features,
             parts=array.parts,
             ended=ended,
-            failed_features={number: array.of[number].failed for number in ended if array.of[number].failed},
-            left_features={n: state.due - state.done for n, state in sorted(array.of.items()) if not state.ended},
-            not_begun=[number for number in range(1, array.parts + 1) if number not in array.of],
-            dealt_alike=len({state.dealt for state in array.of.values() if state.dealt}) < 2,
+            failed_features={number: begun[number].failed for number in ended if begun[number].failed},
+            left_features={number: state.due - state.done for number, state in begun.items() if not state.ended},
+            not_begun=[number for number in range(1, array.parts + 1) if number not in begun],
+            dealt_alike=len({state.dealt for state in begun.values() if state.dealt}) < 2,
+            mixed=_mixed(begun),
         )
+
+
+def _mixed(begun: Mapping[int, PartState]) -> list[str]:
+    """How parts differ from the largest number of them that do not."""
+    alike: list[tuple[MadeWith, list[int]]] = []
+    for number, state in begun.items():
+        if state.made_with is None:
+            continue
+        for made_with, numbers in alike:
+            if made_with == state.made_with:
+                numbers.append(number)
+                break
+        else:
+            alike.append((state.made_with, [number]))
+    if len(alike) < 2:
+        return []
+    alike.sort(key=lambda group: -len(group[1]))
+    (most, first), *others = alike
+    return [
+        f"part {_some(dict.fromkeys(numbers))}: {difference}"
+        for made_with, numbers in others
+        for difference in made_with.differences_from(most, f"part {first[0]}")
+    ]
 
 
 def _some(parts: Mapping[int, int | None]) -> str:

@@ -51,6 +51,9 @@ class ExtractionRequest(BaseModel):
         pattern=PART.pattern,
         description="Only this part of the sessions, as 3/40; all parts together are the whole.",
     )
+    allow_mixed: bool = Field(
+        default=False, description="A part that differs from others in settings or code: with a caveat on the versions."
+    )
     session_ids: tuple[_SessionId, ...] | None = Field(
         default=None, description="Only these sessions; without it all of them and the stories."
     )

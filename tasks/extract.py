@@ -57,6 +57,7 @@ class ExtractionUnit:
     cost: float = 0.0
     # units of other tracks of the session that share its pass over the frames: regions of the same video's picture
     beside: tuple[ExtractionUnit, ...] = ()
+    caveats: tuple[str, ...] = ()  # of every version that it makes, besides what the extractor finds
 
     @property
     def session_id(self) -> str:
@@ -198,7 +199,10 @@ def _writer(storage: Storage, due: _Due) -> FeatureWriter:
     source, spec = due.unit.source, due.extractor.spec
     if source.region is not None and due.extractor.sees_pictures:
         spec = region_spec(spec, source.region.of)
-    return FeatureWriter(storage, source.session_id, spec, track=source.track, frames=not source.frameless)
+    writer = FeatureWriter(storage, source.session_id, spec, track=source.track, frames=not source.frameless)
+    for caveat in due.unit.caveats:
+        writer.caveat(caveat)
+    return writer
 
 
 def _extract_together(storage: Storage, due: list[_Due]) -> list[Outcome]:

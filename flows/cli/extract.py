@@ -30,6 +30,7 @@ from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
+    from flows.request import ExtractionRequest
     from flows.run import RunResult
 
 
@@ -61,6 +62,15 @@ def extract(
         str | None,
         typer.Option(help="Only part 3/40, say, alone in this process; then 'storyframes index' (docs/clusters.md)."),
     ] = None,
+    allow_mixed: Annotated[
+        bool,
+        typer.Option(
+            "--allow-mixed", help="Of a part: also with other settings or code than other parts; a caveat says so."
+        ),
+    ] = False,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Extract nothing; remove what --part has noted, as if it never began.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Bring the features of a study up to date; what is up to date is not touched.
@@ -74,6 +84,8 @@ def extract(
         fail(f"--part {part} is done in this process alone: leave out --cluster and --server", 2)
     if part is not None and not PART.fullmatch(part):
         fail(f"--part {part!r} is not NUMBER/COUNT, as 3/40", 2)
+    if part is None and (allow_mixed or drop):
+        fail(f"{'--drop' if drop else '--allow-mixed'} is about a part: give --part NUMBER/COUNT too", 2)
     request = ExtractionRequest(
         study=study,
         features=store,
@@ -81,12 +93,16 @@ def extract(
         cluster=cluster,
         workers=workers,
         part=part,
+        allow_mixed=allow_mixed,
         session_ids=tuple(session or ()),
         only=listed("--features", features),
         tracks=tuple(track or ()),
         force=force,
         replace_study=replace_study,
     )
+    if drop:
+        _drop_part(request)
+        return
     with usage_errors():
         result = run_extraction(request, error_console(), server=server)
     if json:
@@ -99,6 +115,17 @@ def extract(
         _show_result(store, result)
     if not result.good:
         raise typer.Exit(1)
+
+
+def _drop_part(request: ExtractionRequest) -> None:
+    from flows.noted_part import array_of
+    from flows.part_records import drop_part
+    from storyframes.store.layout import open_store
+
+    with usage_errors():
+        name, array, number = array_of(request, request.load_settings())
+        drop_part(open_store(request.features), name, array, number)
+    console().print(f"Part {request.part} is no longer noted; what it extracted stays in the store.")
 
 
 def demo(

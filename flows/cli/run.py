@@ -20,7 +20,8 @@ from rich.markup import escape
 
 from flows import interruption
 from flows.cli.tables.study import not_read
-from flows.in_process import NotedPart, is_faster_alone, perform_in_process
+from flows.in_process import is_faster_alone, perform_in_process
+from flows.noted_part import NotedPart
 from flows.progress_bar import bars
 from flows.request import ExtractionRequest
 from flows.run import (
@@ -74,7 +75,8 @@ def run_extraction(request: ExtractionRequest, console: Console, *, server: bool
         if request.part is not None:
             progress.starting(f"extracting part {request.part} in this process")
             with NotedPart(run) as noting:
-                outcomes = (*run.plan.settled, *perform_in_process(replace(run, progress=noting)))
+                noted = replace(run, progress=noting, plan=noting.plan())
+                outcomes = (*run.plan.settled, *perform_in_process(noted))
             return RunResult(outcomes, len(run.plan.units), 0, time.monotonic() - run.began)
         if not run.plan.units:
             progress.planned(*run.plan.counts)

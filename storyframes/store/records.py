@@ -65,6 +65,7 @@ class Caveat(StrEnum):
     REPEATED_FRAMES = "windows in which a frame is taken twice"  # the model wants more a second than the video has
     ANYBODYS_SPEECH = "speech of anybody whom the microphone hears"  # there is no other person's to compare it with
     SPARSE_CURVE = "curve without values between its moments"  # at more than a twentieth of its length, see quality
+    MIXED_PARTS = "extracted with other settings or code than other parts"  # of the same array, with --allow-mixed
     UNFLUSHED = "folders not flushed"  # the file system cannot: after a loss of power, run 'storyframes verify'
 
 

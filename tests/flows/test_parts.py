@@ -19,7 +19,7 @@ from support.stores import local
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.in_process import NotedPart
+from flows.noted_part import NotedPart
 from flows.part_records import PartArray, PartState, array_progress, measured_over_expected, note_part
 from flows.run import open_run, planned, selection_of
 from storyframes.store import maintenance, record_status
@@ -135,6 +135,7 @@ def test_what_parts_leave_says_what_is_left_and_what_their_units_took(tmp_path: 
                 "left_features": {"2": 2},
                 "not_begun": list(range(3, 15)),
                 "dealt_alike": True,
+                "mixed": [],
             }
         ],
     }

@@ -146,10 +146,10 @@ def test_a_failure_keeps_the_last_good_version(store_root: Path) -> None:
 class LosesAFile(LocalStorage):
     """A folder in which somebody removes the newest shard just before the last step of a publication."""
 
-    def update(self, path: str, change: Update) -> None:
+    def update(self, path: str, change: Update, *, wait_s: float | None = None) -> None:
         if path.endswith("current.json"):
             max(self.root.glob("a/frames/*/time/c/0"), key=lambda shard: shard.stat().st_mtime_ns).unlink()
-        super().update(path, change)
+        super().update(path, change, wait_s=wait_s)
 
 
 def test_a_version_that_lost_a_file_before_the_last_step_never_becomes_current(store_root: Path) -> None:

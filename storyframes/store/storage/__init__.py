@@ -132,8 +132,15 @@ class Storage(Protocol):
     def replace(self, path: str, data: bytes) -> None:
         """Make ``data`` the content of ``path`` in one durable step."""
 
-    def update(self, path: str, change: Update) -> None:
-        """Replace ``path`` by what ``change`` makes of it, so that no other update in between is lost."""
+    def update(self, path: str, change: Update, *, wait_s: float | None = None) -> None:
+        """Replace ``path`` by what ``change`` makes of it, so that no other update in between is lost.
+
+        Args:
+            wait_s: seconds to wait for another writer of the same file, where there are locks; 0 tries once.
+
+        Raises:
+            StorageError: another process has been at it for longer than that, or it cannot be written.
+        """
 
     def info(self, path: str) -> FileInfo | None:
         """One file, asked for by its name, so right also where a listing lags behind. None where it does not exist."""

@@ -223,7 +223,7 @@ def locked(path: Path, wait_s: float | None = None, group: Group | None = None) 
     """Hold an exclusive lock on ``path``, which is made where absent and kept. Meanwhile the file names the holder.
 
     Args:
-        wait_s: seconds to wait for another holder; None waits :data:`WAIT_S`.
+        wait_s: seconds to wait for another holder; None waits :data:`WAIT_S`, 0 tries once.
         group: with which the file is shared.
 
     Raises:
@@ -234,7 +234,7 @@ def locked(path: Path, wait_s: float | None = None, group: Group | None = None) 
         wait_s = WAIT_S if wait_s is None else wait_s
         deadline = time.monotonic() + wait_s
         while not _lock(descriptor, path, wait=False):
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 raise StorageError(f"{path} has been locked for {wait_s:.0f} s {_holder(descriptor)}")
             time.sleep(_LOOK_EVERY_S)
         with contextlib.suppress(OSError):  # on a full disk the holder stays unnamed

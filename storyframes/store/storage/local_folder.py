@@ -96,10 +96,10 @@ class LocalStorage:
     def replace(self, path: str, data: bytes) -> None:
         write_atomically(self._target(path), data, self.group)
 
-    def update(self, path: str, change: Update) -> None:
+    def update(self, path: str, change: Update, *, wait_s: float | None = None) -> None:
         """A lock beside the file makes its updates wait for each other."""
         target = self._target(path)
-        with locked(target.with_name(f".{target.name}{LOCK_SUFFIX}"), group=self.group):
+        with locked(target.with_name(f".{target.name}{LOCK_SUFFIX}"), wait_s, self.group):
             if (data := change(self.read(path))) is not None:
                 self.replace(path, data)
 

@@ -101,7 +101,7 @@ class ObjectStorage:
         with errors(self.location):
             self._put(path, data)
 
-    def update(self, path: str, change: Update) -> None:
+    def update(self, path: str, change: Update, *, wait_s: float | None = None) -> None:
         """A conditional put that starts over where another writer was faster."""
         while True:
             before, tag = self._get(path)

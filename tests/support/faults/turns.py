@@ -101,11 +101,11 @@ class TurnsInAFolder(LocalStorage):
         changing()
         super().replace(path, data)
 
-    def update(self, path: str, change: Update) -> None:
+    def update(self, path: str, change: Update, *, wait_s: float | None = None) -> None:
         changing()
         actor, _here.actor = getattr(_here, "actor", None), None
         try:
-            super().update(path, change)
+            super().update(path, change, wait_s=wait_s)
         finally:
             _here.actor = actor
         turn()
