@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -22,7 +23,12 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.progress_bar import progress_bar
+from storyframes.store.layout import PARTS
 from tasks.inspect.formatting import counted
+
+if TYPE_CHECKING:
+    from flows.part_records import ArrayProgress
+    from storyframes.store.storage import Storage
 
 
 def index(
@@ -32,10 +38,18 @@ def index(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write here instead, from the tables alone.")] = None,
     replace_study: ReplaceStudyOption = False,
+    parts_may_be_missing: Annotated[
+        bool,
+        typer.Option("--parts-may-be-missing", help="End with 0 also where parts of an array are missing or failed."),
+    ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the clip index: one row per sliding window and the label columns of each clip."""
+    """Write the clip index: one row per sliding window and the label columns of each clip.
+
+    Ends with 1 where a session gives no clips because something is wrong with it, or where parts of an array
+    ('extract --part') have not ended, or ended with failed features.
+    """
     from flows.cli.tables.study import clips_content, clips_table, without_clips
     from flows.settings import check_labels, load_settings
     from storyframes.store import catalogue
@@ -47,12 +61,14 @@ def index(
 
     if (store is None) == (out is None):
         fail("give either STORE or --out FILE.parquet", 2)
+    arrays: list[ArrayProgress] = []
     with usage_errors(), progress_bar("indexing") as progress:
         settings = load_settings(config)
         loaded = load_study(study)
         check_labels(settings, loaded)
         if store is not None:
             storage = open_store(store)
+            arrays = list(arrays_of(storage))
             remember_study(storage, loaded, replace=replace_study)
             catalogue.compact(storage, anew=True)
             features = FeatureStore(store)
@@ -61,17 +77,39 @@ def index(
             built = build_clip_index(loaded, settings.clips, None, settings.labels, progress)
             export_clip_index(built.clips, out)
     shown, clips = console(), built.clips
+    incomplete = any(not array.is_complete for array in arrays) and not parts_may_be_missing
     if json:
         notes = {"excluded": built.excluded, "warnings": built.warnings, "remarks": built.remarks}
-        show_json({**clips_content(clips, clips.attrs.get("schemes", {})), **notes})
-        raise typer.Exit(1 if built.excluded else 0)
+        of_parts = {"arrays": [array.model_dump() for array in arrays]}
+        show_json({**clips_content(clips, clips.attrs.get("schemes", {})), **notes, **of_parts})
+        raise typer.Exit(1 if built.excluded or incomplete else 0)
     shown.print(f"{counted(len(clips), 'clip')} of {settings.clips}")
     if len(clips):
         shown.print(clips_table(clips))
     for line in without_clips(built.excluded, built.warnings, built.remarks):
         error_console().print(line)
-    if built.excluded:
+    _say_what_parts_lack(arrays)
+    if incomplete:
+        error_console().print(
+            "[bold red]parts are missing[/]: what they would have extracted is in no clip. Run them and index again "
+            "(--parts-may-be-missing ends with 0; 'extract --part NUMBER/COUNT --drop' removes one that was mistyped)"
+        )
+    if built.excluded or incomplete:
         raise typer.Exit(1)
+
+
+def arrays_of(storage: Storage) -> Iterator[ArrayProgress]:
+    """How far each array of parts is that the store knows of."""
+    if storage.info(PARTS):
+        from flows.part_records import array_progress  # needs pydantic, which few stores need
+
+        yield from array_progress(storage)
+
+
+def _say_what_parts_lack(arrays: Iterable[ArrayProgress]) -> None:
+    for array in arrays:
+        if not array.is_complete or array.mixed:
+            error_console().print(f"[yellow]{escape(str(array))}")
 
 
 def clips(
@@ -85,7 +123,8 @@ def clips(
     from storyframes.store.feature_store import FeatureStore
 
     with usage_errors(), refused_if(ValueError):
-        index = FeatureStore(store).clips()
+        features = FeatureStore(store)
+        index, arrays = features.clips(), list(arrays_of(features.storage))
         schemes = index.attrs.get("schemes", {})
         chosen = filter_clips(index, where)
     if json:
@@ -96,3 +135,4 @@ def clips(
     shown.print(clips_table(chosen))
     for name, level in schemes.items():
         shown.print(f"{escape(name)}: {level}, {chosen[name].notna().sum():,} clips have it")
+    _say_what_parts_lack(arrays)

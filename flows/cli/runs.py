@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from flows.cli import terminal
+from flows.cli.clips import arrays_of
 from flows.cli.terminal import (
     ConfigOption,
     JsonOption,
@@ -42,6 +43,7 @@ _START_S = 600
 _COMMAND = (sys.executable, "-P", "-m", "flows.cli")  # whatever lies in the folder where the job begins
 _INDEX_S = 3600
 _INDEX_GB = 4
+_INDEX_COMMENT = "ends with 1 where parts are missing or features of them failed; --parts-may-be-missing ends with 0"
 # Quotes, and what one of the batch systems replaces, or takes for the end of a machine's name or of an item of a list.
 _NOT_IN_A_PATH = "'\"\\`$%:,"
 
@@ -126,7 +128,7 @@ def jobs(
             by = ", as the parts before took" if ratio else ""
             console().print(escape(f"{name}: {about} to take {longest / 60:.0f} min{by}; walltime {minutes} min"))
         index = (*_COMMAND, "index", *common)
-        last = Job("index", index, 0, 1, memory or _INDEX_GB, _INDEX_S)
+        last = Job("index", index, 0, 1, memory or _INDEX_GB, _INDEX_S, comment=_INDEX_COMMENT)
         written = scripts(scheduler, (*arrays, last), str(folder), tuple(directive or ()))
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in written.items():
@@ -152,7 +154,7 @@ def status(
     """Show what a feature store has, what is missing, and why."""
     from flows.cli.tables.status import status_json, status_tables
     from storyframes.derived_status import with_outdated
-    from storyframes.store.layout import PARTS, open_store
+    from storyframes.store.layout import open_store
     from storyframes.store.record_status import scan
     from storyframes.store.study import describe_left, read_study_record, sessions_left
 
@@ -175,10 +177,7 @@ def status(
             return sessions_left(storage, stored, record.sessions) if record else {}
 
         def arrays() -> Iterator[ArrayProgress]:
-            if not session and storage.info(PARTS):
-                from flows.part_records import array_progress  # needs pydantic, which few stores need
-
-                yield from array_progress(storage)
+            return iter(()) if session else arrays_of(storage)
 
         def not_in_study() -> Iterator[dict[str, str | None]]:
             yield from ({"session_id": name, "same_recordings_as": twin or None} for name, twin in left().items())

@@ -34,6 +34,7 @@ class Job:
     memory_gb: int
     walltime_s: int
     gpu: bool = False
+    comment: str = ""  # a line of its script
 
 
 _INDEX = {
@@ -83,13 +84,13 @@ def _script(scheduler: Scheduler, job: Job, logs: str, directives: tuple[str, ..
     mark = {Scheduler.SLURM: "#SBATCH", Scheduler.SGE: "#$", Scheduler.PBS: "#PBS", Scheduler.LSF: "#BSUB"}[scheduler]
     options = _OPTIONS[scheduler](job, f"{logs}/{job.name}")
     command = shlex.join(job.command)
+    comment = [f"# {job.comment}"] if job.comment else []
     if job.parts:
         # PBS has no array of one job.
         number = "1" if job.parts == 1 else f'"${_INDEX[scheduler]}"'
         command += f" --part {number}/{job.parts}"
-    return "\n".join(["#!/bin/bash", *(f"{mark} {option}" for option in (*options, *directives))]) + _BODY.format(
-        command=command
-    )
+    head = ["#!/bin/bash", *(f"{mark} {option}" for option in (*options, *directives)), *comment]
+    return "\n".join(head) + _BODY.format(command=command)
 
 
 def _time(seconds: int, *, with_seconds: bool = True) -> str:

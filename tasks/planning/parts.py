@@ -26,7 +26,10 @@ _UNKNOWN_S = 1.0  # CPU-seconds of a session whose length nothing says
 
 
 def session_costs(study: Study, settings: ExtractorsSettings, selection: Selection) -> dict[str, float]:
-    """CPU-seconds that each session asked for is expected to take, done or not, by the headers of its recordings."""
+    """CPU-seconds that each session asked for is expected to take, done or not, by the headers of its recordings.
+
+    The stories are among them where a feature is made of them.
+    """
     only = settings.features if selection.only is None else selection.only
     extractors = selected_extractors(build_extractors(settings, "", may_download=False), only)
     prices: dict[tuple[str, ...], Price] = {}
@@ -40,8 +43,11 @@ def session_costs(study: Study, settings: ExtractorsSettings, selection: Selecti
         except (StudyFileError, OSError):
             return 0.0
 
+    of_stories = selected_extractors(build_extractors(settings, STORIES, may_download=False), only)
     costs = {}
     for session_id in dict.fromkeys(selection.session_ids or all_sessions(study)):
+        if session_id == STORIES and not of_stories:
+            continue
         tracks = [] if session_id == STORIES else selected_tracks(study, session_id, selection)
         costs[session_id] = sum(cost(session_id, track) for track in tracks) or _UNKNOWN_S
     return costs
