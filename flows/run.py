@@ -22,7 +22,7 @@ from flows.request import ExtractionRequest
 from flows.settings import Settings, check_labels
 from storyframes.store.layout import ClipFormatError, StoreError, create_store, open_store
 from storyframes.store.records import Status, canonical_json
-from storyframes.store.storage import Storage, StorageError, scratch
+from storyframes.store.storage import Storage, scratch
 from tasks.clip_index.kept_index import IndexSummary, digest_of_inputs, kept_index
 from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.availability import check_tools
@@ -62,7 +62,7 @@ class Run:
         request: what it is asked to do.
         settings: the configuration, as it was when the run was opened.
         study: the tables, as they were then.
-        storage: the feature store.
+        storage: the feature store; where another folder takes its place (a disk is unmounted), it refuses to write.
         progress: where it reports its progress.
         plan: what is due and what is not; empty until the run is planned.
         dealt: of a part, digest of which sessions every part has.
@@ -100,7 +100,7 @@ def open_run(request: ExtractionRequest, progress: Progress | None = None) -> Ru
     if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
         raise StoreError(f"{folder} cannot be written to: it is another user's, or on a read-only file system")
     remember_study(storage, study, replace=request.replace_study)
-    return Run(request, settings, study, storage, progress or Progress())
+    return Run(request, settings, study, storage.pinned(make_id=True), progress or Progress())
 
 
 def planned(run: Run) -> Run:
@@ -231,7 +231,8 @@ def write_tables(run: Run) -> tuple[IndexSummary, str]:
     Gives what is to be said of the index, and why they could not be written.
     """
     try:
-        storage, made_of = open_store(run.request.features), ""  # it may have gone meanwhile, after days
+        run.storage.check_place()  # it may have gone meanwhile, after days
+        storage, made_of = open_store(run.request.features).pinned(run.storage.store_id), ""
         if not run.plan.units:
             made_of = digest_of_inputs(run.study, run.settings.clips, run.settings.labels, storage)
             if (kept := kept_index(storage, made_of)) is not None:
@@ -239,7 +240,7 @@ def write_tables(run: Run) -> tuple[IndexSummary, str]:
         return _made_anew(run, storage, made_of), ""
     except ClipFormatError as error:
         return IndexSummary(), str(error)
-    except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables
+    except OSError as error:  # a full disk; what was published stays, readers keep the older tables
         return IndexSummary(), f"the catalogue and the clip index could not be written ({error}): extract again"
 
 
@@ -251,6 +252,7 @@ def _made_anew(run: Run, storage: Storage, made_of: str) -> IndexSummary:
 
     is_same = catalogue.compact(storage, (made for unit in run.plan.units for made in unit.makes))
     store, settings = FeatureStore(run.request.features), run.settings
+    store.storage = storage  # which writes where the run did, and nowhere else
     made_of = made_of if is_same else ""
     return update_clip_index(run.study, settings.clips, store, settings.labels, made_of=made_of).summary
 

@@ -58,6 +58,7 @@ class ExtractionUnit:
     # units of other tracks of the session that share its pass over the frames: regions of the same video's picture
     beside: tuple[ExtractionUnit, ...] = ()
     caveats: tuple[str, ...] = ()  # of every version that it makes, besides what the extractor finds
+    store_id: str = ""  # of the store; empty for whichever lies at the location
 
     @property
     def session_id(self) -> str:
@@ -93,6 +94,14 @@ class ExtractionUnit:
         """The feature's name in the store."""
         return of_track(feature, self.track)
 
+    def open_store(self) -> Storage:
+        """The feature store.
+
+        Raises:
+            StorageError: another folder is there now than when the unit was planned, or none.
+        """
+        return open_storage(self.store).pinned(self.store_id)
+
     def do(self) -> tuple[Outcome, ...]:
         """See :func:`extract`."""
         return extract(self)
@@ -104,12 +113,22 @@ class ExtractionUnit:
 
     def lost(self, reason: str) -> list[Outcome]:
         """The outcomes where its worker could not say them: the store knows what was published before it died."""
-        storage = open_storage(self.store)
+        try:
+            storage = self.open_store()
+        except StorageError as error:
+            return self.outcomes_without_store(error)
         return [
             published(unit, feature)
             or not_done(storage, self.session_id, unit.stored(feature), Status.FAILED, reason, "")
             for unit in self.tracks
             for feature in unit.features
+        ]
+
+    def outcomes_without_store(self, error: StorageError) -> list[Outcome]:
+        """The outcomes where the store is not there; they are noted nowhere."""
+        return [
+            Outcome(session_id, feature, Status.FAILED, reason=str(error), transient=may_pass(error))
+            for session_id, feature in self.makes
         ]
 
 
@@ -157,7 +176,10 @@ def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
     os.umask(0o077)  # recordings are intimate: what this process writes is its owner's alone
     locale.setlocale(locale.LC_NUMERIC, "C")  # openSMILE reads its configuration by it, and crashes on a decimal comma
     started = time.monotonic()
-    storage = open_storage(unit.store)
+    try:
+        storage = unit.open_store()
+    except StorageError as error:
+        return tuple(unit.outcomes_without_store(error))
     outcomes: list[Outcome] = []
     due: list[_Due] = []
     for track_unit in unit.tracks:
@@ -226,6 +248,7 @@ def _extract_together(storage: Storage, due: list[_Due]) -> list[Outcome]:
 
 
 def _publish(due: _Due, out: FeatureWriter) -> Current:
+    out.storage.check_place()  # else what is compared with the store would be missing there, and blamed
     _check_unchanged(due.fingerprint)
     if dict(due.extractor.models()) != dict(due.fingerprint.models):
         raise ExtractionError(f"{due.extractor.name}: the model's files changed meanwhile; run the extraction again")
@@ -262,7 +285,7 @@ def published(unit: ExtractionUnit, feature: str) -> Outcome | None:
     """The outcome of a feature that is in the store as the unit would give it, whichever run did it; None otherwise."""
     try:
         fingerprint = build_extractor(unit.settings, unit.session_id, feature).fingerprint(unit.source)
-        current = up_to_date(open_storage(unit.store), unit, feature, fingerprint.digest)
+        current = up_to_date(unit.open_store(), unit, feature, fingerprint.digest)
     except Exception:  # an input or a tool is not as it was
         return None
     return done(current) if current else None
@@ -358,6 +381,10 @@ def failed(
     """The outcome of an error, whichever it is; ``after`` as :func:`record_attempt` has it."""
     if isinstance(error, OvertakenError) and (by_another := published(unit, extractor.name)):
         return by_another  # this process was stopped, or taken for dead, and the same was done again meanwhile
+    try:
+        storage.check_place()
+    except StorageError as gone:  # whatever failed first, failed for that
+        error = gone
     status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
     reason = explain(storage, extractor, error)
     outcome = not_done(storage, unit.session_id, unit.stored(extractor.name), status, reason, fingerprint, after)

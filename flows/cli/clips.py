@@ -67,11 +67,12 @@ def index(
         loaded = load_study(study)
         check_labels(settings, loaded)
         if store is not None:
-            storage = open_store(store)
+            storage = open_store(store).pinned(make_id=True)
             arrays = list(arrays_of(storage))
             remember_study(storage, loaded, replace=replace_study)
             catalogue.compact(storage, anew=True)
             features = FeatureStore(store)
+            features.storage = storage  # which writes nowhere else, should the disk be unmounted
             built = update_clip_index(loaded, settings.clips, features, settings.labels, anew=True, progress=progress)
         elif out is not None:
             built = build_clip_index(loaded, settings.clips, None, settings.labels, progress)

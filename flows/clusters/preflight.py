@@ -17,7 +17,7 @@ from distributed import Worker
 from flows.clusters.admission import admit_workers
 from flows.clusters.connection import Connection
 from flows.clusters.installation import VALUES_DEPEND_ON, Installation
-from storyframes.store.layout import RunMark, leave_mark, open_storage
+from storyframes.store.layout import RunMark, leave_mark
 from storyframes.store.storage import StorageError
 from tasks.extract import ExtractionUnit
 from tasks.extractors.availability import missing_tools
@@ -59,7 +59,7 @@ def only_able_workers(
     of_tracks = [track for unit in units for track in unit.tracks]
     settings, features = units[0].settings, tuple(sorted({feature for unit in of_tracks for feature in unit.features}))
     libraries = {library for feature in features for library in build_extractor(settings, "", feature).libraries}
-    with leave_mark(open_storage(units[0].store)) as mark:
+    with leave_mark(units[0].open_store()) as mark:
         expected = Expectations(
             installation=Installation.of_this_process({*VALUES_DEPEND_ON, *libraries}),
             inputs=_examples(units),

@@ -80,7 +80,6 @@ class FeatureWriter:
         track: str = MAIN,
         frames: bool = True,
     ) -> None:
-        self.storage = storage
         self.compression = Compression(compression)
         self.session_id = session_id
         self.spec = spec
@@ -88,6 +87,7 @@ class FeatureWriter:
         self.feature = of_track(spec.name, track)
         self.version = new_version()
         self.path = f"{make_feature_groups(storage, session_id, self.feature)}/{self.version}"
+        self.storage = storage.pinned()
         self._frames = frames
         self.caveats: set[str] = set()
         self.quality: dict[str, float] = {}
@@ -151,8 +151,10 @@ class FeatureWriter:
         Raises:
             OvertakenError: a later version than ``after`` is current.
             PublishError: an array is missing, axes disagree, or the disk does not give back what was written.
+            StorageError: the store is not where it was when the writer was made (its disk was unmounted).
             OSError: the disk is full or gone.
         """
+        self.storage.check_place()
         shards = {name: writer.close() for name, writer in self._writers.items()}
         self._check_axes(shards)
         if not self.storage.flushes_folders:

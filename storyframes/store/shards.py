@@ -200,6 +200,8 @@ class ShardWriter:
     def _write(self, content: bytes | bytearray | memoryview) -> None:
         if self._file is None:
             path = self.folder / "/".join(["c", "0", *("0" for _ in self.row_shape)])
+            if not self.folder.parent.is_dir():  # its disk was unmounted: nothing is written below the mount point
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder.parent))
             make_folder(path.parent)
             self._file = FileIO(path, "x", opener=_private)
         with memoryview(content) as view:

@@ -92,7 +92,14 @@ def plan_extraction(
             for source, extractors in sources.of_session(session_id, listing.label_curves):
                 due = []
                 for extractor in extractors.values():
-                    unit = ExtractionUnit(storage.location, source, (extractor.name,), settings, after=extractor.after)
+                    unit = ExtractionUnit(
+                        storage.location,
+                        source,
+                        (extractor.name,),
+                        settings,
+                        after=extractor.after,
+                        store_id=storage.store_id,
+                    )
                     if selection.force and (selection.only is None or extractor.name in selection.only):
                         count = listing.count(session_id, unit.stored(extractor.name))
                         unit = replace(unit, since={extractor.name: count})

@@ -8,7 +8,7 @@ conditional puts (``If-Match``, ``If-None-Match``).
 This file is the interface; ``local_folder`` and ``object_store`` are its two implementations. ``files`` opens regular
 files only, writes files that survive a crash, and has locks that are freed however their process ends; ``access`` is
 the group with which they are shared; ``scratch`` folders are removed even where their process was killed;
-``zarr_folder`` is what zarr-python reads through.
+``root_identity`` notices that a store's disk was unmounted; ``zarr_folder`` is what zarr-python reads through.
 """
 
 from __future__ import annotations
@@ -115,6 +115,28 @@ class Storage(Protocol):
     @property
     def flushes_folders(self) -> bool:
         """Whether a new file name survives a loss of power once the folder is flushed."""
+
+    @property
+    def store_id(self) -> str:
+        """The random id of the store that was opened (:meth:`pinned`); empty where it has none."""
+
+    def pinned(self, store_id: str = "", *, make_id: bool = False) -> Storage:
+        """The same storage, which from now on writes into this folder alone: :meth:`check_place`.
+
+        Args:
+            store_id: the random id that the store must have; empty for any.
+            make_id: give the store one where it has none.
+
+        Raises:
+            StorageError: there is no folder, or it is of another store.
+        """
+
+    def check_place(self) -> None:
+        """Check, where :meth:`pinned`, that the store is still where it was opened; an object store always is.
+
+        Raises:
+            StorageError: another folder is there, because a disk was unmounted, or none.
+        """
 
     def prepare(self) -> None:
         """Make the folder where it is missing, and check that a store can be written.

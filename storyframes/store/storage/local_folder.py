@@ -9,9 +9,9 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
 from storyframes.store.storage.access import SHARING, Group
@@ -33,6 +33,14 @@ from storyframes.store.storage.files import (
     sha256_file,
     write_atomically,
 )
+from storyframes.store.storage.root_identity import (
+    IDENTITY,
+    RootIdentity,
+    another_folder,
+    new_identity,
+    read_store_id,
+    store_id_in,
+)
 from storyframes.store.validation import MOST_JSON_BYTES
 
 LOCK_SUFFIX = ".lock"
@@ -44,6 +52,7 @@ class LocalStorage:
     """A folder; see :class:`~storyframes.store.storage.Storage` for the methods."""
 
     root: Path
+    opened: RootIdentity | None = field(default=None, compare=False)  # the folder that is written to; None: any
 
     ranges = None
     knows_writers = True  # the kernel frees a lock however its process ends
@@ -67,6 +76,24 @@ class LocalStorage:
         if group := Group.parse(self.read(SHARING)):
             group.check(self.root)
         return group
+
+    @property
+    def store_id(self) -> str:
+        return self.opened.store_id if self.opened else ""
+
+    def pinned(self, store_id: str = "", *, make_id: bool = False) -> Self:
+        if make_id:
+            self.update(IDENTITY, lambda content: None if store_id_in(content) else new_identity())
+        opened = self.opened or RootIdentity.of(self.root)
+        if make_id or store_id:
+            opened = replace(opened, store_id=read_store_id(self.root))
+        if store_id and not opened.is_store(store_id):
+            raise another_folder(self.root)
+        return replace(self, opened=opened)
+
+    def check_place(self) -> None:
+        if self.opened is not None:
+            self.opened.check(self.root)
 
     def prepare(self) -> None:
         check_has_locks(self.root)
@@ -194,6 +221,7 @@ class LocalStorage:
 
     @contextlib.contextmanager
     def kept(self, path: str, data: bytes) -> Iterator[None]:
+        self.check_place()
         target = self.root / path
         with contextlib.ExitStack() as stack:
             try:
@@ -206,6 +234,7 @@ class LocalStorage:
             yield
 
     def writing(self, path: str) -> AbstractContextManager[None]:
+        self.check_place()
         return held(self._lease(path), self.group)
 
     def unused(self, path: str, newest_ns: int) -> AbstractContextManager[bool]:
@@ -219,6 +248,7 @@ class LocalStorage:
         return folder
 
     def commit(self, folder: Path, path: str) -> None:
+        self.check_place()
         if group := self.group:
             for written in (folder, *folder.rglob("*")):
                 group.admit(written)
@@ -251,6 +281,7 @@ class LocalStorage:
         """The file to write for a path of the store; the folders above it are made."""
         check_path(path)
         check_has_locks(self.root)
+        self.check_place()
         self._check_folder(path.rpartition("/")[0])
         self._make_folder((self.root / path).parent)
         return self.root / path

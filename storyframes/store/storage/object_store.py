@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, JoinError, PreconditionError
@@ -71,6 +71,16 @@ class ObjectStorage:
                 return obstore.get_range(self._store, path, start=start, end=stop)
             except FileNotFoundError:
                 raise MissingObjectError(f"{path} does not exist: was its version removed by gc?") from None
+
+    @property
+    def store_id(self) -> str:
+        return ""
+
+    def pinned(self, store_id: str = "", *, make_id: bool = False) -> Self:
+        return self
+
+    def check_place(self) -> None:
+        """A prefix cannot be unmounted."""
 
     def prepare(self) -> None:
         """Nothing to do: writing fails where the bucket does not exist."""
