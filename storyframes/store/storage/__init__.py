@@ -7,8 +7,8 @@ conditional puts (``If-Match``, ``If-None-Match``).
 
 This file is the interface; ``local_folder`` and ``object_store`` are its two implementations. ``files`` opens regular
 files only, writes files that survive a crash, and has locks that are freed however their process ends; ``access`` is
-the group with which they are shared; ``scratch`` folders are removed even where their process was killed;
-``root_identity`` notices that a store's disk was unmounted; ``zarr_folder`` is what zarr-python reads through.
+the group with which they are shared, and whether a store's disk was unmounted; ``scratch`` folders are removed even
+where their process was killed; ``zarr_folder`` is what zarr-python reads through.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
-from storyframes.store.storage.access import SHARING, Group
+from storyframes.store.storage.access import IDENTITY, SHARING, Group, RootIdentity, new_identity, store_id_in
 from storyframes.store.storage.files import (
     AS_FILE,
     LINK,
@@ -32,14 +32,6 @@ from storyframes.store.storage.files import (
     open_regular,
     sha256_file,
     write_atomically,
-)
-from storyframes.store.storage.root_identity import (
-    IDENTITY,
-    RootIdentity,
-    another_folder,
-    new_identity,
-    read_store_id,
-    store_id_in,
 )
 from storyframes.store.validation import MOST_JSON_BYTES
 
@@ -84,16 +76,22 @@ class LocalStorage:
     def pinned(self, store_id: str = "", *, make_id: bool = False) -> Self:
         if make_id:
             self.update(IDENTITY, lambda content: None if store_id_in(content) else new_identity())
-        opened = self.opened or RootIdentity.of(self.root)
-        if make_id or store_id:
-            opened = replace(opened, store_id=read_store_id(self.root))
-        if store_id and not opened.is_store(store_id):
-            raise another_folder(self.root)
+        if self.opened and not make_id and store_id in ("", self.opened.store_id):
+            return self
+        opened = RootIdentity.of(self.root, self._read_store_id())
+        if store_id:
+            opened.check_id(self.root, store_id)
         return replace(self, opened=opened)
 
     def check_place(self) -> None:
-        if self.opened is not None:
-            self.opened.check(self.root)
+        if self.opened and not self.opened.is_at(self.root):
+            self.opened.check_id(self.root, self._read_store_id())
+
+    def _read_store_id(self) -> str:
+        try:
+            return store_id_in(self.read(IDENTITY))
+        except StorageError:
+            return ""
 
     def prepare(self) -> None:
         check_has_locks(self.root)
