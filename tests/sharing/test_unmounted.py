@@ -11,20 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.commands import ROOT
+from support.servers.in_process_runs import run_and_do_after_the_first
 from support.servers.own_mounts import need_own_mounts
 from support.servers.prefect_runs import request
 from support.stores import local
 
 from flows.in_process import perform_in_process
-from flows.noted_part import NotedPart
-from flows.run import Progress, Run, conclude, open_run, planned
+from flows.run import Progress, conclude, open_run, planned
 from storyframes.features import FEATURES
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.record_status import read_status, scan
 from storyframes.store.records import Status
 from storyframes.store.storage import Storage, StorageError
-from tasks.extract import Outcome
 
 ELSEWHERE = "another folder is there than the feature store that was opened"
 
@@ -135,34 +134,9 @@ def test_a_disk_that_goes_before_the_first_row_leaves_nothing_either(tmp_path: P
     assert list(root.iterdir()) == []
 
 
-class After(Progress):
-    """Does something after the first outcome."""
-
-    def __init__(self, action: Callable[[], object]) -> None:
-        self.outcomes: list[Outcome] = []
-        self.warnings: list[str] = []
-        self._action = action
-
-    def finished(self, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
-        if len(self.outcomes) == 1:
-            self._action()
-
-    def warned(self, line: str) -> None:
-        self.warnings.append(line)
-
-
-def run_until_unmounted(study: Path, root: Path, action: Callable[[], object]) -> tuple[Run, After]:
-    progress = After(action)
-    run = planned(open_run(request(study, root, only=["frames"], part="1/1"), progress))
-    with NotedPart(run):
-        perform_in_process(run)
-    return run, progress
-
-
 def test_a_run_whose_disk_is_unmounted_fails_the_rest_and_writes_no_table(small_study: Path, tmp_path: Path) -> None:
     root = tmp_path / "features"
-    run, progress = run_until_unmounted(small_study, root, lambda: unmount(root))
+    run, progress = run_and_do_after_the_first(small_study, root, lambda: unmount(root))
     assert [outcome.status for outcome in progress.outcomes] == [Status.DONE, Status.FAILED]
     assert ELSEWHERE in progress.outcomes[1].reason
     assert any(".parts.json" not in line and "cannot be noted" in line for line in progress.warnings)
@@ -199,7 +173,7 @@ _REAL = """
 import subprocess, sys
 from pathlib import Path
 sys.path.insert(0, "tests")
-from store.test_unmounted import run_until_unmounted
+from support.servers.in_process_runs import run_and_do_after_the_first
 study, other, root = map(Path, sys.argv[1:4])
 
 def run(*command):
@@ -214,7 +188,7 @@ def unmount():
         run("mount", "--bind", other, root)
 
 run("mount", "-t", "tmpfs", "tmpfs", root)
-_, progress = run_until_unmounted(study, root, unmount)
+_, progress = run_and_do_after_the_first(study, root, unmount)
 for outcome in progress.outcomes:
     print(outcome.status, outcome.reason)
 """
