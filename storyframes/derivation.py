@@ -30,7 +30,7 @@ class Derivation:
         spec: of the feature.
         features: those that it is made of, as the store calls them (``openface@b``).
         settings: what decides the values besides, as JSON has it.
-        code: the distribution that makes it, and its version: another one makes it anew.
+        code: what makes it, with a number that is raised when it would give other values: another one makes it again.
 
     Example:
         >>> from storyframes.features import ArraySpec, Axis

@@ -28,6 +28,7 @@ from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
+from tasks.extractors.earlier_fingerprints import has_fingerprint
 from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass
 from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
@@ -319,7 +320,9 @@ def current_if_sound(
         StorageError: whether it is intact cannot be determined.
     """
     current = entry.record if entry else None
-    if current is None or current.fingerprint != fingerprint or (since is not None and current.sequence <= since):
+    if current is None or (since is not None and current.sequence <= since):
+        return None
+    if not has_fingerprint(storage, current, fingerprint):
         return None
     return current if is_intact(storage, current, files) else None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from storyframes.store.storage.scratch import scratch_folder
+from storyframes.testing.earlier import ChangedValuesWarning, changed_values
 from storyframes.testing.rules import RULES, Checked, class_rules
 from storyframes.testing.trial import runner
 
@@ -27,6 +29,7 @@ def check_extractor(
     decides_nothing: Collection[str] = (),
     longer: Path | str | Mapping[str, Path] | None = None,
     growth_mb: float = GROWTH_MB,
+    earlier: Path | str | None = None,
 ) -> None:
     """Check that an extractor keeps the contract; takes the arguments of :func:`violations`.
 
@@ -41,6 +44,7 @@ def check_extractor(
         decides_nothing=decides_nothing,
         longer=longer,
         growth_mb=growth_mb,
+        earlier=earlier,
     )
     if broken:
         count = "a rule" if len(broken) == 1 else f"{len(broken)} rules"
@@ -57,6 +61,7 @@ def violations(
     decides_nothing: Collection[str] = (),
     longer: Path | str | Mapping[str, Path] | None = None,
     growth_mb: float = GROWTH_MB,
+    earlier: Path | str | None = None,
 ) -> list[str]:
     """Every rule that an extractor breaks, a sentence each.
 
@@ -74,8 +79,12 @@ def violations(
         growth_mb: the additional memory that the longer recording may need, MB. Short recordings reveal only memory
             that grows much with every frame; give two real recordings before extracting a study.
 
+        earlier: a file (.npz) with the values of an earlier check, to commit beside the test. It is written where it
+            does not exist and where the fingerprint is another one. Values that differ beyond the class's tolerance
+            under the same fingerprint give a :class:`~storyframes.testing.earlier.ChangedValuesWarning`.
+
     Raises:
-        ValueError: the recording cannot be lengthened here: give ``longer``.
+        ValueError: the recording cannot be lengthened here: give ``longer``; or ``earlier`` is another file.
     """
     if broken := class_rules(cls):
         return broken  # it cannot be run
@@ -94,7 +103,10 @@ def violations(
             growth_mb=growth_mb,
             folder=folder,
         )
-        return [sentence for rule in RULES for sentence in rule(checked)]
+        broken = [sentence for rule in RULES for sentence in rule(checked)]
+        for sentence in changed_values(checked, Path(earlier)) if earlier is not None else ():
+            warnings.warn(sentence, ChangedValuesWarning, stacklevel=2)
+        return broken
 
 
 def _files(recording: Path | str | Mapping[str, Path]) -> dict[str, Path]:

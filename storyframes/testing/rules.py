@@ -232,14 +232,14 @@ def _apart(checked: Checked) -> Iterator[str]:
         return
     again = published(checked.folder / "apart", checked.cls.spec.name)
     for name, rows in checked.arrays.items():
-        if (difference := _difference(checked.cls, name, rows, again.get(name))) is not None:
+        if (largest := difference(checked.cls, name, rows, again.get(name))) is not None:
             yield (
                 f"a second extraction, in another process, gives other values of {name!r}: they differ by up to "
-                f"{difference:g} (declare a tolerance where that is as it should be)"
+                f"{largest:g} (declare a tolerance where that is as it should be)"
             )
 
 
-def _difference(cls: Any, name: str, rows: np.ndarray, again: np.ndarray | None) -> float | None:
+def difference(cls: Any, name: str, rows: np.ndarray, again: np.ndarray | None) -> float | None:
     """The largest difference of two extractions; None where it is within the class's tolerance."""
     if again is None or rows.shape != again.shape:
         return float("inf")

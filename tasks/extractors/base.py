@@ -47,6 +47,11 @@ __all__ = [
 ALL = "*"
 """In :attr:`Extractor.tolerance`: every array and column that is not named."""
 
+READ = "feature "
+"""Among the tools of a fingerprint, what precedes the name of a feature that is read."""
+PLUG_IN = "plug-in"
+"""Among the tools of a provenance, the distribution that brought the extractor."""
+
 S = TypeVar("S", bound=ExtractorSettings)
 
 
@@ -97,6 +102,7 @@ class Fingerprint:
         settings: those that change the values (not a batch size, not a path).
         models: by name, the SHA-256 of what was loaded.
         tools: by name, the version of tools that define the values.
+        plug_in: name and version of the distribution of a plug-in's extractor; noted, and not part of the digest.
     """
 
     feature: str
@@ -105,6 +111,7 @@ class Fingerprint:
     settings: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, str] = field(default_factory=dict)
+    plug_in: str = ""
 
     @property
     def digest(self) -> str:
@@ -132,7 +139,7 @@ class Fingerprint:
             },
             "settings": dict(self.settings),
             "models": dict(self.models),
-            "tools": dict(self.tools),
+            "tools": {**self.tools, **({PLUG_IN: self.plug_in} if self.plug_in else {})},
             "libraries": {name: distribution_version(name) for name in ("numpy", "zarr", *libraries)},
             "code": f"storyframes {storyframes.__version__}",
         }
@@ -176,7 +183,7 @@ class Extractor(ABC, Generic[S]):
         published: the model files that ``storyframes models`` lists for it.
         tolerance: by column or array, or :data:`ALL`, how far two extractions may differ; without it not at all.
         distribution: name and version of the plug-in that it comes with, empty for the project's own. Set by the
-            registry, and part of the fingerprint.
+            registry, and noted with the values; ``version`` decides whether they are extracted again.
         may_download: whether :meth:`models` may download what is missing; False for commands that only look at a study,
             which must not fetch gigabytes. Set by the registry.
 
@@ -361,13 +368,11 @@ class Extractor(ABC, Generic[S]):
         if Input.MICROPHONES in self.inputs and source.microphones:
             settings["microphones"] = asdict(source.microphones)
         tools = dict(self.tools())
-        if self.distribution:
-            tools["plug-in"] = self.distribution
         for feature in self.reads:
             if feature not in self.read_extractors:
                 raise ExtractionError(f"{self.name} reads {feature!r}, and there is no such feature")
-            tools[f"feature {feature}"] = self.read_extractors[feature].fingerprint(source).digest
-        return Fingerprint(self.name, self.version, inputs, settings, self.models(), tools)
+            tools[f"{READ}{feature}"] = self.read_extractors[feature].fingerprint(source).digest
+        return Fingerprint(self.name, self.version, inputs, settings, self.models(), tools, self.distribution)
 
     @abstractmethod
     def extract(self, source: Source, out: FeatureWriter) -> None:

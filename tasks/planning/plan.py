@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 from storyframes.spec import feature_and_track, is_label_curve, of_track
 from storyframes.store.layout import INPUTS, create_store
-from storyframes.store.record_status import FeatureStatus, scan
+from storyframes.store.record_status import FeatureStatus, read_status, scan
 from storyframes.store.records import Status
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from tasks.clip_index.label_rules import LabelRule
 from tasks.extract import ExtractionUnit, Outcome, current_if_sound, done, explain, failed
 from tasks.extractors.base import Extractor, Source
+from tasks.extractors.earlier_fingerprints import has_fingerprint
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, all_sessions, check_selection
@@ -227,6 +228,10 @@ def _expected(storage: Storage, source: Source, extractor: Extractor[Any]) -> Ex
     feature = of_track(extractor.name, source.track)
     try:
         fingerprint = extractor.fingerprint(source).digest
+        if extractor.distribution or extractor.reads:
+            entry = read_status(storage, source.session_id, feature)
+            if entry and entry.record and has_fingerprint(storage, entry.record, fingerprint):
+                fingerprint = entry.record.fingerprint
     except Exception as error:  # of this feature alone, whatever a plug-in raises
         return ExpectedVersion(source.session_id, feature, "", explain(storage, extractor, error))
     return ExpectedVersion(source.session_id, feature, fingerprint)

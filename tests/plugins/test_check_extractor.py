@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from support.media.recordings import write_recording
 from support.media.video_variants import ffmpeg
 from support.tools import bad_extractors as bad
 
-from storyframes.testing import ContractError, check_extractor, contract, rules, violations
+from storyframes.testing import ChangedValuesWarning, ContractError, check_extractor, contract, rules, violations
+from tasks.extractors.base import Tolerance
 from tasks.extractors.registry import registered
 from tasks.media.recording import read_frame_times, read_frames
 from tasks.media.sound import read_audio, sound_s
@@ -132,6 +134,32 @@ def test_all_are_told_at_once(video: Path, monkeypatch: pytest.MonkeyPatch) -> N
     first, *lines = str(error.value).splitlines()
     assert first == "SettingForgotten breaks 3 rules of extractors:"
     assert ["does not exist" in lines[0], "scale" in lines[1], "batch" in lines[2]] == [True] * 3
+
+
+def test_other_values_under_the_same_version_are_warned_about(
+    video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contract, "RULES", (rules._values,))
+    kept, rows = tmp_path / "good.npz", bad.Good.rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_extractor(bad.Good, video, earlier=kept)  # writes the file
+        check_extractor(bad.Good, video, earlier=kept)
+    monkeypatch.setattr(bad.Good, "rows", lambda self, batch: rows(self, batch) + np.float32(0.5))
+    for _ in range(2):  # until the version is raised
+        with pytest.warns(ChangedValuesWarning, match=r"version is still 1, .*'values' .* 0\.5 .*good\.npz"):
+            check_extractor(bad.Good, video, earlier=kept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with monkeypatch.context() as within:
+            within.setattr(bad.Good, "tolerance", {"values": Tolerance(1.0)})
+            check_extractor(bad.Good, video, earlier=kept)
+        monkeypatch.setattr(bad.Good, "version", 2)
+        check_extractor(bad.Good, video, earlier=kept)
+        check_extractor(bad.Good, video, earlier=kept)
+    kept.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"good\.npz"):
+        check_extractor(bad.Good, video, earlier=kept)
 
 
 def test_what_cannot_be_lengthened_is_asked_for(video: Path) -> None:

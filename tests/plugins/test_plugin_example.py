@@ -35,16 +35,6 @@ for epoch in range(20):
 print(dataset.fields["brightness"].columns, losses[0], losses[-1])
 """
 
-FINGERPRINT = """
-import sys
-from pathlib import Path
-from tasks.extractors.base import InputFile, Source
-from tasks.extractors.registry import ExtractorsSettings, build_extractor
-
-source = Source("s", {"video": InputFile(Path("v.avi"), "v.avi", "a" * 64, 1, 1)})
-print(build_extractor(ExtractorsSettings(), "s", "brightness").fingerprint(source).digest)
-"""
-
 
 @dataclass(frozen=True)
 class House:
@@ -155,13 +145,16 @@ def test_a_training_job_trains_on_it_with_none_of_the_plug_in(house: House) -> N
     assert float(last) < float(first)
 
 
-def test_another_version_of_it_is_another_fingerprint(house: House, tmp_path: Path) -> None:
-    def digest(*folders: Path) -> str:
-        command = [sys.executable, "-c", FINGERPRINT]
-        environment = house.knowing | (installed(*folders) if folders else {})
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert digest() == digest()
-    assert digest(install("storyframes-example", tmp_path / "newer", "1.1")) != digest()
+def test_another_release_of_it_extracts_nothing_again_and_another_version_of_its_class_does(
+    house: House, tmp_path: Path
+) -> None:
+    newer = install("storyframes-example", tmp_path / "newer", "1.1")
+    arguments = ("extract", house.study, house.store, "--config", house.config)
+    before = record(house)["version"]
+    assert storyframes(*arguments, environment=installed(newer)).returncode == 0
+    assert record(house)["version"] == before
+    module = newer / "storyframes_example.py"
+    module.write_text(module.read_text().replace("    version = 1\n", "    version = 2\n"))
+    assert storyframes(*arguments, environment=installed(newer)).returncode == 0
+    assert record(house)["version"] != before
+    assert record(house)["provenance"]["tools"] == {"plug-in": "storyframes-example 1.1"}

@@ -12,6 +12,7 @@ from storyframes.store.description import Version, open_array, read_descriptions
 from storyframes.store.record_status import read_status
 from storyframes.store.storage import Storage
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.earlier_fingerprints import has_fingerprint
 
 _BLOCK = 3000  # rows of landmarks in memory at once
 _LARGEST = 2.0  # a face's square, in longer sides of the frame: beyond it the landmarks are astray
@@ -76,7 +77,7 @@ def read_landmarks(
     if current is None:
         reason = (entry.reason if entry else "") or f"{feature} has not been extracted: extract it first"
         raise ExtractionError(f"{setting} needs the landmarks of {feature}: {reason}")
-    if fingerprint and current.fingerprint != fingerprint:
+    if fingerprint and not has_fingerprint(storage, current, fingerprint):
         raise ExtractionError(
             f"{setting}: the landmarks of {feature} in the store are of other files or settings than those of now: "
             f"extract {feature} first"
