@@ -29,7 +29,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import INPUTS, StoreError, create_store
 from storyframes.store.maintenance import collect
 from storyframes.store.records import STORE_FORMAT, Status, canonical_json
-from storyframes.store.storage import Storage
+from storyframes.store.storage import Storage, reason_of
 from storyframes.store.storage.files import locked
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside
@@ -123,7 +123,7 @@ def _extract(
     try:
         kept.prepare()
     except OSError as error:
-        why = f"{error.strerror}; features are kept there, and cache=False (--no-cache) keeps none"
+        why = f"{reason_of(error)}; features are kept there, and cache=False (--no-cache) keeps none"
         raise OSError(error.errno, why, error.filename) from None
     digests.save()
     name = _store_name(source, settings)

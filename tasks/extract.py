@@ -436,7 +436,8 @@ def _explain_os_error(error: OSError, storage: Storage, *, name_file: bool) -> s
             return f"{no_room_for_temporary_files()}; nothing was published"
         return f"the disk of the feature store is full: make room at {folder} and extract again; nothing was published"
     where = f"{Path(error.filename).name}: " if name_file and isinstance(error.filename, str) else ""
-    return f"{where}{os.strerror(error.errno) if error.errno else error_kind(error)}"
+    own_words = str(error)[:300] if name_file else ""
+    return f"{where}{os.strerror(error.errno) if error.errno else own_words or error_kind(error)}"
 
 
 def _where(error: Exception) -> str:

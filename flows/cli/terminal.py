@@ -18,6 +18,7 @@ from rich.markup import escape
 
 from flows.cli.tables.finite_json import finite_json
 from storyframes.installation import install_line
+from storyframes.store.storage import reason_of
 
 if TYPE_CHECKING:
     from tasks.study.load import StudyError
@@ -130,7 +131,7 @@ def need(module: str, extra: str, distribution: str = "storyframes") -> None:
 
 def cannot_write(target: Path, error: OSError) -> NoReturn:
     """End the command that could not write what it makes."""
-    fail(f"{target}: cannot be written: {error.strerror or error}; what was there before is as it was", 1)
+    fail(f"{target}: cannot be written: {reason_of(error)}; what was there before is as it was", 1)
 
 
 @contextmanager
@@ -141,16 +142,16 @@ def usage_errors() -> Iterator[None]:
             yield
         except _imported(INVALID_STUDY) as error:
             fail_with_problems(error)
-        except _imported(REFUSALS) as error:
-            fail(str(error), 2)
 
 
 @contextmanager
 def refused_if(*refusals: type[Exception]) -> Iterator[None]:
-    """These errors, and places that cannot be what they are given for, end with 2 and a message."""
+    """These errors, :data:`REFUSALS`, and places that cannot be what they are given for, end with 2 and a message."""
     try:
         yield
     except refusals as error:
+        fail(str(error), 2)
+    except _imported(REFUSALS) as error:  # some are OSErrors without a number
         fail(str(error), 2)
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader of the output has ended
@@ -165,7 +166,7 @@ def _imported(errors: Mapping[str, str]) -> tuple[type[Any], ...]:
 
 def describe(error: OSError) -> str:
     """What the system refused, and for which file."""
-    why = error.strerror or type(error).__name__
+    why = reason_of(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or why.startswith("No usable temporary directory"):
         from tasks.tools.disk_space import places_without_room
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from storyframes.store.layout import StoreError
 from storyframes.store.shards import ShardLayout
+from storyframes.store.storage import reason_of
 
 SUFFIX = ".rows"
 _ENTRY_BYTES = 8
@@ -62,7 +63,7 @@ class CopyFolder:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._count()
         except OSError as error:
-            raise StoreError(f"cache = {str(folder)!r}: cannot be used: {error.strerror}") from None
+            raise StoreError(f"cache = {str(folder)!r}: cannot be used: {reason_of(error)}") from None
         if not os.access(self.folder, os.W_OK | os.X_OK):
             raise StoreError(f"cache = {str(folder)!r}: cannot be written")
 
@@ -85,7 +86,7 @@ class CopyFolder:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 self.warn_once(error)
                 return None
-            raise StoreError(f"{path}: the copy cannot be opened: {error.strerror or error}") from None
+            raise StoreError(f"{path}: the copy cannot be opened: {reason_of(error)}") from None
 
     def has_room(self, nbytes: int) -> bool:
         """Whether this many more bytes may be kept; they then count as kept. Copies not used by this process go."""
@@ -101,7 +102,7 @@ class CopyFolder:
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"cache = {str(self.folder)!r}: cannot be written any more ({error.strerror or error}): until it can, "
+                f"cache = {str(self.folder)!r}: cannot be written any more ({reason_of(error)}): until it can, "
                 "what is read is fetched anew each time",
                 RuntimeWarning,
                 stacklevel=2,

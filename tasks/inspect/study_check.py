@@ -18,6 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from storyframes.spec import MAIN
+from storyframes.store.storage import reason_of
 from storyframes.times import usual_rate
 from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.clip_index.labels import sessions_of_several_persons
@@ -161,7 +162,7 @@ def _check_session(
         except (RecordingError, TranscriptError, OpenFaceOutputError, CurveError, BoxesError) as error:
             yield file.problem(str(error).removeprefix(f"{path.name}: "))
         except OSError as error:
-            yield file.problem(f"cannot be read: {error.strerror or type(error).__name__}")
+            yield file.problem(f"cannot be read: {reason_of(error)}")
 
 
 def _parts_beyond_the_end(parts: list[NamedPart], lengths_s: Mapping[tuple[str, str], float]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from typing import Any
 from storyframes.features import STORIES
 from storyframes.label_curves import NEAREST, CurveRule
 from storyframes.spec import MAIN, of_scheme
+from storyframes.store.storage import reason_of
 from storyframes.store.storage.files import sha256_file
 from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
@@ -147,7 +148,7 @@ def session_source(
         except StudyFileError as error:
             unusable[kind] = str(error)
         except OSError as error:
-            unusable[kind] = f"{relative}: cannot be read: {error.strerror or type(error).__name__}"
+            unusable[kind] = f"{relative}: cannot be read: {reason_of(error)}"
     frameless = session_id != STORIES and _files_of(study, session_id, track).video is None
     made_of = {
         name: CurveFiles(curves[name].scheme, tuple(kind for kind, _ in pairs), curves[name].rule)

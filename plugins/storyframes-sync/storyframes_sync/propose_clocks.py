@@ -138,7 +138,7 @@ def _sound(study: Study, track: Track) -> SoundBands | str:
     except (RecordingError, StudyFileError) as error:
         return str(error)
     except OSError as error:
-        return f"{track.audio or track.video}: cannot be read: {error.strerror or type(error).__name__}"
+        return f"{track.audio or track.video}: cannot be read: {error.strerror or error}"
     return "names no audio and no video, so there is no sound"
 
 

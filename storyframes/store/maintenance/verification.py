@@ -12,7 +12,7 @@ from storyframes.store.maintenance.intact import file_fault
 from storyframes.store.maintenance.losses import Finding, LookedAt, find_losses
 from storyframes.store.maintenance.sharing import find_forbidden
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, unseal
-from storyframes.store.storage import FileInfo, Storage, StorageError
+from storyframes.store.storage import FileInfo, Storage, reason_of
 from storyframes.store.table_files import parse_table, read_table, table_checksums
 from storyframes.store.validation import are_names, shown
 
@@ -176,7 +176,7 @@ def _verify_version(storage: Storage, files: Mapping[str, FileInfo], current: Cu
 
 
 def _why(error: OSError) -> str:
-    text = str(error) if isinstance(error, StorageError) else error.strerror or type(error).__name__
+    text = reason_of(error)
     return text if "cannot be read" in text else f"cannot be read: {text}"
 
 

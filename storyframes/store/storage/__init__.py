@@ -38,6 +38,11 @@ class StorageError(OSError):
         self.transient = transient
 
 
+def reason_of(error: OSError) -> str:
+    """Why something failed, without the path: the system's words, or the text of an error that has none of them."""
+    return error.strerror or str(error) or type(error).__name__
+
+
 def may_pass(error: BaseException | None) -> bool:
     """Whether the same operation may succeed when it is tried again later, by an error or by what led to it."""
     if isinstance(error, OSError) and not isinstance(error, StorageError):

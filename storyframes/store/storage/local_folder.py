@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
+from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass, reason_of
 from storyframes.store.storage.access import IDENTITY, SHARING, Group, RootIdentity, new_identity, store_id_in
 from storyframes.store.storage.files import (
     AS_FILE,
@@ -389,12 +389,12 @@ def _join(folder: str, name: str) -> str:
 def _unreadable(path: str, error: OSError) -> StorageError:
     if isinstance(error, StorageError):
         return error
-    reason = error.strerror or type(error).__name__
+    reason = reason_of(error)
     return StorageError(f"{path or 'the store'}: cannot be read: {reason}", transient=may_pass(error))
 
 
 def _unwritable(path: Path, error: OSError) -> StorageError:
-    reason = error.strerror or type(error).__name__
+    reason = reason_of(error)
     return StorageError(f"{path.parent}: nothing can be written there: {reason}", transient=may_pass(error))
 
 

@@ -147,7 +147,7 @@ def train_unit(unit: TrainingUnit) -> TrainingOutcome:
         except StorageError as error:
             return failed(str(error), transient=True)
         except OSError as error:
-            return failed(f"{error.filename or unit.runs}: {error.strerror or type(error).__name__}", transient=True)
+            return failed(f"{error.filename or unit.runs}: {error.strerror or error}", transient=True)
         except Exception as error:  # a library's, say out of memory: its siblings go on
             return failed(f"{type(error).__name__}: {error}")
     seconds = time.monotonic() - began
