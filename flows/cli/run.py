@@ -36,7 +36,8 @@ from flows.run import (
     result_of,
     result_without,
 )
-from flows.server.prefect_server import ServerLostError, is_server_configured, prefect_server
+from flows.server.configured_server import ServerError, check_server, configured_url, is_chosen, is_server_configured
+from flows.server.prefect_server import ServerLostError, prefect_server
 from flows.server.recent_runs import own_tag
 from storyframes.store.records import Status
 from tasks.extract import Outcome
@@ -48,7 +49,10 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _NOT_REACHED = "Failed to reach API"  # as Prefect says it
-_FIRST_WORD_S = 120
+_FIRST_WORD_S = 120  # of a server that is configured
+_RESTART_S = (
+    1800  # of the command's own, which starts again slowly on a busy machine; it is given up when it dies often
+)
 
 
 def run_extraction(request: ExtractionRequest, console: Console, *, server: bool = False) -> RunResult:
@@ -81,10 +85,26 @@ def run_extraction(request: ExtractionRequest, console: Console, *, server: bool
         if not run.plan.units:
             progress.planned(*run.plan.counts)
             return conclude(run, ())
-        if not server and is_faster_alone(run) and not is_server_configured():
+        if not server and is_faster_alone(run) and not _has_server(progress):
             progress.starting("extracting in this process")
             return conclude(run, perform_in_process(run))
         return _run_on_a_server(run, progress)
+
+
+def _has_server(progress: Progress) -> bool:
+    """Whether a server is configured that shall have the run, which needs none.
+
+    One that a profile of Prefect or a file names, and that cannot be used, is named and left alone.
+    """
+    if not is_server_configured():
+        return False
+    if not is_chosen():
+        try:
+            check_server(configured_url())
+        except ServerError as error:
+            progress.warned(f"this run needs no server, and is done without it: {error}")
+            return False
+    return True
 
 
 def _run_on_a_server(run: Run, progress: RunProgress) -> RunResult:
@@ -116,9 +136,10 @@ def run_flow(run: object, go_on: Callable[[str], State], result: type[R], starti
     # A command's own progress says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
+    patience_s = _FIRST_WORD_S if is_server_configured() else _RESTART_S
     with registered(run) as run_id, prefect_server(starting):
         starting("starting the run")
-        state = _first_word_heard(lambda: go_on(run_id))
+        state = _first_word_heard(lambda: go_on(run_id), patience_s)
     ended = result_of(state)
     if isinstance(ended, RefusedError):
         raise ended.error
@@ -127,7 +148,7 @@ def run_flow(run: object, go_on: Callable[[str], State], result: type[R], starti
     return ended
 
 
-def _first_word_heard(run: Callable[[], State]) -> State:
+def _first_word_heard(run: Callable[[], State], patience_s: float) -> State:
     """Run a flow, marked as this process's; also where the server is about to be started anew.
 
     Raises:
@@ -135,7 +156,7 @@ def _first_word_heard(run: Callable[[], State]) -> State:
     """
     from prefect import tags
 
-    deadline = time.monotonic() + _FIRST_WORD_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             with tags(own_tag()):

@@ -48,7 +48,7 @@ INVALID_STUDY = {"tasks.study.problems": "StudyError"}
 REFUSALS = {
     "flows.clusters.connection": "ClusterError",
     "flows.clusters.settings": "ClusterSettingsError",
-    "flows.server.prefect_server": "ServerError",
+    "flows.server.configured_server": "ServerError",
     "flows.settings": "SettingsError",
     "storyframes.store.layout": "StoreError",
     "storyframes.store.storage": "StorageError",

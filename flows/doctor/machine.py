@@ -173,7 +173,7 @@ def _store(store: str) -> Finding:
 
 def _prefect() -> Iterator[Finding]:
     """Prefect's profile, and whether the configured server answers; without one, a command starts its own."""
-    from flows.server.prefect_server import ServerError, check_server, without_password
+    from flows.server.configured_server import ServerError, check_server, without_password
 
     os.environ.setdefault("DO_NOT_TRACK", "1")
     try:

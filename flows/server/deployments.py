@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from flows.server.configured_server import ServerError, check_server, configured_url
+
 if TYPE_CHECKING:
     from prefect.events.schemas.automations import AutomationCore
 
@@ -33,7 +35,8 @@ def deploy(folder: Path, alerts_block: str | None) -> list[str]:
         alerts_block: id of the notification block that alerts go through; None leaves the alerts as they are.
 
     Raises:
-        DeployError: a variable is not set, a file cannot be read, or the server refuses or is not there.
+        DeployError: a variable is not set, a file cannot be read, or the server refuses or is not there. Nothing was
+            changed unless the server refused a deployment.
     """
     from httpx import HTTPError
     from pydantic import ValidationError
@@ -41,10 +44,14 @@ def deploy(folder: Path, alerts_block: str | None) -> list[str]:
     files = [_DEAD_RUNS, *([_ALERTS] if alerts_block else [])]
     try:
         _check_variables((folder / _DEPLOYMENTS).read_text(encoding="utf-8"))
+        _check_files()
         automations = [it for file in files for it in _automations(folder / file, alerts_block or "")]
+        check_server(configured_url(), needs_it=True)
         _make_deployments(folder / _DEPLOYMENTS)
         for automation in automations:
             _make(automation)
+    except ServerError as error:
+        raise DeployError(str(error)) from None
     except OSError as error:
         raise DeployError(f"{error.filename or folder}: {error.strerror or error}") from None
     except (yaml.YAMLError, KeyError, ValidationError) as error:
@@ -59,6 +66,18 @@ def _check_variables(text: str) -> None:
     wanted = {"PREFECT_API_URL", *re.findall(r"{{ \$(\w+) }}", text)}
     if missing := sorted(name for name in wanted if not os.environ.get(name)):
         raise DeployError(f"not set: {', '.join(missing)} (docs/operations.md, 'Schedule')")
+
+
+def _check_files() -> None:
+    """Refuse a configuration and a cluster that no night could read."""
+    for name in ("STORYFRAMES_CONFIG", "STORYFRAMES_CLUSTER"):
+        path = os.environ.get(name, "")
+        if not path or (name == "STORYFRAMES_CLUSTER" and "://" in path):
+            continue
+        if not Path(path).is_absolute():
+            raise DeployError(f"{name}={path}: must be an absolute path, as the worker has another current folder")
+        if not (Path(path).is_file() and os.access(path, os.R_OK)):
+            raise DeployError(f"{name}={path}: is not a file that can be read here; it has this path on the worker too")
 
 
 def _automations(file: Path, alerts_block: str) -> list[AutomationCore]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import math
 import os
 import secrets
 import signal
@@ -20,18 +21,21 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
+from flows.server.configured_server import (
+    QUIET,
+    ServerError,
+    check_server,
+    configured_url,
+    spare_loopback,
+    without_password,
+)
 from flows.server.recent_runs import end_dead_runs
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.tools.disk_space import ENOUGH, places_without_room
+from tasks.tools.patience import Patience
 from tasks.tools.tool_process import guarded, reaper
 
-_QUIET = {
-    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-}
 # What it does for schedules, work pools, automations, limits and blocks: a server for one command has none. To register
 # blocks, or to see that they are, it imports all that Prefect's plug-ins have.
 _NOT_NEEDED = {
@@ -54,8 +58,6 @@ _NOT_NEEDED = {
 
 _ROOM = 2 << 20  # for what it writes while it starts: a database, its log and SQLite's temporary files
 _SAY_WHERE = "set XDG_STATE_HOME to a folder that can be written to"
-# What never goes through a proxy, whatever http_proxy says.
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextlib.contextmanager
@@ -70,24 +72,20 @@ def prefect_server(progress: Callable[[str], None] = lambda _: None, *, read_onl
         ServerError: it cannot be used, or did not start.
         ServerLostError: the one started for this block died again and again.
     """
-    os.environ.update(_QUIET)
+    os.environ.update(QUIET)
     spare_loopback()
-    try:
-        from prefect.settings import (
-            PREFECT_API_AUTH_STRING,
-            PREFECT_API_URL,
-            PREFECT_LOGGING_TO_API_ENABLED,
-            temporary_settings,
-        )
-
-        configured = PREFECT_API_URL.value()
-    except ValueError as error:  # pydantic's
-        raise ServerError(f"Prefect's settings cannot be used: {str(error).splitlines()[-2].strip()}") from None
-    if configured:
+    if configured := configured_url():
         progress(f"asking the Prefect server at {without_password(configured)}")
         check_server(configured)
         yield configured
         return
+    from prefect.settings import (
+        PREFECT_API_AUTH_STRING,
+        PREFECT_API_URL,
+        PREFECT_LOGGING_TO_API_ENABLED,
+        temporary_settings,
+    )
+
     progress("starting a Prefect server")
     if full := places_without_room(_ROOM):
         raise ServerError("\n".join(["the Prefect server of this run cannot be started:", *full]))
@@ -95,7 +93,7 @@ def prefect_server(progress: Callable[[str], None] = lambda _: None, *, read_onl
         home, alone = stack.enter_context(_home())
         # Every user of this machine reaches it, and only its owner sees a process's environment.
         password = f"storyframes:{secrets.token_urlsafe(32)}"
-        server = OwnServer(home, _environment(home, password))
+        server = OwnServer(home, _environment(home, password), progress)
         stack.enter_context(server.running())
         # Its log store ends with it, so nothing logged there would be read; failures are in the feature store.
         used = {PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: password, PREFECT_LOGGING_TO_API_ENABLED: False}
@@ -108,47 +106,11 @@ def prefect_server(progress: Callable[[str], None] = lambda _: None, *, read_onl
         yield server.url
 
 
-def is_server_configured() -> bool:
-    """Whether Prefect's environment, profile or files name a server, by Prefect itself.
-
-    Importing it takes a second, so it is asked only where one of them may.
-    """
-    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
-    places = {
-        ".env": "prefect_",
-        "prefect.toml": "",
-        "pyproject.toml": "[tool.prefect",
-        os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml": "prefect_api_url",
-    }
-    if not os.environ.get("PREFECT_API_URL") and not any(_has(Path(path), text) for path, text in places.items()):
-        return False
-    try:
-        from prefect.settings import PREFECT_API_URL
-
-        return bool(PREFECT_API_URL.value())
-    except ValueError:  # that its settings cannot be used is said where the server is asked
-        return True
-
-
-def _has(file: Path, text: str) -> bool:
-    try:
-        return text in file.read_text(errors="replace").lower()
-    except OSError:
-        return False
-
-
-def spare_loopback() -> None:
-    """Keep what goes to this machine from a configured proxy, in this process and in all that it starts."""
-    there = [host for name in ("no_proxy", "NO_PROXY") for host in os.environ.get(name, "").split(",")]
-    hosts = ",".join(dict.fromkeys(host for host in (*map(str.strip, there), *_LOOPBACK) if host))
-    os.environ.update(no_proxy=hosts, NO_PROXY=hosts)
-
-
 def _environment(home: Path, password: str) -> dict[str, str]:
     """The environment of the command's own server, without what is configured for another one (its database)."""
     inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
     return inherited | {
-        **_QUIET,
+        **QUIET,
         **_NOT_NEEDED,
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home}/prefect.db",
@@ -194,7 +156,13 @@ def _kept_home() -> Path:
     return kept
 
 
-_START_TIMEOUT_S = 120
+_STALLED_S = 120  # of a server that neither answers nor does anything
+_LONGEST_START_S = 1800
+_SLOW_START_S = 30
+_WITHOUT = (
+    "'storyframes extract' needs no server with --workers 1 (all in its own process), nor for a part of a study "
+    "(--part 1/1)"
+)
 _STARTS = 5  # of one command's server; what dies more often will not live
 _PAUSE_S = 1.0
 
@@ -212,10 +180,11 @@ class OwnServer:
         url: of its API.
     """
 
-    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, home: Path, environment: Mapping[str, str], progress: Callable[[str], None]) -> None:
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}/api"
         self._lost = False
+        self._progress = progress
         self._home = home
         self._environment = environment
         start = (sys.executable, "-m", "prefect", "server", "start")
@@ -279,97 +248,29 @@ class OwnServer:
 
     def _wait_until_healthy(self) -> None:
         """Wait for it, or say why it does not start; a full disk is named, in the place of what it printed."""
-        deadline, starts = time.monotonic() + _START_TIMEOUT_S, 1
-        while time.monotonic() < deadline:
+        log, starts, slow_at = self._home / "server.log", 1, time.monotonic() + _SLOW_START_S
+        patience = Patience(lambda: [self._process.pid], log, stalled_s=_STALLED_S, limit_s=_LONGEST_START_S)
+        while not (why := patience.why_over()):
             ended = self._process.poll()
             if ended is not None:
                 if ended >= 0 or starts == _STARTS:
+                    why = f"ended with {ended}"
                     break
                 self._start()  # it was killed, which is no fault of its own
                 starts += 1
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):  # noqa: S310
                 return
+            if time.monotonic() > slow_at:
+                slow_at = math.inf
+                self._progress(f"waiting for the Prefect server, which starts slowly on this busy machine; {_WITHOUT}")
             time.sleep(0.1)
         if full := places_without_room(ENOUGH):
             raise ServerError("\n".join(["the Prefect server did not start:", *full]))
-        printed = (self._home / "server.log").read_text(errors="replace").strip()[-1500:]
-        raise ServerError(f"the Prefect server did not start (exit {self._process.poll()}); it printed:\n{printed}")
+        printed = log.read_text(errors="replace").strip()[-1500:]
+        raise ServerError(f"the Prefect server did not start: {why}. {_WITHOUT}. It printed:\n{printed or '(nothing)'}")
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-_TIMEOUT_S = 10
-_OWN = "or unset PREFECT_API_URL, and the command starts a server of its own"
-
-
-class ServerError(Exception):
-    """There is no Prefect server to use; the message says why and what to do."""
-
-
-def check_server(url: str) -> None:
-    """Ask the server that is configured who it is.
-
-    Raises:
-        ServerError: it cannot be reached, does not let us in, is no Prefect server or one of another version.
-    """
-    import httpx
-    from prefect.client.base import ServerType
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import PrefectHTTPStatusError
-    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-
-    shown = without_password(url)
-    try:
-        with (
-            temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
-            get_client({"timeout": _TIMEOUT_S}, sync_client=True) as client,
-        ):
-            if client.server_type is ServerType.CLOUD:  # always of a version that fits
-                client.hello()
-                return
-            there = client.api_version()
-    except PrefectHTTPStatusError as error:
-        status = error.response.status_code
-        if status in (401, 403):
-            raise ServerError(
-                f"the Prefect server at {shown} does not let us in ({status}): set PREFECT_API_AUTH_STRING (or "
-                f"PREFECT_API_KEY) to its password, {_OWN}"
-            ) from None
-        if status >= 500:
-            raise ServerError(f"the Prefect server at {shown} does not work ({status}): mend it, {_OWN}") from None
-        raise ServerError(f"{shown} is no Prefect server's API ({status}): correct PREFECT_API_URL, {_OWN}") from None
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        why = str(error) or type(error).__name__
-        raise ServerError(
-            f"there is no Prefect server at {shown} ({why}): start it, correct PREFECT_API_URL, {_OWN}"
-        ) from None
-    except ValueError:  # an answer, but not JSON: the UI's page, another program's server
-        there = None
-    _check_version(shown, there)
-
-
-def _check_version(shown: str, there: object) -> None:
-    import prefect
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        server, here = Version(str(there)), Version(prefect.__version__)
-    except InvalidVersion:
-        raise ServerError(
-            f"{shown} answers, but is no Prefect server's API (it ends in /api): correct PREFECT_API_URL, {_OWN}"
-        ) from None
-    # What Prefect asks for: the same major version, and a server not older than its clients. Patches fit each other.
-    if server.major != here.major or server.release[:2] < here.release[:2]:
-        raise ServerError(
-            f"the Prefect server at {shown} has version {server}, here is {here}: install the same on both, {_OWN}"
-        )
-
-
-def without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rsplit("@", 1)[-1]))

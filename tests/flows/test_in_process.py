@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.commands import storyframes_here
 from support.media.recordings import write_recording
-from support.processes import HANG_S, ports_of, wait_for
+from support.processes import HANG_S, ended, ports_of, wait_for
 from support.servers.prefect_runs import request
 from support.stores import local
 from support.studies import make_study
@@ -99,7 +99,9 @@ def test_an_interruption_keeps_what_is_done_and_ends_in_order(
     wait_for(lambda: run.poll() is not None or (pids.exists() and pids.read_text()))
     assert list((tmp_path / "features").glob(".unit-*"))  # it says which unit is at hand
     run.send_signal(number)
-    _, errors = run.communicate(timeout=10)
+    ended(run)
+    assert run.stderr
+    errors = run.stderr.read()
     words = "interrupted" if number == signal.SIGINT else "terminated"
     assert (run.returncode, errors.splitlines()[-1]) == (128 + number, f"{words}: {GOES_ON}")
     assert "Traceback" not in errors
@@ -208,7 +210,7 @@ def test_what_no_processor_can_do_is_refused(small_study: Path, tmp_path: Path) 
 @pytest.mark.parametrize("where", ["environment", "profile", "file", "nowhere"])
 def test_a_configured_server_is_found_wherever_prefect_finds_it(tmp_path: Path, where: str) -> None:
     code = (
-        "import sys; from flows.server.prefect_server import is_server_configured;"
+        "import sys; from flows.server.configured_server import is_server_configured;"
         "print(is_server_configured(), 'prefect' in sys.modules)"
     )
     home = tmp_path / "prefect"

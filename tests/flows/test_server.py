@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,11 @@ from pathlib import Path
 import pytest
 from support.commands import storyframes
 
-from flows.server.prefect_server import ServerError, check_server, prefect_server
+from flows.server import deployments
+from flows.server import prefect_server as prefect_server_module
+from flows.server.configured_server import ServerError, check_server
+from flows.server.deployments import DeployError
+from flows.server.prefect_server import prefect_server
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,13 +108,119 @@ def test_a_server_that_cannot_be_reached_is_one_sentence_before_anything_is_extr
     assert refused.stdout == ""
 
 
+def profile(folder: Path) -> dict[str, str]:
+    """The environment of a process with a profile of Prefect that names a server which nobody runs."""
+    folder.mkdir()
+    lines = ['active = "cloudy"', "[profiles.cloudy]", 'PREFECT_API_URL = "http://127.0.0.1:9/api"']
+    (folder / "profiles.toml").write_text("\n".join(lines))
+    return {"PREFECT_HOME": str(folder)}
+
+
+@pytest.mark.slow
+def test_a_server_that_only_a_profile_names_is_named_and_does_not_end_what_needs_none(tmp_path: Path) -> None:
+    environment, study = profile(tmp_path / "prefect"), small_study(tmp_path / "study")
+    asked = storyframes("runs", environment=environment)
+    assert asked.returncode == 2
+    assert all(word in asked.stderr for word in ("'cloudy'", "profiles.toml", "PREFECT_API_URL= "))
+    assert "unset" not in asked.stderr
+    arguments = ("extract", study, tmp_path / "features", "--features", "frames", "--json")
+    done = storyframes(*arguments, environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert "'cloudy'" in done.stderr
+    assert (tmp_path / "features/s0001/frames/current.json").exists()
+    chosen = storyframes(*arguments, environment=environment | {"PREFECT_API_URL": "http://127.0.0.1:9/api"})
+    assert "unset PREFECT_API_URL" in chosen.stderr or chosen.returncode == 0  # nothing is due by now
+
+
+# --- deployments ---
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+VARIABLES = ("STUDY", "FEATURES", "CONFIG", "CLUSTER")
+
+
+@pytest.fixture
+def deploying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """What 'storyframes deploy' needs in the environment, with a server that nobody runs."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    for name in VARIABLES:
+        (tmp_path / name).touch()
+        monkeypatch.setenv(f"STORYFRAMES_{name}", str(tmp_path / name))
+    monkeypatch.setenv("STORYFRAMES_TIMEZONE", "Europe/Berlin")
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        yield
+
+
+@pytest.mark.usefixtures("deploying")
+def test_deploying_without_a_server_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployments, "_make_deployments", None)  # would be called with a server
+    with pytest.raises(DeployError, match=r"no Prefect server at http://127\.0\.0\.1:9/api") as refused:
+        deployments.deploy(DEPLOY, None)
+    assert "unset" not in str(refused.value)
+
+
+@pytest.mark.usefixtures("deploying")
+@pytest.mark.parametrize("name", ["STORYFRAMES_CONFIG", "STORYFRAMES_CLUSTER"])
+def test_deploying_refuses_a_file_that_is_not_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for wrong in (str(tmp_path / "gone"), str(tmp_path), str(tmp_path / "fifo"), name.partition("_")[2]):
+        monkeypatch.setenv(name, wrong)
+        with pytest.raises(DeployError, match=re.escape(f"{name}={wrong}: ")):
+            deployments.deploy(DEPLOY, None)
+    monkeypatch.setenv("STORYFRAMES_CLUSTER", "tls://host:8786")
+    monkeypatch.setenv("STORYFRAMES_CONFIG", str(tmp_path / "CONFIG"))
+    with pytest.raises(DeployError, match="no Prefect server"):
+        deployments.deploy(DEPLOY, None)
+
+
 # --- one of the command's own ---
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("import sys; print('no room for me'); sys.exit(3)", "ended with 3"),
+        ("import time; time.sleep(999)", "progress"),
+    ],
+)
+def test_an_own_server_that_does_not_start_says_why_and_what_needs_none(
+    body: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefect_server_module, "_STALLED_S", 1.5)
+    monkeypatch.setattr(prefect_server_module, "guarded", lambda _: [sys.executable, "-c", body])
+    server = prefect_server_module.OwnServer(tmp_path, dict(os.environ), lambda _: None)
+    with pytest.raises(ServerError) as refused, server.running():
+        raise AssertionError("it does not answer")
+    assert all(word in str(refused.value) for word in (reason, "--workers 1", "--part 1/1"))
+    assert "None" not in str(refused.value)
+    if reason != "progress":
+        assert "no room for me" in str(refused.value)
+
+
+def test_an_own_server_that_starts_slowly_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = (
+        "import sys, time; from http.server import *\n"
+        "class Healthy(BaseHTTPRequestHandler):\n"
+        "    def do_GET(self): self.send_response(200); self.end_headers()\n"
+        "time.sleep(0.5)\n"
+        "HTTPServer(('127.0.0.1', int(sys.argv[1])), Healthy).serve_forever()"
+    )
+    said: list[str] = []
+    monkeypatch.setattr(prefect_server_module, "_SLOW_START_S", 0.0)
+    monkeypatch.setattr(
+        prefect_server_module, "guarded", lambda line: [sys.executable, "-c", body, line[line.index("--port") + 1]]
+    )
+    server = prefect_server_module.OwnServer(tmp_path, dict(os.environ), said.append)
+    with server.running():
+        assert len(said) == 1
+        assert "busy" in said[0]
 
 
 def test_hosts_that_were_spared_from_the_proxy_still_are(monkeypatch: pytest.MonkeyPatch) -> None:
     from urllib.request import proxy_bypass
 
-    from flows.server.prefect_server import spare_loopback
+    from flows.server.configured_server import spare_loopback
 
     monkeypatch.setenv("no_proxy", "example.org, .inner")
     monkeypatch.setenv("NO_PROXY", "")

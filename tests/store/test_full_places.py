@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 TEMPORARY = "(TMPDIR) has 0 bytes free: make room there, or set TMPDIR to a folder on another disk"
 HOME = "(XDG_STATE_HOME) has 0 bytes free: make room there, or set XDG_STATE_HOME to a folder on another disk"
 SERVER = """
-from flows.server.prefect_server import prefect_server, ServerError
+from flows.server.prefect_server import prefect_server
+from flows.server.configured_server import ServerError
 try:
     with prefect_server():
         print("it started")
