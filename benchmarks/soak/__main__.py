@@ -30,7 +30,7 @@ from benchmarks.soak.soak_paths import FEATURES, SoakPaths
 from benchmarks.soak.soak_processes import of_the_soak
 from tasks.media.synthesize import SyntheticStudy
 
-_LIMIT_S = 900
+_STALLED_S = 900
 
 
 def soak(paths: SoakPaths, campaign: Campaign, minutes: float, runs: int) -> list[str]:
@@ -60,7 +60,7 @@ def soak(paths: SoakPaths, campaign: Campaign, minutes: float, runs: int) -> lis
 
 
 def _undisturbed(paths: SoakPaths, name: str, line: list[str]) -> list[str]:
-    command = Command.start(paths, name, line, _LIMIT_S)
+    command = Command.start(paths, name, line, _STALLED_S)
     code = command.wait()
     return [f"{name} ended with {code} ({command.log.name})\n{command.tail}"] if code else []
 

@@ -19,8 +19,8 @@ from storyframes.store import record_status
 from storyframes.store.layout import open_store
 from storyframes.store.records import Status
 
-_RUN_LIMIT_S = 420  # a run of this small study takes half a minute, several where the machine is busy
-_BESIDE_LIMIT_S = 240
+_RUN_STALLED_S = 420  # without any progress
+_BESIDE_STALLED_S = 240
 _MOST_STRIKES = 6
 _LINES = 4  # about as many are printed before the first feature is done, and for each session
 _TWO_AT_ONCE = 0.2  # of the runs get a second one beside them
@@ -111,7 +111,7 @@ class Campaign:
             self._second_run = now + dice.uniform(0.1, 0.9) * self.run_s
         selection = self._draw_selection(dice)
         line = self.paths.extract(self.paths.store, *selection)
-        command = Command.start(self.paths, "extract", line, _RUN_LIMIT_S, selection)
+        command = Command.start(self.paths, "extract", line, _RUN_STALLED_S, selection)
         strikes = draw_strikes(self._dice["strikes"], _MOST_STRIKES, _LINES + len(self.sessions) * _LINES)
         self._runs.append((command, strikes))
         self._runs_left -= 1
@@ -133,7 +133,7 @@ class Campaign:
             seed = self._dice["reader"].randrange(1 << 30)
             arguments = map(str, (self.paths.store, self.paths.reference, seed, _READER_S))
             line = [sys.executable, "-m", "benchmarks.soak.reader", *arguments]
-            self._beside.append(Command.start(self.paths, "reader", line, _BESIDE_LIMIT_S))
+            self._beside.append(Command.start(self.paths, "reader", line, _BESIDE_STALLED_S))
         if time.time() < self._next_beside or len(self._beside) > 1:
             return
         dice, store = self._dice["beside"], self.paths.store
@@ -145,7 +145,7 @@ class Campaign:
         }
         name = dice.choices(list(lines), [4, 2, 1, 2])[0]
         self._beside.append(
-            Command.start(self.paths, name, self.paths.command(*map(str, lines[name])), _BESIDE_LIMIT_S)
+            Command.start(self.paths, name, self.paths.command(*map(str, lines[name])), _BESIDE_STALLED_S)
         )
         self._next_beside = time.time() + dice.uniform(1, 6)
 
@@ -180,10 +180,10 @@ class Campaign:
         how = "hung" if command.hung else str(command.code)
         self.ended[command.name, f"{how}{' (hit)' if was_hit else ''}"] += 1
         if command.hung:
-            self._find(command, f"hung for {command.limit_s:.0f} s")
+            self._find(command, f"hung: {command.hung}")
         elif command.traceback:
             self._find(command, "printed a traceback")
-        return was_hit or command.hung
+        return was_hit or bool(command.hung)
 
     def _find(self, command: Command, what: str) -> None:
         blows = "; ".join(f"{at - command.began:.0f} s: {blow}" for at, blow in self._blows_since(command.began))

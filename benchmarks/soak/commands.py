@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks.soak.soak_paths import ROOT, SoakPaths
 from benchmarks.soak.soak_processes import ProcessIdentity, started_at
+from tasks.tools.patience import Patience
 
 _SHOWN = 15
 HUNG = -1000
@@ -24,25 +25,26 @@ class Command:
     Attributes:
         name: what it is called in the table.
         log: what it printed.
-        limit_s: longer than this is a hang.
+        patience: with it; what makes no progress any more is a hang.
         selection: options of an extraction.
         began: seconds since the epoch.
-        hung: it was ended because it took too long.
+        hung: why it was ended as a hang; empty where it was not.
     """
 
     name: str
     process: subprocess.Popen[bytes]
     identity: ProcessIdentity
     log: Path
-    limit_s: float
+    patience: Patience
     selection: tuple[str, ...]
     began: float
-    hung: bool = False
+    hung: str = ""
 
     @classmethod
     def start(
-        cls, paths: SoakPaths, name: str, line: Sequence[str], limit_s: float, selection: Sequence[str] = ()
+        cls, paths: SoakPaths, name: str, line: Sequence[str], stalled_s: float, selection: Sequence[str] = ()
     ) -> Command:
+        """Start it; ``stalled_s`` is how long it may do nothing, and a third of how long it may take."""
         logs = paths.folder / "logs"
         logs.mkdir(exist_ok=True)
         log = logs / f"{len(list(logs.iterdir())):04d}-{name.replace(' ', '-')}.txt"
@@ -53,7 +55,8 @@ class Command:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
         identity = ProcessIdentity(process.pid, started_at(process.pid), " ".join(line))
-        return cls(name, process, identity, log, limit_s, tuple(selection), time.time())
+        patience = Patience(lambda: [process.pid], log, stalled_s=stalled_s, limit_s=3 * stalled_s)
+        return cls(name, process, identity, log, patience, tuple(selection), time.time())
 
     @property
     def code(self) -> int | None:
@@ -65,9 +68,9 @@ class Command:
         return time.time() - self.began
 
     def is_over(self) -> bool:
-        """Whether it has ended; ends it, with the stacks of its threads in the log, when its time is up."""
-        if self.code is None and self.seconds > self.limit_s:
-            self.hung = True
+        """Whether it has ended; ends it, with the stacks of its threads in the log, where it hangs."""
+        if self.code is None and (why := self.patience.why_over()):
+            self.hung = why
             os.kill(self.process.pid, signal.SIGABRT)
             time.sleep(1)
             self.process.kill()

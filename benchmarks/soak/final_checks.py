@@ -16,8 +16,9 @@ from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS_NOTE, INPUTS, open_store
 from storyframes.store.storage.local_folder import LOCK_SUFFIX
+from tasks.tools.patience import Patience
 
-_PATIENCE_S = 60  # reapers and what notices the loss of its parent end within seconds, on a machine that is not busy
+_STALLED_S, _LONGEST_S = 60, 600  # reapers, and what notices the loss of its parent, end in some CPU-seconds
 
 # What libraries make once on a machine, for all their processes, and leave there empty.
 _LIBRARIES = {f"torchinductor_{getpass.getuser()}"}
@@ -78,8 +79,10 @@ def _files(root: Path) -> set[str]:
 
 def leftovers(paths: SoakPaths, holdings: Holdings) -> Iterator[str]:
     """Processes, listening sockets, temporary files that outlived the soak."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while (processes := of_the_soak(paths.folder)) and time.monotonic() < deadline:
+    patience = Patience(
+        lambda: [process.pid for process in of_the_soak(paths.folder)], stalled_s=_STALLED_S, limit_s=_LONGEST_S
+    )
+    while (processes := of_the_soak(paths.folder)) and not patience.why_over():
         time.sleep(0.2)
     for process in processes:
         yield f"process {process.pid} lives, {process.role}: {process.line[:200]}"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from support.opened_files import below, files_opened
-from support.processes import wait_for
+from support.processes import ended, wait_for
 from support.servers.prefect_runs import extract, request
 from support.stores import catalogue_rows, local
 
@@ -267,7 +267,7 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
     command = [sys.executable, "-c", f"if __name__ == '__main__':\n    {code}", str(small_study), str(root)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     runs = [subprocess.Popen(command, env=environment) for _ in range(2)]
-    assert [run.wait(200) for run in runs] == [0, 0]
+    assert [ended(run) for run in runs] == [0, 0]
     from storyframes.store import maintenance
 
     assert not list(maintenance.verify(local(root)))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import ONE_WORKER
+from support.processes import ended
 
 ROOT = Path(__file__).parents[2]
 _SEEN = {"capture_output": True, "text": True, "cwd": ROOT}
@@ -93,7 +94,7 @@ def test_an_extraction_says_that_the_next_one_goes_on(demo_study: Path, tmp_path
             command.send_signal(signal.SIGINT)
             break
     shown += command.stderr.read()
-    assert command.wait(60) == 130
+    assert ended(command) == 130
     assert shown.splitlines()[-1] == "interrupted: what was published stays, the same command goes on from there"
     assert "Traceback" not in shown
     assert "rror" not in shown
@@ -147,7 +148,7 @@ def test_three_ctrl_c_of_a_terminal_end_the_workers_without_a_traceback(demo_stu
                 time.sleep(0.3)
             break
     shown += command.stderr.read()
-    assert command.wait(60) == 130
+    assert ended(command) == 130
     assert shown.splitlines()[-1] == "interrupted: what was published stays, the same command goes on from there"
     assert "Traceback" not in shown
     assert "KeyboardInterrupt" not in shown

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import ONE_WORKER
-from support.processes import alive, children, wait_for
+from support.processes import alive, children, ended, wait_for
 from support.tools.openface_tools import script
 
 ROOT = Path(__file__).parents[2]
@@ -126,7 +126,7 @@ def test_the_output_goes_with_the_command(
     ]  # fmt: skip
     main, pids = start(command, temporary, tmp_path)
     main.send_signal(deadly)
-    main.wait(200)
+    ended(main)
     wait_for(lambda: not outputs(temporary))
     wait_for(lambda: not any(alive(pid) for pid in pids))
 

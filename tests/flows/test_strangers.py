@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.processes import command_line, ports_of, processes_with, wait_for
+from support.processes import command_line, ended, ports_of, processes_with, wait_for
 from support.servers.strangers import intrude, let_in, open_folder
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def run(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             yield Run(ports_of(pids), [command_line(pid) for pid in pids], open_to_all)
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(60)
+        ended(process)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from support.media.recordings import write_video, write_wave
 from support.pages.browser import Visit, chromium
+from support.processes import HANG_S
 from support.stores import local
 from typer.testing import CliRunner
 
@@ -497,7 +498,7 @@ def test_two_reports_at_once_make_a_copy_once(tmp_path: Path, monkeypatch: pytes
     both_begin, made_of, write, made = Barrier(2), previews._made_of, previews._write, []
 
     def begin(sources: list[Path]) -> str:
-        both_begin.wait(60)
+        both_begin.wait(HANG_S)
         return made_of(sources)
 
     def counted(*arguments: Any) -> None:

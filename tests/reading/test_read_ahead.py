@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from support.processes import HANG_S
 
 from tasks.media.container import read_ahead
 
@@ -26,7 +27,7 @@ def test_no_more_than_so_many_are_read_ahead() -> None:
 
     ahead = read_ahead(items(), 3)
     assert next(ahead) == 0
-    assert enough.wait(10)  # reading goes on while this thread has the first item: it, and three more
+    assert enough.wait(HANG_S)  # reading goes on while this thread has the first item: it, and three more
     for number in range(1, 50):
         assert next(ahead) == number
         assert len(read) <= number + 4

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from tasks.tools.patience import Patience
 
 LISTENING = "0A"
-HANG_S = 900.0  # longer than anything takes on a busy machine, shorter than the limit of a test
+HANG_S = 900.0  # without progress
+_LONGEST_S = 1700.0  # whatever happens: shorter than the limit of a test
 
 
 def processes_with(mark: str) -> list[int]:
@@ -70,9 +76,15 @@ def children(parent: int, name: str = "") -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], object], what: str = "it did not happen in time") -> None:
-    """Wait until the condition holds; the assertion fails after 15 minutes."""
-    deadline = time.monotonic() + HANG_S
+def wait_for(condition: Callable[[], object], what: str = "it did not happen") -> None:
+    """Wait until the condition holds; fails where nothing that this process has started makes progress any more."""
+    patience = Patience(lambda: children(os.getpid()), stalled_s=HANG_S, limit_s=_LONGEST_S)
     while not condition():
-        assert time.monotonic() < deadline, what
+        assert not (why := patience.why_over()), f"{what}: {why}"
         time.sleep(0.05)
+
+
+def ended(process: subprocess.Popen[Any]) -> int:
+    """How a process ended, once it has."""
+    wait_for(lambda: process.poll() is not None, "a process did not end")
+    return int(process.returncode)

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.processes import HANG_S
+from support.processes import wait_for
 from support.servers.deployment_server import (
     DEPLOY,
     Database,
@@ -101,11 +101,17 @@ class House:
 
 
 def until(look: Callable[[], Any], right: Callable[[Any], Any]) -> Any:
-    deadline = time.monotonic() + HANG_S
-    while not right(seen := look()):
-        assert time.monotonic() < deadline, seen
-        time.sleep(1)  # each look costs the server some of a processor
-    return seen
+    seen: list[Any] = []
+
+    def is_right() -> bool:
+        seen[:] = [look()]
+        if not right(seen[0]):
+            time.sleep(1)  # each look costs the server some of a processor
+            return False
+        return True
+
+    wait_for(is_right)
+    return seen[0]
 
 
 @contextlib.contextmanager

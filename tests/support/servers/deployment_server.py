@@ -12,14 +12,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.processes import HANG_S
+from support.processes import wait_for
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 _FAST = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"  # this database need not survive a power cut
@@ -146,11 +145,10 @@ def prefect_server_on(database: str, folder: Path, changes: Mapping[str, str]) -
 
         def start() -> subprocess.Popen[bytes]:
             process = stack.enter_context(running(command, environment, folder / "server.log"))
-            deadline = time.monotonic() + HANG_S
-            while not _healthy(f"http://127.0.0.1:{port}/api/health"):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError((folder / "server.log").read_text()[-3000:])
-                time.sleep(0.2)
+            health = f"http://127.0.0.1:{port}/api/health"
+            wait_for(lambda: process.poll() is not None or _healthy(health), "the server does not answer")
+            if process.poll() is not None:
+                raise RuntimeError((folder / "server.log").read_text()[-3000:])
             return process
 
         process = start()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import HANG_S
+from support.processes import wait_for
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "sbatch", "scontrol")
 
@@ -127,14 +127,14 @@ _MUNGE_FILES = {"socket": "sock", "key-file": "key", "pid-file": "pid", "log-fil
 
 
 def _wait_until_idle(folder: Path) -> None:
-    deadline = time.monotonic() + HANG_S
-    while time.monotonic() < deadline:
-        state = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True).stdout.strip()
-        if state == "idle":
-            return
-        time.sleep(0.2)
-    logs = "\n".join(path.read_text(errors="replace")[-600:] for path in sorted((folder / "log").iterdir()))
-    raise TimeoutError(f"Slurm did not come up:\n{logs}")
+    def is_idle() -> bool:
+        return subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True).stdout.strip() == "idle"
+
+    try:
+        wait_for(is_idle)
+    except AssertionError as error:
+        logs = "\n".join(path.read_text(errors="replace")[-600:] for path in sorted((folder / "log").iterdir()))
+        raise TimeoutError(f"Slurm did not come up ({error}):\n{logs}") from None
 
 
 def _free_port() -> int:
