@@ -173,6 +173,7 @@ def test_texts_are_no_session(demo_study: Path, store_root: Path, tmp_path: Path
     assert "'stories' are texts" in result.stderr
 
 
+@pytest.mark.needs("rerun")
 def test_the_rerun_recording_has_every_track_on_the_sessions_timeline(group: Path, tmp_path: Path) -> None:
     from rerun.chunk import RrdReader
 

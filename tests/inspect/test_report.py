@@ -439,6 +439,7 @@ def test_show_for_people_and_for_scripts(demo: Path) -> None:
     assert run("show", demo / "features", "p01-s09").exit_code == 2
 
 
+@pytest.mark.needs("rerun")
 @pytest.mark.slow
 def test_the_rerun_recording_has_everything_on_one_timeline(demo: Path, tmp_path: Path) -> None:
     from rerun.chunk import RrdReader

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from itertools import combinations
 from pathlib import Path
@@ -102,11 +101,11 @@ def test_the_page_of_many_sessions_grows_by_little_for_each(store_root: Path, tm
     assert sizes[2000] - sizes[269] < 150 * (2000 - 269)
 
 
+@pytest.mark.needs("node")
 def test_the_scripts_plain_functions() -> None:
     """The table's order, filter and rows in sight; a moving timeline's parts, points and ticks."""
-    node = shutil.which("node") or pytest.skip("Node.js is not installed (Debian's package nodejs)")
     scripts = sorted(Path(__file__).parent.glob("*.test.js"))
-    ended = subprocess.run([node, "--test", *scripts], capture_output=True, text=True)
+    ended = subprocess.run(["node", "--test", *scripts], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout
     assert re.search(r"# pass [1-9]", ended.stdout)
 

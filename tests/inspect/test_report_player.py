@@ -431,6 +431,7 @@ def test_a_folder_of_copies_inside_the_report_is_refused(study: Path) -> None:
     assert "is in the report" in " ".join(refused.output.split())
 
 
+@pytest.mark.needs("rerun")
 def test_the_rerun_recording_beeps_at_each_second_of_its_tracks(study: Path, tmp_path: Path) -> None:
     from rerun.chunk import RrdReader
 

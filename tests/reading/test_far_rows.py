@@ -32,7 +32,6 @@ from storyframes.store.shards import ShardLayout
 from storyframes.store.storage.object_store import ObjectStorage
 from tasks.inspect.stored_feature import StoredFeature
 
-pytest.importorskip("obstore")
 ROWS = 700
 INPUTS = ["vision", "resnet50", "audio", "words", "sentence", "label", "story"]
 

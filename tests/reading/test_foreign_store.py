@@ -140,7 +140,6 @@ def test_an_archive_has_all_that_the_store_has(root: Path, tmp_path: Path) -> No
 
 
 def test_a_notebook_sees_it_with_its_names(made: Path) -> None:
-    pytest.importorskip("xarray", reason="looking around in a notebook needs xarray")
     tree = FeatureStore(made).session("s00").to_xarray()
     np.testing.assert_array_equal(tree["aura/values"].sel(column="g"), aura(0)["values"][:, 1])
     np.testing.assert_array_equal(tree["aura/corners"].sel(corner="c"), aura(0)["corners"][:, 2])
@@ -150,7 +149,6 @@ def test_a_notebook_sees_it_with_its_names(made: Path) -> None:
 
 
 def test_a_notebook_sees_a_session_whose_features_are_of_two_recordings(root: Path) -> None:
-    pytest.importorskip("xarray", reason="looking around in a notebook needs xarray")
     publish(root, "s00", FEATURES["frames"], {"time": np.arange(ROWS + 1) / 15})
     catalogue.compact(local(root))
     tree = FeatureStore(root).session("s00").to_xarray()

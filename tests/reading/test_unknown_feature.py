@@ -314,6 +314,7 @@ def test_a_session_that_cannot_be_read_has_failed_and_is_no_feature() -> None:
     assert (cell.state, cell.reason) == (CellState.FAILED, "a: Permission denied")
 
 
+@pytest.mark.needs("rerun")
 def test_points_in_pixels_are_drawn_and_exported(tmp_path: Path) -> None:
     from rerun.chunk import RrdReader
 

@@ -29,7 +29,7 @@ OWNER, COLLEAGUE, STRANGER = 54321, 54322, 54323
 GROUP = "users"  # every Debian has it
 GID = grp.getgrnam(GROUP).gr_gid
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becoming other users needs root")
+pytestmark = pytest.mark.needs("root")
 
 
 @pytest.fixture

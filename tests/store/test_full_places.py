@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.servers.own_mounts import need_own_mounts
 
 from flows.cli.terminal import describe
 from tasks.tools.disk_space import ENOUGH, places_without_room
@@ -72,6 +71,7 @@ def test_an_error_of_a_full_disk_names_the_full_places(full_disk: Path, monkeypa
     assert describe(error.value).endswith(f"No space left on device; {full_disk} {TEMPORARY}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variable", "said"), [("TMPDIR", TEMPORARY), ("XDG_STATE_HOME", HOME)])
 def test_no_server_is_started_where_it_could_not_write(full_disk: Path, variable: str, said: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
@@ -85,8 +85,9 @@ def test_no_server_is_started_where_it_could_not_write(full_disk: Path, variable
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.needs("mounts")
 def test_no_worker_is_started_where_shared_memory_is_full(tmp_path: Path) -> None:
-    need_own_mounts()
     (tmp_path / "cluster.py").write_text(CLUSTER)
     mount = 'mount -t tmpfs -o size=64k tmpfs /dev/shm && { cat /dev/zero > /dev/shm/filler; exec "$@"; }'
     command = ["unshare", "--mount", "sh", "-c", mount, "sh", sys.executable, str(tmp_path / "cluster.py")]

@@ -46,6 +46,8 @@ for command in (extract, ["gc", root, "--grace-hours", "0"]):
     assert done.exit_code == 0, done.output
 """
 
+pytestmark = [pytest.mark.slow, pytest.mark.needs("cc")]
+
 MUTANTS = {
     "a version's files are not flushed": "import storyframes.store.storage.local_folder as f; "
     "f.flush_tree = lambda folder: None",

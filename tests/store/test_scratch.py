@@ -148,7 +148,7 @@ def test_a_link_is_not_followed(temporary: Path, tmp_path: Path) -> None:
     assert (precious / "file").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.needs("root")
 def test_another_users_folder_stays() -> None:
     us = ProcessIdentity.this_process()
     foreign = leave(ProcessIdentity(us.boot, us.namespace, us.pid, "1"))

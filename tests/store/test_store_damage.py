@@ -196,6 +196,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return faulty_disk.build(tmp_path_factory.mktemp("library"))
 
 
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
 def test_a_file_system_that_cannot_flush_folders_has_a_caveat(tmp_path: Path, library: Path, number: int) -> None:
     root = tmp_path / "features"
@@ -207,6 +208,7 @@ def test_a_file_system_that_cannot_flush_folders_has_a_caveat(tmp_path: Path, li
     assert not list(maintenance.verify(local(root)))
 
 
+@pytest.mark.needs("cc")
 def test_another_error_of_a_flush_publishes_nothing(tmp_path: Path, library: Path) -> None:
     root = tmp_path / "features"
     create_store(root)
@@ -215,6 +217,7 @@ def test_another_error_of_a_flush_publishes_nothing(tmp_path: Path, library: Pat
     assert not list(record_status.scan(local(root)))
 
 
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_refused_at_the_start(tmp_path: Path, library: Path, number: int) -> None:
     root = tmp_path / "features"

@@ -256,6 +256,7 @@ def test_recordings_of_one_session_that_contradict_each_other_are_named_at_once(
     ]
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_configuration_that_fits_the_recordings(tmp_path: Path) -> None:
     for number, (rate, seconds) in enumerate([(25, 4.5), (5, 9)], start=1):
         sound = ["-f", "lavfi", "-i", f"sine=duration={seconds}"] if number == 1 else []

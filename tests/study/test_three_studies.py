@@ -19,8 +19,6 @@ from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
-pytest.importorskip("torch")
-
 PAGE = (Path(__file__).parents[2] / "docs" / "three-studies.md").read_text()
 
 

@@ -43,6 +43,7 @@ PACKAGES = frozenset(
     """.split()
 )
 OF_FIXTURES = {
+    "browser": ("chromium", "playwright", "axe_playwright_python"),
     "compiled_tool": ("cc",),
     "engine": ("podman", "busybox", "containers"),
     "installed_engine": ("podman", "busybox", "containers"),

@@ -38,7 +38,7 @@ def build(folder: Path) -> Path:
     """The compiled library."""
     library = folder / "faulty_disk.so"
     source = Path(__file__).parent / "faulty_disk.c"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
     return library
 
 

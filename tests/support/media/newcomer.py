@@ -5,15 +5,12 @@ Made by FFmpeg and espeak-ng. Nothing of them is prepared for storyframes: neith
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from binascii import crc32
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-
-import pytest
 
 from support.media.video_variants import ffmpeg
 
@@ -72,8 +69,6 @@ SESSIONS = tuple(dict.fromkeys(made.name.partition("_")[0] for made in RECORDING
 
 def speak(path: Path, sentence: str, seconds: float = SECONDS) -> Path:
     """A sentence said by espeak-ng, from second 1 on, in a WAV file of 16 kHz and so many seconds."""
-    if shutil.which("espeak-ng") is None:
-        pytest.skip("espeak-ng is not installed")
     spoken = path.with_suffix(".espeak.wav")
     subprocess.run(["espeak-ng", "-w", str(spoken), sentence], check=True, capture_output=True)
     ffmpeg("-i", spoken, "-af", f"adelay=1000,apad=whole_dur={seconds}", "-t", str(seconds), "-ar", "16000", path)
@@ -135,7 +130,8 @@ def make_recordings(folder: Path, seconds: float = SECONDS) -> Path:
 
 def write_ratings_sheet(path: Path, ratings: Mapping[str, tuple[int, int]]) -> Path:
     """A sheet of ratings as two raters fill it in: by file name, from 0 to 100."""
-    openpyxl = pytest.importorskip("openpyxl")
+    import openpyxl
+
     book = openpyxl.Workbook()
     book.active.append(["File", "Rater", "Empathy (0-100)"])
     for name, values in ratings.items():

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-
-import pytest
 
 WIDTH, HEIGHT = 96, 80
 
 
 def ffmpeg(*arguments: str | Path) -> bytes:
     """The operating system's FFmpeg: another build and version than those of the Python packages."""
-    if shutil.which("ffmpeg") is None:
-        pytest.skip("FFmpeg's command is not installed")
     command = ["ffmpeg", "-nostdin", "-v", "error", "-y", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
