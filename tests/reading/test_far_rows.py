@@ -52,7 +52,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> SyntheticStudy:
-    return write_features(tmp_path_factory.mktemp("study") / "features", StudySpec(sessions=3))
+    return write_features(tmp_path_factory.mktemp("study") / "features", StudySpec(sessions=2))
 
 
 @pytest.fixture
@@ -73,7 +73,8 @@ def far(root: Path, *options: object, **keywords: object) -> FeatureStore:
     return FeatureStore(f"file://{root}", *options, **keywords)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, ROWS), st.integers(0, ROWS), st.booleans()), min_size=1, max_size=6))
 @pytest.mark.parametrize("kept", ["on disk", "in memory", "nowhere", "little room"])
 def test_rows_are_those_of_the_store(root: Path, tmp_path_factory, kept: str, spans: list) -> None:

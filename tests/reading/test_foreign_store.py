@@ -103,6 +103,7 @@ def test_an_extractor_cannot_say_otherwise_than_its_specification(tmp_path: Path
     assert FeatureStore(tmp_path / "features").spec("s00", "aura") == AURA
 
 
+@pytest.mark.slow
 def test_verify_finds_its_damage_and_gc_its_old_versions(root: Path) -> None:
     storage = local(root)
     assert list(verify(storage)) == []
@@ -122,6 +123,7 @@ def test_verify_finds_its_damage_and_gc_its_old_versions(root: Path) -> None:
     assert finding.path.endswith("corners/c/0/0/0")
 
 
+@pytest.mark.slow
 def test_an_archive_has_all_that_the_store_has(root: Path, tmp_path: Path) -> None:
     target = create_store(tmp_path / "archive")
     list(archive(local(root), target))

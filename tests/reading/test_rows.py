@@ -92,7 +92,7 @@ def shards(draw) -> Shard:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     shard=shards(),
     cuts=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)), min_size=1, max_size=6),
@@ -240,10 +240,10 @@ def test_a_file_that_the_system_does_not_map_is_read_and_named_once(tmp_path: Pa
     monkeypatch.setattr("storyframes.store.shards._warned", set())
     layouts = {}
     for name in ("a", "b"):
-        values, layouts[name] = Shard((CHUNK_ROWS, 200_000)).write(tmp_path / name)  # 48 MB
+        values, layouts[name] = Shard((CHUNK_ROWS, 80_000)).write(tmp_path / name)  # 19 MB
     allowed = resource.getrlimit(resource.RLIMIT_AS)
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (in_use + 24 * MEGABYTE, allowed[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + 12 * MEGABYTE, allowed[1]))
     try:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")

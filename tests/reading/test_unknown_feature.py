@@ -429,6 +429,7 @@ def test_a_tolerance_can_be_given_for_it(tmp_path: Path, tolerance: str) -> None
 # --- the whole report ---
 
 
+@pytest.mark.slow
 def test_a_report_of_a_study_with_it(tmp_path: Path) -> None:
     """The pages are made, and names out of the store are text on them."""
     from tasks.media.synthesize import SyntheticStudy, write_study

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +45,11 @@ def test_a_compressed_shard_reads_as_it_was_written(tmp_path_factory, rows: int,
         assert (folder / "a/c/0/0").stat().st_size == written.file_bytes
 
 
-@pytest.fixture
-def archived(store_root: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of two features, one of two shards."""
+    store_root = tmp_path_factory.mktemp("stored") / "features"
+    create_store(store_root)
     publish_openface(store_root, "a", 6_100)
     with FeatureWriter(local(store_root), "a", FEATURES["opensmile"]) as out:
         columns = [f"d{i}" for i in range(25)]
@@ -57,12 +61,18 @@ def archived(store_root: Path, tmp_path: Path) -> Path:
         out.quality["audio_s"] = 0.9
         out.publish("g" * 64, {"inputs": {}})
     catalogue.compact(local(store_root))
-    list(archive(local(store_root), create_store(tmp_path / "archive")))
-    return tmp_path / "archive"
+    return store_root
 
 
-def test_an_archive_reads_as_the_store(store_root: Path, archived: Path) -> None:
-    store, compressed = FeatureStore(store_root), FeatureStore(archived)
+@pytest.fixture(scope="module")
+def archived(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("archived") / "archive"
+    list(archive(local(stored), create_store(root)))
+    return root
+
+
+def test_an_archive_reads_as_the_store(stored: Path, archived: Path) -> None:
+    store, compressed = FeatureStore(stored), FeatureStore(archived)
     for start, stop in ((0, 6_100), (59, 61), (6_050, 6_100)):
         np.testing.assert_array_equal(
             compressed.read("a", "openface", start, stop), store.read("a", "openface", start, stop)
@@ -75,20 +85,19 @@ def test_an_archive_reads_as_the_store(store_root: Path, archived: Path) -> None
     assert not list(maintenance.verify(local(archived)))
 
 
-def test_an_archive_is_smaller_and_plain_zarr(store_root: Path, archived: Path) -> None:
-    sizes = [
-        FeatureStore(each).catalogue.set_index("feature").loc["openface", "bytes"] for each in (store_root, archived)
-    ]
+def test_an_archive_is_smaller_and_plain_zarr(stored: Path, archived: Path) -> None:
+    sizes = [FeatureStore(each).catalogue.set_index("feature").loc["openface", "bytes"] for each in (stored, archived)]
     assert sizes[1] < sizes[0]
     path = FeatureStore(archived).catalogue.set_index("feature").loc["openface", "path"]
     assert zarr.open_array(archived / path / "values", mode="r").compressors[0].to_dict()["name"] == "zstd"
 
 
-def test_archiving_again_copies_only_what_is_new(store_root: Path, archived: Path) -> None:
-    before = FeatureStore(archived).catalogue.set_index("feature")["version"]
-    publish_openface(store_root, "a", 50, fingerprint="h" * 64)
-    list(archive(local(store_root), local(archived)))
-    after = FeatureStore(archived).catalogue.set_index("feature")["version"]
+def test_archiving_again_copies_only_what_is_new(stored: Path, archived: Path, tmp_path: Path) -> None:
+    store, target = (Path(shutil.copytree(root, tmp_path / root.name)) for root in (stored, archived))
+    before = FeatureStore(target).catalogue.set_index("feature")["version"]
+    publish_openface(store, "a", 50, fingerprint="h" * 64)
+    list(archive(local(store), local(target)))
+    after = FeatureStore(target).catalogue.set_index("feature")["version"]
     assert list(after.index[after != before]) == ["openface"]
 
 

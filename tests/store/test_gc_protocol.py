@@ -96,6 +96,7 @@ def copies(storage: Storage, place: Callable[[], Storage]) -> Callable[[], Stora
 @pytest.fixture(params=["folder", "object store"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch) -> Callable[[], Storage]:
     monkeypatch.setattr("os.fsync", lambda descriptor: None)  # no power is lost here, and it takes most of the time
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # what others left there would be looked at each time
     counter = iter(range(1_000_000))
     if request.param == "folder":
         return lambda: TurnsInAFolder(tmp_path / f"store-{next(counter)}")
@@ -114,6 +115,7 @@ def turns_of(work: Callable[[Storage], Any], storage: Storage) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_a_writer_and_gc_meet_in_every_way(place: Callable[[], Storage]) -> None:
     """One of them is interrupted anywhere by the other, which is interrupted anywhere as well."""
     again = copies(beginning(place), place)
@@ -154,6 +156,7 @@ def meet(storage: Storage, order: list[int]) -> tuple[type, Counter[int]]:
     return type(published), turns
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_many_of_each_meet_at_random(place: Callable[[], Storage], data: st.DataObject) -> None:
@@ -185,6 +188,7 @@ def test_many_of_each_meet_at_random(place: Callable[[], Storage], data: st.Data
     assert {path.split("/")[2] for path in storage.files() if path.count("/") > 2} == {current}
 
 
+@pytest.mark.slow
 def test_a_superseded_version_stays_while_the_catalogue_names_it(place: Callable[[], Storage]) -> None:
     """A run publishes for hours before the catalogue is written: who opens the store meanwhile reads the older ones."""
     again = copies(beginning(place), place)

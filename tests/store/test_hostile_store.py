@@ -225,6 +225,7 @@ def other_metadata(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
         return content
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), file=st.sampled_from(["zarr.json", "values/zarr.json", "valid/zarr.json"]))
 def test_any_metadata_of_zarr_is_read_or_refused(made: Path, data: st.DataObject, file: str) -> None:

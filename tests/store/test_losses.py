@@ -92,6 +92,7 @@ def test_of_a_session_that_is_gone_verify_says_so_when_asked_for_it_alone(store:
     assert verify(store, "--session", "s07")[0] == 2
 
 
+@pytest.mark.slow
 def test_a_store_is_no_more_sound_whatever_of_it_is_gone(store: Path, tmp_path: Path) -> None:
     """After a restore ``verify`` is the proof: of every file and folder, one after the other, it misses that one."""
     assert not list(find(local(store)))

@@ -33,26 +33,27 @@ def failed(found: dict[str, Outcome]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("file", "features"),
+    ("file", "asked", "features"),
     [
-        ("videos/p01-s01.avi", ("frames", "openface", "opensmile", "glove")),
-        ("transcripts/p01-s01.json", ("glove",)),
-        ("openface/p01-s01.csv.gz", ("openface",)),
+        pytest.param("videos/p01-s01.avi", FEATURES, ("frames", *FEATURES), marks=pytest.mark.slow),
+        pytest.param("transcripts/p01-s01.json", ("openface", "glove"), ("glove",), marks=pytest.mark.slow),
+        ("openface/p01-s01.csv.gz", ("openface",), ("openface",)),
     ],
 )
 def test_what_needs_it_fails_and_everything_else_is_done(
-    study_copy: Path, store_root: Path, file: str, features: tuple[str, ...]
+    study_copy: Path, store_root: Path, file: str, asked: tuple[str, ...], features: tuple[str, ...]
 ) -> None:
+    sessions = ("p01-s01", "p02-s01")
     (study_copy / file).unlink()
-    found = outcomes(study_copy, store_root)
+    found = run(study_copy, store_root, Selection(sessions, asked), **GLOVE)
     assert failed(found) == {f"p01-s01/{name}": f"{file}: the file does not exist" for name in features}
-    assert len(found) == 13  # of 3 sessions 4 features, and of the stories one
+    assert found.keys() == {f"{session}/{name}" for session in sessions for name in ("frames", *asked)}
     noted = {(entry.session_id, entry.feature): entry for entry in record_status.scan(open_storage(store_root))}
     for name in features:
         assert noted["p01-s01", name].status is Status.FAILED
         assert noted["p01-s01", name].reason == f"{file}: the file does not exist"
     shutil.copy(DEMO / "study" / file, study_copy / file)
-    assert failed(outcomes(study_copy, store_root)) == {}
+    assert failed(run(study_copy, store_root, Selection(sessions[:1], asked), **GLOVE)) == {}
 
 
 def test_the_sound_of_the_video_never_stands_in_for_a_sound_file_that_is_missing(
@@ -62,16 +63,15 @@ def test_the_sound_of_the_video_never_stands_in_for_a_sound_file_that_is_missing
     sessions["audio"] = None
     sessions.loc[0, "audio"] = "audio/p01-s01.wav"
     sessions.to_csv(study_copy / "sessions.csv", index=False)
-    assert failed(outcomes(study_copy, store_root)) == {
-        "p01-s01/opensmile": "audio/p01-s01.wav: the file does not exist"
-    }
+    found = run(study_copy, store_root, Selection(("p01-s01",), ("opensmile",)))
+    assert failed(found) == {"p01-s01/opensmile": "audio/p01-s01.wav: the file does not exist"}
 
 
 def test_files_of_other_sessions_do_not_matter(study_copy: Path, store_root: Path) -> None:
     for video in ("p01-s02.avi", "p02-s01.avi"):
         (study_copy / "videos" / video).unlink()
-    found = outcomes(study_copy, store_root, "p01-s01")
-    assert len(found) == 4
+    found = run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))
+    assert found.keys() == {"p01-s01/frames", "p01-s01/openface"}
     assert failed(found) == {}
 
 
@@ -117,7 +117,7 @@ def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, 
 def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
     video = "videos/p01-s01.avi"
     (study_copy / video).unlink()
-    outcomes(study_copy, store_root, "p01-s01", "p02-s01")
+    run(study_copy, store_root, Selection(("p01-s01", "p02-s01"), ("openface",)))
     checked = storyframes_here("check", study_copy)
     assert checked.returncode == 2
     assert f"'{video}'" in checked.stderr
@@ -128,7 +128,6 @@ def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, st
     assert storyframes_here("index", study_copy, store_root).returncode == 0
 
 
-@pytest.mark.slow
 def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store_root: Path) -> None:
     """It is not up to date, so "needs nothing done" would be false."""
     (study_copy / "videos/p01-s01.avi").unlink()
@@ -140,7 +139,6 @@ def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store
     assert "0 features are due, 1 needs nothing done, 1 cannot be made\n" in again.stderr
 
 
-@pytest.mark.slow
 def test_the_plan_is_made_of_the_other_sessions(study_copy: Path, tmp_path: Path) -> None:
     (study_copy / "videos/p01-s01.avi").unlink()
     (study_copy / "transcripts/p01-s02.json").unlink()

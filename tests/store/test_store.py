@@ -145,6 +145,7 @@ def test_a_sound_store_has_no_findings(store_root: Path) -> None:
     assert not list(maintenance.verify(local(store_root)))
 
 
+@pytest.mark.end_to_end
 def test_verify_finds_a_flipped_byte_in_every_file(store_root: Path) -> None:
     publish_openface(store_root, "a", 130)
     record_attempt(local(store_root), "a", "glove", Status.MISSING, "no transcript", "")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from support.commands import storyframes_here
 from support.stores import local
 
 from storyframes.clips.window_spec import WindowSpec
@@ -22,7 +21,6 @@ from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
 from tasks.study.load import load_study
 
-ROOT = Path(__file__).parents[2]
 LATER = "is later than any recording ends: phases are in seconds from the recording's beginning"
 
 
@@ -92,8 +90,7 @@ def test_a_phase_that_ends_long_after_the_last_frame_is_said(study_copy: Path, s
 def test_the_command_writes_the_others_names_it_and_ends_with_1(study_copy: Path, tmp_path: Path) -> None:
     set_phase(study_copy, 4, end_s="1700000000000")
     out = tmp_path / "clips.parquet"
-    command = [sys.executable, "-m", "flows.cli", "index", str(study_copy), "--out", str(out)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    result = storyframes_here("index", study_copy, "--out", out)
     assert result.returncode == 1
     assert "36 clips of 120 frames" in result.stdout
     assert f"no clips of p01-s01: phases, row 6, end_s = '1700000000000.0': {LATER}" in result.stderr

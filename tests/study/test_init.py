@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.commands import storyframes_here
 from support.media.video_variants import ffmpeg
 from typer.testing import CliRunner
 
@@ -18,7 +17,7 @@ from tasks.study.load import load_study
 from tasks.study.recording_names import FilesError, session_in_name
 from tasks.study.sessions_from_files import Made, make_sessions
 
-ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
 
 
 def folder_of(root: Path, *names: str) -> Path:
@@ -178,17 +177,8 @@ def test_whatever_the_files_are_called_it_is_a_valid_study_or_refused(tmp_path_f
 def test_the_command(study_copy: Path) -> None:
     for path in study_copy.glob("*.csv"):
         path.unlink()
-    command = [sys.executable, "-m", "flows.cli"]
-    root = Path(__file__).parents[2]
-    arguments = [
-        "--videos",
-        "videos/*.avi",
-        "--transcripts",
-        "transcripts/*.json",
-        "--names",
-        "{participant}-*",
-    ]
-    result = subprocess.run([*command, "init", str(study_copy), *arguments], capture_output=True, text=True, cwd=root)
+    arguments = ["--videos", "videos/*.avi", "--transcripts", "transcripts/*.json", "--names", "{participant}-*"]
+    result = storyframes_here("init", study_copy, *arguments)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[0].endswith("sessions.csv: 3 sessions of 2 participants")
     settings = study_copy / "storyframes.toml"

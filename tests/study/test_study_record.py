@@ -108,7 +108,7 @@ def test_another_study(store: Path, tmp_path: Path, change: Callable[[Sessions],
             remember_study(local(store), make_study(tmp_path / "first", {"only": ("p", b"x")}))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(
     changes=st.lists(st.sampled_from(["add", "withdraw", "replace", "unmount", "move"]), max_size=8), seed=st.integers()
 )

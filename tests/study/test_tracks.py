@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -76,8 +77,12 @@ TRACKS = {
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
+    return write_study(tmp_path)
+
+
+def write_study(folder: Path) -> Path:
     """A dyad with two cameras and two lapels, a robot whose camera begins later, a video with a WAV per speaker."""
-    root = tmp_path / "study"
+    root = folder / "study"
     root.mkdir()
     write_recording(root / "a.mkv", 50, tone(2.0, channels=1))
     write_openface(root / "a.csv", 50, 0.25)
@@ -99,7 +104,11 @@ def study(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def glove(tmp_path: Path) -> dict[str, object]:
-    vectors = tmp_path / "glove.txt"
+    return write_vectors(tmp_path)
+
+
+def write_vectors(folder: Path) -> dict[str, object]:
+    vectors = folder / "glove.txt"
     vectors.write_text("".join(f"{word} {' '.join(['0.5'] * 300)}\n" for word in ("we", "sang")))
     return {"vectors": vectors, "demo_vectors": True}
 
@@ -107,6 +116,24 @@ def glove(tmp_path: Path) -> dict[str, object]:
 def extracted(study: Path, root: Path, glove: dict[str, object], **selection: object) -> dict[str, Outcome]:
     chosen = Selection(**{"only": FEATURES_HERE, **selection})  # type: ignore[arg-type]
     return run(study, root, chosen, glove=glove)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A study that is extracted; its tests read it alone."""
+
+    study: Path
+    root: Path
+    glove: dict[str, object]
+    outcomes: dict[str, Outcome]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("whole")
+    study, vectors = write_study(folder), write_vectors(folder)
+    create_store(folder / "features")
+    return Whole(study, folder / "features", vectors, extracted(study, folder / "features", vectors))
 
 
 def planned(study: Path, root: Path, **selection: object) -> Plan:
@@ -120,8 +147,9 @@ def keys(plan: Plan) -> set[str]:
     return due | {f"{outcome.session_id}/{outcome.feature}" for outcome in plan.settled}
 
 
-def test_every_track_has_the_features_that_it_has_the_files_for(study: Path, store_root: Path, glove: dict) -> None:
-    outcomes = extracted(study, store_root, glove)
+@pytest.mark.slow
+def test_every_track_has_the_features_that_it_has_the_files_for(whole: Whole) -> None:
+    store_root, outcomes = whole.root, whole.outcomes
     done = {name for name, outcome in outcomes.items() if outcome.status is Status.DONE}
     of_tracks = {name for name in outcomes if "@" in name}
     assert of_tracks == {
@@ -212,6 +240,7 @@ def test_words_of_a_track_that_is_a_transcript_alone_are_held_against_nothing(
     assert outcome.status is Status.DONE
 
 
+@pytest.mark.slow
 def test_what_a_session_has_already_is_not_extracted_again_when_tracks_come(
     study: Path, store_root: Path, glove: dict
 ) -> None:
@@ -232,9 +261,10 @@ def test_what_a_session_has_already_is_not_extracted_again_when_tracks_come(
     assert len(now) > len(fingerprints)
 
 
-def test_the_whole_study_again_is_no_work_and_nothing_is_stale(study: Path, store_root: Path, glove: dict) -> None:
-    extracted(study, store_root, glove)
-    settings = ExtractorsSettings(features=FEATURES_HERE, glove=glove)
+@pytest.mark.slow
+def test_the_whole_study_again_is_no_work_and_nothing_is_stale(whole: Whole) -> None:
+    study, store_root = whole.study, whole.root
+    settings = ExtractorsSettings(features=FEATURES_HERE, glove=whole.glove)
     assert not plan_extraction(load_study(study), store_root, settings, Selection()).units
     entries = {(entry.session_id, entry.feature): entry for entry in record_status.scan(local(store_root))}
     wanted = {
@@ -318,8 +348,9 @@ def test_a_track_that_fails_leaves_the_others_alone(study: Path, store_root: Pat
     assert FeatureStore(store_root).features("dyad") == ["frames", "openface", "opensmile"]
 
 
-def test_an_archive_holds_tracks_and_gc_keeps_them(study: Path, store_root: Path, glove: dict, tmp_path: Path) -> None:
-    extracted(study, store_root, glove, session_ids=("dyad", "voices"))
+@pytest.mark.slow
+def test_an_archive_holds_tracks_and_gc_keeps_them(whole: Whole, tmp_path: Path) -> None:
+    store_root = whole.root
     assert not list(maintenance.collect(local(store_root), 0))
     target = create_store(tmp_path / "archive")
     list(archive(local(store_root), target))
@@ -349,15 +380,16 @@ def test_a_session_in_a_notebook_has_its_tracks(study: Path, store_root: Path, g
 
 def test_a_comparison_reads_the_tracks_own_values(study: Path, store_root: Path, glove: dict, tmp_path: Path) -> None:
     """With the tolerances of the feature; a difference in one camera is of that one alone."""
-    extracted(study, store_root, glove, session_ids=("dyad",))
+    asked = {"session_ids": ("dyad",), "tracks": ("main", "child_b"), "only": ("openface",)}
+    extracted(study, store_root, glove, **asked)
     write_openface(study / "b.csv", 30, 0.5625)
     other = tmp_path / "other"
-    extracted(study, other, glove, session_ids=("dyad",))
+    extracted(study, other, glove, **asked)
     found = compare_stores(FeatureStore(store_root), FeatureStore(other), parse_tolerances([]))
     assert not found.unknown
     assert not found.mismatches
     assert {column.feature for column in found.columns if not column.same} == {"openface@child_b"}
-    assert {column.feature for column in found.columns} >= {"openface", "opensmile@lapel_a"}
+    assert {column.feature for column in found.columns} >= {"openface", "frames@child_b"}
     wide = compare_stores(FeatureStore(store_root), FeatureStore(other), parse_tolerances(["openface=0.1"]))
     assert all(column.same for column in wide.columns)
 
@@ -377,6 +409,7 @@ def test_the_words_of_a_session_are_those_of_its_own_transcript(study: Path, sto
     assert "glove@child_b" in facts.matrix.features
 
 
+@pytest.mark.slow
 def test_a_plan_measures_every_track_and_counts_its_recordings(study: Path, glove: dict) -> None:
     (study / "sessions.csv").write_text((study / "sessions.csv").read_text() + "more,p4,a.mkv,a.csv\n")
     with (study / "tracks.csv").open("a") as tracks:
@@ -420,8 +453,9 @@ def test_a_track_that_cannot_be_measured_costs_the_forecast_nothing_else(study: 
     assert not reasons["opensmile@lapel_a"]
 
 
-def test_a_person_sees_the_tracks_of_a_session_below_its_own_files(study: Path, store_root: Path, glove: dict) -> None:
-    extracted(study, store_root, glove)
+@pytest.mark.slow
+def test_a_person_sees_the_tracks_of_a_session_below_its_own_files(whole: Whole) -> None:
+    store_root = whole.root
     console = Console(width=400, record=True, file=io.StringIO())
     console.print(*status_tables(list(record_status.scan(local(store_root)))), sep="\n")
     text = console.export_text()
