@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import io
 import json
 import re
@@ -148,6 +149,24 @@ def test_pictures_are_claimed_only_where_there_are_some(demo_study: Path, store_
     assert "<img" not in (tmp_path / "s/sessions/p01-s01.html").read_text()
 
 
+def test_without_being_asked_no_page_has_a_text_or_a_picture(
+    demo_study: Path, store_root: Path, tmp_path: Path
+) -> None:
+    from tasks.extractors.registry import ExtractorsSettings
+
+    publish_openface(store_root, "p01-s01", 60)
+    catalogue.compact(local(store_root))
+    build_report(load_study(demo_study), FeatureStore(store_root), ExtractorsSettings(), tmp_path / "s")
+    transcripts = [json.loads(path.read_text()) for path in (demo_study / "transcripts").iterdir()]
+    said = [one["text"] for transcript in transcripts for one in transcript["utterances"]]
+    stories = pd.read_csv(demo_study / "stories.csv")["text"].tolist()
+    for page in (tmp_path / "s").rglob("*.html"):
+        text = html.unescape(page.read_text())
+        assert [one for one in said + stories if one in text] == []
+        assert "<img" not in text
+        assert "data:image" not in text
+
+
 @pytest.mark.slow
 def test_the_site_is_its_owners_and_needs_no_network(site: Path) -> None:
     for path in [site, *site.rglob("*")]:
@@ -291,6 +310,7 @@ def test_the_key_tables_are_markdown_that_shows_what_it_says(demo: Path) -> None
     assert r"\| \[x\](y) z" in line
 
 
+@pytest.mark.slow
 def test_the_key_tables_need_no_plotting_library() -> None:
     modules = "tasks.inspect.report.key_tables, tasks.inspect.report.facts"
     code = f"import sys, {modules}; print(*({{'plotly', 'jinja2'}} & set(sys.modules)))"
@@ -408,7 +428,7 @@ def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) 
             json.loads(block)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.text()) | st.dictionaries(st.text(), st.text()))
 def test_embedded_json_comes_back_and_never_ends_its_element(content: object) -> None:
     embedded = str(embed_json(content))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -23,14 +24,18 @@ from support.media.recordings import write_video, write_wave
 from support.pages.browser import Visit, chromium
 from support.processes import HANG_S
 from support.stores import local
+from support.studies import run as extract
 from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store import catalogue
+from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Status
 from tasks.inspect.report import previews
 from tasks.inspect.report.previews import write_preview
+from tasks.planning.selection import Selection
 
 pytestmark = pytest.mark.slow
 SECONDS = 4
@@ -138,8 +143,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "clocks.csv").write_text(f"session_id,clock,clock_s,session_s\n{rows}")
     config = folder / "storyframes.toml"
     config.write_text("[clips]\nwindow_s = 1\nstride_s = 1\n")
-    extracted = run("extract", folder, folder / "features", "--features", "frames,opensmile", "--config", config)
-    assert "2 without input, 0 failed" in " ".join(extracted.output.split()), extracted.output
+    create_store(folder / "features")
+    outcomes = extract(folder, folder / "features", Selection(only=("frames", "opensmile")))
+    statuses = Counter(outcome.status for outcome in outcomes.values())
+    assert (statuses[Status.MISSING], statuses[Status.FAILED]) == (2, 0)
+    indexed = run("index", folder, folder / "features", "--config", config)
+    assert "no clips of told" in indexed.stderr, indexed.output  # it has no video
     plant_landmarks(folder / "features", "s25", round(SECONDS * 25))
     for site, options in (
         ("site", ("--points",)),

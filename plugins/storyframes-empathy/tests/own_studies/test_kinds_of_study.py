@@ -19,6 +19,8 @@ from storyframes.store.records import Status
 from storyframes_empathy.scores.predictions import read_predictions
 from storyframes_empathy.scores.run_record import Run, read_run
 
+pytestmark = pytest.mark.slow
+spoken = pytest.mark.needs("ffmpeg", "espeak-ng")
 SECONDS = 3
 H264 = "-c:v libx264 -preset ultrafast -pix_fmt yuv420p"
 
@@ -68,6 +70,7 @@ def check_run(trained: Trained, modalities: str) -> Run:
     return run
 
 
+@spoken
 def test_dyads_of_two_cameras(tmp_path: Path, voices: list[Path], image_model: Path) -> None:
     sessions = [f"d{number}" for number in range(4)]
     recordings = [
@@ -94,6 +97,7 @@ def test_dyads_of_two_cameras(tmp_path: Path, voices: list[Path], image_model: P
     check_run(Trained(tmp_path, run, said, {}), "v")
 
 
+@spoken
 def test_silent_recordings(tmp_path: Path, voices: list[Path], image_model: Path) -> None:
     sessions = [f"q{number}" for number in range(4)]
     make_media(tmp_path, [Made(f"{session}.mp4", H264, "", rate=10) for session in sessions], voices)
@@ -101,6 +105,7 @@ def test_silent_recordings(tmp_path: Path, voices: list[Path], image_model: Path
     check_run(trained, "v")
 
 
+@spoken
 def test_recordings_of_48_and_5_frames_a_second(tmp_path: Path, voices: list[Path], image_model: Path) -> None:
     sessions = [f"m{number}" for number in range(4)]
     rates = (48, 5, 48, 5)
@@ -113,6 +118,7 @@ def test_recordings_of_48_and_5_frames_a_second(tmp_path: Path, voices: list[Pat
     assert "rows a second (--rate)" in trained.said
 
 
+@spoken
 def test_therapy_of_clients_who_come_again(tmp_path: Path, voices: list[Path], text_model: Path) -> None:
     names = [f"{client}_{number}" for client in ("anna", "ben", "cleo") for number in ("first", "second")]
     media = make_media(tmp_path, [Made(f"{name}.mp4", H264, rate=10) for name in names], voices)
@@ -133,6 +139,7 @@ def test_therapy_of_clients_who_come_again(tmp_path: Path, voices: list[Path], t
     assert people.to_dict() == {"anna": 1, "ben": 1, "cleo": 1}
 
 
+@spoken
 def test_a_classroom_whose_engagement_was_coded_in_parts(tmp_path: Path, voices: list[Path], image_model: Path) -> None:
     sessions = [f"lesson{number}" for number in range(4)]
     make_media(tmp_path, [Made(f"{session}.mp4", H264, rate=10) for session in sessions], voices)
@@ -145,6 +152,7 @@ def test_a_classroom_whose_engagement_was_coded_in_parts(tmp_path: Path, voices:
     check_run(trained, "v+a")
 
 
+@spoken
 def test_a_study_of_valence_that_was_rated_all_the_time(tmp_path: Path, voices: list[Path]) -> None:
     sessions = [f"film{number}" for number in range(4)]
     make_media(tmp_path, [Made(f"{session}.mp4", H264, rate=10) for session in sessions], voices)
@@ -171,6 +179,7 @@ def test_a_study_of_valence_that_was_rated_all_the_time(tmp_path: Path, voices: 
     assert ratings["rating"].tolist() == pytest.approx([expected[session] for session in ratings["session_id"]])
 
 
+@spoken
 def test_a_podcast_without_a_picture(tmp_path: Path, voices: list[Path]) -> None:
     sessions = [f"talk{number}" for number in range(4)]
     sounds = [(".wav", "-c:a pcm_s16le"), (".m4a", "-c:a aac")]

@@ -21,6 +21,7 @@ from storyframes.store.records import Status
 from storyframes_empathy.scores.predictions import read_predictions
 from storyframes_empathy.scores.run_record import read_run
 
+pytestmark = [pytest.mark.slow, pytest.mark.needs("ffmpeg", "espeak-ng")]
 PAGE = Path(__file__).parents[4] / "docs/tutorials/your-own-study.md"
 SECONDS = 5
 RATED = {  # by the first file of each session, what Kim and Lee gave

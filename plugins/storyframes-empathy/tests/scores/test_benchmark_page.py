@@ -154,6 +154,7 @@ def test_each_participant_is_scored_alone() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("chromium", "playwright")
 def test_it_is_drawn_in_a_browser(tmp_path: Path) -> None:
 
     run = Run(phase="reflection", model=HOSTILE, modalities=HOSTILE)

@@ -28,6 +28,7 @@ from storyframes_empathy.text.endpoint import agree
 from storyframes_empathy.text.topics import Space, TopicError, find_topics, topic_terms
 
 
+@pytest.mark.needs("umap")
 def test_planted_clusters_are_found_and_a_seed_gives_the_same_points() -> None:
     embeddings, labels = planted()
     found = find_topics(embeddings, seed=3, draws=3)
@@ -48,6 +49,7 @@ def test_planted_clusters_are_found_and_a_seed_gives_the_same_points() -> None:
     assert other.points.tobytes() != found.points.tobytes()
 
 
+@pytest.mark.needs("umap")
 @pytest.mark.parametrize(("dimensions", "space"), [(384, Space.LAYOUT), (8, Space.EMBEDDING)])
 def test_topics_of_noise_are_said_to_be_chance(dimensions: int, space: Space) -> None:
     """Texts that differ in 384 ways, or in 8 and a little: UMAP parts both, and neither has topics."""
@@ -114,6 +116,7 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return study, root
 
 
+@pytest.mark.needs("umap")
 @pytest.mark.parametrize("with_text", [False, True])
 def test_the_page_shows_words_only_where_asked(stories: tuple[Path, Path], tmp_path: Path, with_text: bool) -> None:
     out = tmp_path / "page"
@@ -132,6 +135,7 @@ def test_the_page_shows_words_only_where_asked(stories: tuple[Path, Path], tmp_p
     assert "st4" in page
 
 
+@pytest.mark.needs("umap")
 def test_no_topics(stories: tuple[Path, Path], tmp_path: Path) -> None:
     study, root = stories
     create_store(tmp_path / "empty")
@@ -145,6 +149,7 @@ def test_no_topics(stories: tuple[Path, Path], tmp_path: Path) -> None:
         assert (done.exit_code, why in done.output) == (2, True), done.output
 
 
+@pytest.mark.needs("umap")
 def test_a_service_embeds_only_where_the_user_agreed(stories: tuple[Path, Path], tmp_path: Path) -> None:
     study, root = stories
     arguments = ["topics", str(study), str(root), "--out", str(tmp_path / "page"), "--topics", "2", "--model", "m"]

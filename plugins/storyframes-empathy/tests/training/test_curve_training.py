@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from empathy_support.planted_study import Nobody
-from empathy_support.training import name, quick, small
+from empathy_support.training import name, quick
 from support.stores import local
 from support.synthetic_features import publish
 
@@ -40,9 +40,9 @@ def curves() -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory, curves: dict[str, np.ndarray]) -> FeatureStore:
+def store(store: FeatureStore, tmp_path_factory: pytest.TempPathFactory, curves: dict[str, np.ndarray]) -> FeatureStore:
     """Sessions with a trace of valence, at the frames' own times; the last one has none."""
-    root = Path(small(tmp_path_factory.mktemp("curves")).storage.location)
+    root = Path(shutil.copytree(store.storage.location, tmp_path_factory.mktemp("curves") / "features"))
     time = np.arange(FRAMES) / FPS
     for session, values in curves.items():
         publish(root, session, "frames", {"time": time})
@@ -87,6 +87,7 @@ def test_points_of_a_grid_stand_for_frames_where_inputs_have_a_rate(store: Featu
     assert splits.labels(dataset.clips)[0] == pytest.approx(np.nanmean(rows, dtype=float), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_trace_is_trained_on_and_scored(store: FeatureStore, tmp_path: Path) -> None:
     outcome = train_run(store, RUN, asked(), tmp_path, Nobody())
     run = read_run(outcome.folder)
@@ -124,9 +125,8 @@ def test_a_trace_that_there_is_not_is_said(store: FeatureStore, label: str, mess
         open_run(store, RUN, asked(label=label))
 
 
-def test_the_name_of_a_scheme_whose_labels_are_traces_leads_to_them(tmp_path: Path) -> None:
-    with_frames = small(tmp_path)
-    root = Path(with_frames.storage.location)
+def test_the_name_of_a_scheme_whose_labels_are_traces_leads_to_them(store: FeatureStore, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(store.storage.location, tmp_path / "features"))
     with FeatureWriter(local(root), "s000", curve_spec("label.arousal")) as out:
         for array, dtype in (("values", np.float32), ("time", np.float64), ("raters", np.int16)):
             out.write(array, np.arange(3, dtype=dtype))

@@ -263,6 +263,7 @@ def test_what_a_mask_hides_and_a_modality_that_is_not_used_change_nothing(datase
             assert torch.equal(model(prepared(batch)), model(prepared(hidden)))
 
 
+@pytest.mark.slow
 @each_model
 def test_a_model_in_full_size_learns_a_batch(dataset: ClipDataset, moments, name: ModelName) -> None:
     torch.manual_seed(0)

@@ -127,6 +127,7 @@ def test_moments_count_every_word_and_step_of_the_sound_once(study: SyntheticStu
         np.testing.assert_allclose(found[key].std, rows.std(axis=0, dtype=float), rtol=1e-9)
 
 
+@pytest.mark.slow
 @take_them
 def test_a_run_with_rows_of_its_own_is_another_run_and_says_so(
     study: SyntheticStudy, tmp_path: Path, model: ModelName

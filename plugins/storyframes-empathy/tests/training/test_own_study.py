@@ -116,6 +116,7 @@ def train(store: FeatureStore, out: Path, *more: str):
     return CliRunner().invoke(app, ["train", store.storage.location, *asked])
 
 
+@pytest.mark.slow
 def test_ones_own_study_trains_with_no_option_and_says_what_it_took(store, tmp_path: Path) -> None:
     result = train(store, tmp_path / "runs")
     assert result.exit_code == 0, result.output
@@ -187,6 +188,7 @@ def test_the_sound_and_faces_of_a_clip_are_of_its_own_seconds_at_any_rate(store:
     np.testing.assert_array_equal(clip["voice"], voice[50:150:5])
 
 
+@pytest.mark.slow
 def test_the_papers_kind_of_study_keeps_every_default(tmp_path: Path) -> None:
     paper = FeatureStore(write_features(tmp_path / "store").root)
     asked = load_train_settings(None)
@@ -220,6 +222,7 @@ def test_all_that_is_lacking_is_said_at_once(store: FeatureStore, tmp_path: Path
         plan_training(mood, TrainSettings(), None, None, [0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "splits"), [(2, {"train", "val"}), (3, {"train", "val", "test"})])
 def test_few_participants_are_in_as_many_splits_as_there_can_be(tmp_path: Path, count: int, splits: set[str]) -> None:
     few = write_own_store(tmp_path / "few", lacking={}, people=[f"p{number}" for number in range(count)])
@@ -230,6 +233,7 @@ def test_few_participants_are_in_as_many_splits_as_there_can_be(tmp_path: Path, 
         assert set(read_predictions(folder, read_run(folder)).table["split"]) == splits - {"train"}
 
 
+@pytest.mark.slow
 def test_splits_are_drawn_of_participants_whose_clips_are_used(tmp_path: Path) -> None:
     """One has no camera and one has nothing: with v alone both are dropped, and every split still has clips."""
     lacking = {"s0": ["faces"], "s1": ["faces", "voice"]}
@@ -241,6 +245,7 @@ def test_splits_are_drawn_of_participants_whose_clips_are_used(tmp_path: Path) -
             assert {name: len(dataset) > 0 for name, dataset in splits.scored.items()} == dict.fromkeys(SPLITS, True)
 
 
+@pytest.mark.slow
 def test_every_phase_has_every_split(tmp_path: Path) -> None:
     """Three participants in one phase, three others in another: no share of one person for val would do."""
     people = [f"p{number}" for number in range(6)]

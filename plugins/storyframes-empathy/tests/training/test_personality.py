@@ -141,6 +141,7 @@ def test_a_run_with_personality_is_another_run_of_another_name_and_holds_no_scor
         assert not path.is_file() or str(ODD).encode() not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_what_was_killed_ends_with_the_same_bits_also_with_personality_and_components(
     store: FeatureStore, tmp_path: Path
 ) -> None:

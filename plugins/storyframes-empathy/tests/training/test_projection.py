@@ -56,6 +56,7 @@ def test_what_is_tested_with_decides_nothing(store: FeatureStore, tmp_path: Path
     assert open_run(store, RUN, without).prepared(tmp_path / "c").digests["pca"] != all_of_it
 
 
+@pytest.mark.slow
 def test_a_projected_model_is_another_run_of_another_name(store: FeatureStore, tmp_path: Path) -> None:
     asked = quick(pca=5, epochs=1)
     outcome = train_run(store, RUN, asked, tmp_path / "pca", Nobody())

@@ -38,6 +38,7 @@ from tasks.clip_index.index import write_clip_index
 # --- to the bit ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["ef_lstm", "tfn"])  # with dropout, with the moments of batches
 def test_what_was_killed_between_any_two_steps_ends_with_the_same_bits(store, tmp_path: Path, model: str) -> None:
     run = name(model)
@@ -57,6 +58,7 @@ def test_what_was_killed_between_any_two_steps_ends_with_the_same_bits(store, tm
         assert [sorted(one) for one in done] == [["epoch", "seconds", "train_mse", "val_mse"]] * 5
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_seed_are_the_same_to_the_bit_and_another_seed_is_not(store, tmp_path: Path) -> None:
     fixed = quick(split_seed=0, epochs=2)
     one, other = (train_run(store, name(), fixed, tmp_path / each, Nobody()) for each in "ab")
@@ -66,6 +68,7 @@ def test_two_runs_of_one_seed_are_the_same_to_the_bit_and_another_seed_is_not(st
     assert (one.folder / "state.json").read_bytes() == (other.folder / "state.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_killed_many_times_gets_nearer_its_end_each_time(store, tmp_path: Path) -> None:
     steps = len(list(open_run(store, name(), quick()).splits.sampler)) // 16 + 1
     for epochs in range(1, 4):
@@ -132,6 +135,7 @@ for kind in 2 * (torch.float32, torch.bfloat16):
 """
 
 
+@pytest.mark.slow
 def test_as_many_threads_give_the_same_bits_twice_in_three_processes_that_crowd_the_machine() -> None:
     root = Path(__file__).parents[4]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # else threads that wait for a processor use it up
@@ -145,6 +149,7 @@ def test_as_many_threads_give_the_same_bits_twice_in_three_processes_that_crowd_
     assert digests == digests[:1] * 6
 
 
+@pytest.mark.slow
 def test_frames_prepared_once_give_the_same_bits_and_in_half_the_size_nearly_the_same_scores(store, tmp_path) -> None:
     read, banked, halved = (
         train_run(store, name("lf_lstm"), quick(bank=bank), tmp_path / bank, Nobody())
@@ -182,6 +187,7 @@ def test_a_model_scores_alike_out_of_a_bank_in_half_the_size(store: FeatureStore
 # --- one run ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_is_skipped_and_another_is_not_overwritten(store, tmp_path: Path) -> None:
     first = train_run(store, name(), quick(epochs=1), tmp_path, Nobody())
     again = train_run(store, name(), quick(epochs=1, threads=2, tfn={"fused": 8}), tmp_path, Nobody())
@@ -213,6 +219,7 @@ def test_a_loss_that_is_no_number_ends_its_run_only(store, tmp_path: Path) -> No
     assert not (outcome.folder / "predictions.parquet").exists()
 
 
+@pytest.mark.end_to_end
 def test_the_files_of_a_run_are_its_owners_and_its_predictions_are_every_clips(store, tmp_path: Path) -> None:
     outcome = train_run(store, name(modalities=("a", "t")), quick(epochs=1), tmp_path / "runs", Nobody())
     paths = list((tmp_path / "runs").rglob("*"))

@@ -83,6 +83,7 @@ def _order(splits, split: str) -> list[int]:
     return list(PaperOrderOversamplingSampler(splits.training, split, seed=0))
 
 
+@pytest.mark.slow
 def test_a_label_about_no_story_is_learned_with_a_number_for_each_window(store, tmp_path: Path) -> None:
     asked = quick(preset="regression", label="valence", label_range=(-1, 1), epochs=30, step_epochs=15)
     outcome = train_run(store, name("amer", modalities=("v", "a", "t")), asked, tmp_path, Nobody())

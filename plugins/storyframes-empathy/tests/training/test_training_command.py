@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from empathy_support.planted_study import INPUTS
+from empathy_support.planted_study import INPUTS, SMALL
 from empathy_support.training import name
 from typer.testing import CliRunner
 
@@ -49,7 +49,10 @@ def arguments(out: Path, rate: float = 1e-3) -> list[str]:
     toml = out.parent / "train.toml"
     inputs = "\n".join(f'{one} = [{{ input = "{parts[0]["input"]}" }}]' for one, parts in INPUTS.items())
     how = f"batch_size = 16\nlearning_rate = {rate}\nsplit_shares = [0.5, 0.25, 0.25]"
-    toml.write_text(f"[train]\n{how}\n{inputs}\n")
+    sizes = "\n".join(
+        f"{key} = {value if isinstance(value, int) else [*value]}" for key, value in SMALL["amer"].items()
+    )
+    toml.write_text(f"[train]\n{how}\n{inputs}\n[train.amer]\n{sizes}\n")
     return ["--model", "amer", "--phase", "story_share", "--out", str(out), "--config", str(toml)]
 
 
@@ -57,6 +60,7 @@ def command(store: FeatureStore, out: Path, *more: str, rate: float = 1e-3):
     return CliRunner().invoke(app, ["train", store.storage.location, *arguments(out, rate), *more])
 
 
+@pytest.mark.slow
 def test_the_command_trains_says_how_far_it_is_and_does_nothing_twice(store, tmp_path: Path) -> None:
     first = command(store, tmp_path / "runs", "--seeds", "0,1", "--epochs", "2", "--json")
     assert first.exit_code == 0, first.output
@@ -98,6 +102,7 @@ def test_a_failed_run_ends_with_1_after_the_others_were_tried(store, tmp_path: P
     assert "failed story_share amer v+a+t seed 1: the loss was not finite in epoch 1, batch 2" in result.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_in_words_after_the_epochs_that_are_done(store, tmp_path: Path) -> None:
     more = [
         "empathy",

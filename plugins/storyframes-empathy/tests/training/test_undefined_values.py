@@ -15,6 +15,7 @@ from storyframes_empathy.training.settings import InputSettings, TrainSettings
 from tasks.extractors.opensmile.feature_sets import FeatureSet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["frame", "audio_frame"])
 def test_training_measures_and_fills_each_column_by_itself(tmp_path: Path, axis: str) -> None:
     """The mean of F0 is that of voices, and 0 after the z-score stands where there is none."""
