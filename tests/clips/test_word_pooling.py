@@ -14,7 +14,7 @@ from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_fea
 from support.track_features import SPEAKERS, WINDOWS, seconds_of_the_session, study_of, write_tracks
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.pooling import rows_during
+from storyframes.pooling import pool, rows_during
 from storyframes.times import ticks
 from tasks.clip_index.index import build_clip_index, write_clip_index
 
@@ -223,3 +223,10 @@ def test_a_word_without_a_measured_row_is_masked(study: SyntheticStudy, tmp_path
         masks.append([bool(arrays["valid"][those].any()) for those in taken])
         assert clip[: len(rows)].tolist() == masks[-1]
     assert {value for mask in masks for value in mask} == {True, False}
+
+
+def test_rows_that_are_no_measurement_count_nowhere() -> None:
+    rows, measured = np.array([[1.0], [3.0], [100.0], [5.0]]), np.array([True, True, False, True])
+    pooled = pool(rows, measured, np.array([[0, 3], [2, 3], [3, 4], [1, 1]]), ("mean", "std", "max"))
+    nothing = [np.nan] * 3
+    np.testing.assert_array_equal(pooled, [[2, 1, 3], nothing, [5, 0, 5], nothing])

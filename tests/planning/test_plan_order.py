@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support.media.recordings import write_recording
+from support.studies import make_study, run
 
 from storyframes.features import CLOCK
 from storyframes.store.layout import create_store
+from storyframes.store.records import Status
 from tasks.extract import ExtractionUnit
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
@@ -107,3 +111,21 @@ def test_what_is_set_stays_and_torch_does_not_spread(uneven_study: Path, tmp_pat
         plan = planned(uneven_study, tmp_path / str(number), 8, resnet50={"allow_untrained": True, **section})
         (cpus,) = {unit.settings.resnet50.cpus for unit in plan.units if unit.features == ("resnet50",)}
         assert cpus == section.get("cpus")
+
+
+def test_what_is_made_of_other_inputs_or_settings_is_due_and_nothing_else(tmp_path: Path) -> None:
+    study, root = make_study(tmp_path / "study", video="v.mkv"), tmp_path / "features"
+    create_store(root)
+    only = {"features": ("frames", "opensmile")}
+
+    def due(**settings: object) -> list[str]:
+        plan = plan_extraction(load_study(study), root, ExtractorsSettings(**only | settings), Selection())
+        return sorted(feature for unit in plan.units for feature in unit.features)
+
+    write_recording(study / "v.mkv", 5)
+    outcomes = run(study, root, Selection(only=("frames", "opensmile")))
+    assert [outcomes[f"s/{name}"].status for name in ("frames", "opensmile")] == [Status.DONE, Status.MISSING]
+    assert due() == []
+    assert due(opensmile={"feature_set": "eGeMAPSv02"}) == ["opensmile"]  # it may find something, with other settings
+    write_recording(study / "v.mkv", 6, np.zeros((8000, 1), np.int16))
+    assert due() == ["frames", "opensmile"]
