@@ -90,7 +90,7 @@ $(VENV)/.pipeline: $(VENV)/.torch pyproject.toml constraints.txt
 
 # Of torch, not of .pipeline, and so on: who wants both has them chosen and compiled once.
 $(VENV)/.test: $(VENV)/.torch pyproject.toml constraints.txt
-	$(INSTALL) -e '.[pipeline,embed,test]'
+	$(INSTALL) -e '.[pipeline,embed,slurm,test]'
 	$(COMPILE)
 	@touch $(VENV)/.pipeline $@
 

@@ -3,7 +3,7 @@
     python tests/run.py [--rest] [--all] [--base COMMIT] [--strict] [--coverage] [--at-once N]
 
 The short tier, ``make test``: every test that costs at most 0.5 CPU-seconds and needs nothing beside
-``storyframes[pipeline,test]``, and those marked ``end_to_end``. ``--rest`` runs all others; of a plug-in only where the
+``storyframes[pipeline,embed,slurm,test]``, and those marked ``end_to_end``. ``--rest`` runs all others; of a plug-in only where the
 plug-in or something that it imports changed since COMMIT (the last tag; without a tag every plug-in counts as changed),
 or with ``--all``.
 

@@ -1,4 +1,4 @@
-"""What a test needs beside Python and ``storyframes[pipeline,test]``, looked for before anything of it is set up.
+"""What a test needs beside Python and ``storyframes[pipeline,embed,slurm,test]``, looked for before anything of it is set up.
 
 A test says it with ``@pytest.mark.needs("podman")``; a fixture that cannot be made without something says it in
 :data:`OF_FIXTURES`, and every test that uses it carries the mark too. A test whose needs are not met is skipped with
@@ -35,10 +35,10 @@ PROGRAMS = {
     "systemd-analyze": ("systemd-analyze", "systemd"),
     "unshare": ("unshare", "util-linux"),
 }
-# Packages that are not in storyframes[pipeline,test]: they come with [dev].
+# Packages that are not in storyframes[pipeline,embed,slurm,test]: they come with [dev].
 PACKAGES = frozenset(
     """
-    axe_playwright_python boto3 dask_jobqueue dask_kubernetes datasets faster_whisper h5py matplotlib mlcroissant moto
+    axe_playwright_python boto3 dask_kubernetes datasets faster_whisper h5py matplotlib mlcroissant moto
     obstore openai playwright polars praatio pympi rerun sphinx timm umap xarray
     """.split()
 )
