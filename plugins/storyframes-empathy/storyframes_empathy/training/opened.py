@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+import torch
 from torch import nn
 
 from storyframes import ClipDataset, FeatureStore
@@ -18,8 +20,10 @@ from storyframes.clips import needed_features
 from storyframes_empathy.training.feed import Feed, Loaded, open_bank
 from storyframes_empathy.training.inputs import Part, Preparation, open_parts, rows_of
 from storyframes_empathy.training.models.build import build
+from storyframes_empathy.training.models.parts import Lstm
 from storyframes_empathy.training.moments import Moments, Rows, measure, remembered
 from storyframes_empathy.training.personality import Personality, WithPersonality, read_personality
+from storyframes_empathy.training.predict import autocast
 from storyframes_empathy.training.projection import Projection, fit_projection, remembered_projection
 from storyframes_empathy.training.provenance import clip_caveats, feature_caveats, missing_caveats, versions_of
 from storyframes_empathy.training.run_folder import (
@@ -124,6 +128,27 @@ class OpenRun:
         traits = len(self.personality.scales) if self.personality else 0
         return build(self.name.model, widths, out, self.settings, steps, traits)
 
+    def check_precision(self) -> None:
+        """Refuse a model whose LSTMs oneDNN cannot compute in this precision on this processor.
+
+        Raises:
+            CannotTrainError: with the processor's name and what to set.
+        """
+        settings = self.settings
+        if torch.device(settings.device).type != "cpu" or not settings.uses_onednn:
+            return
+        with torch.random.fork_rng(devices=[]):  # weights are drawn and thrown away
+            if not any(isinstance(part, Lstm) for part in self.make().modules()):
+                return
+            try:
+                with autocast(settings):
+                    Lstm(1, 1)(torch.zeros(1, 1, 1))
+            except RuntimeError as error:
+                raise CannotTrainError(
+                    f'precision = "{settings.precision}": oneDNN cannot compute an LSTM in it on this processor '
+                    f'({_processor()}); set precision = "float32", or onednn = "off" to compute it without oneDNN'
+                ) from error
+
     def prepared(self, runs: Path) -> Prepared:
         """Where batches come from; what is measured for it is kept in ``runs``, for all runs.
 
@@ -208,6 +233,14 @@ class OpenRun:
             return measure(dataset, {name: taking(parts[name]) for name in names})
 
         return remembered(folder, keys, measured)
+
+
+def _processor() -> str:
+    """Its name."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def open_run(store: FeatureStore, name: RunName, settings: TrainSettings) -> OpenRun:

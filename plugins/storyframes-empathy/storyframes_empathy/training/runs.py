@@ -96,7 +96,8 @@ def train_run(
         How it ended: also where a loss was not finite.
 
     Raises:
-        CannotTrainError, StoreError: see :func:`~storyframes_empathy.training.opened.open_run`.
+        CannotTrainError, StoreError: see :func:`~storyframes_empathy.training.opened.open_run`; also if this processor
+            cannot compute the model in its precision.
         RunDiffersError: the folder holds a run that something else decided.
         StorageError: another process trains it.
         CheckpointError: its checkpoint is damaged.
@@ -118,6 +119,7 @@ def train_run(
         if before is not None and before.status is RunStatus.DONE and (folder / PREDICTIONS).exists():
             untrained = leave_untrained(store, name, settings, runs)
             return Outcome(name, folder, RunStatus.DONE, False, "", _kept(folder), dropped, untrained)
+        opened.check_precision()
         if before is None:
             for left in (STATE, RECORD, PREDICTIONS, WEIGHTS, EPOCHS, CHECKPOINT):
                 (folder / left).unlink(missing_ok=True)

@@ -27,13 +27,15 @@ from storyframes_empathy.training import train
 from storyframes_empathy.training.feed import Loaded
 from storyframes_empathy.training.inputs import Preparation, rows_of
 from storyframes_empathy.training.moments import measure
-from storyframes_empathy.training.opened import open_run
+from storyframes_empathy.training.opened import CannotTrainError, open_run
 from storyframes_empathy.training.predict import compared, predict
 from storyframes_empathy.training.run_folder import RunStatus, held, read_state
 from storyframes_empathy.training.runs import RunDiffersError, train_run
 from storyframes_empathy.training.settings import TrainSettings
 from storyframes_empathy.training.train import CheckpointError, load_checkpoint
 from tasks.clip_index.index import write_clip_index
+
+HAS_BFLOAT16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # in oneDNN, on this processor
 
 # --- to the bit ------------------------------------------------------------------------------------------------------
 
@@ -76,6 +78,7 @@ def test_a_run_killed_many_times_gets_nearer_its_end_each_time(store, tmp_path: 
         assert len((name().folder(tmp_path) / "epochs.jsonl").read_text().splitlines()) == epochs
 
 
+@pytest.mark.isa
 @pytest.mark.parametrize(("precision", "by_rule"), [("float32", "off"), ("bfloat16", "on")])
 def test_the_precision_alone_decides_on_onednn_and_the_choice_decides_the_run(
     store, tmp_path: Path, precision: str, by_rule: str
@@ -87,6 +90,14 @@ def test_the_precision_alone_decides_on_onednn_and_the_choice_decides_the_run(
     assert opened["auto"].decided["settings"]["onednn"] == by_rule
     assert opened["auto"].fingerprint == opened[by_rule].fingerprint
     assert opened["on"].fingerprint != opened["off"].fingerprint
+    if precision == "bfloat16" and not HAS_BFLOAT16:
+        with pytest.raises(CannotTrainError, match=r'"bfloat16".*set precision = "float32"') as refused:
+            train_run(store, name(), unsaid, tmp_path, Nobody())
+        information = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next(line.split(": ")[1] for line in information if line.startswith("model name"))
+        assert processor.strip() in str(refused.value)
+        assert read_state(name().folder(tmp_path)) is None
+        return
     used = set()
 
     def look(module: torch.nn.Module, given: object) -> None:
@@ -118,7 +129,7 @@ digest = hashlib.sha256()
 for kind in 2 * (torch.float32, torch.bfloat16):
     torch.manual_seed(0)
     lstm, head = Lstm(256, 32), mlp(32, [32, 1])
-    use_onednn(lstm, kind is torch.bfloat16)
+    use_onednn(lstm, kind is torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
     weights = [*lstm.parameters(), *head.parameters()]
     for _ in range(2):
         with torch.autocast("cpu", torch.bfloat16, enabled=kind is torch.bfloat16):
@@ -135,6 +146,7 @@ for kind in 2 * (torch.float32, torch.bfloat16):
 """
 
 
+@pytest.mark.isa
 @pytest.mark.slow
 def test_as_many_threads_give_the_same_bits_twice_in_three_processes_that_crowd_the_machine() -> None:
     root = Path(__file__).parents[4]
