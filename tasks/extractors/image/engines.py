@@ -195,7 +195,13 @@ def compile_network(
     if _CAPABILITIES[precision] not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         raise _unavailable(section, precision, "this processor does not have it")
     with loading():
-        compiled = core.compile_model(convert(), "CPU", options)
+        network = convert()
+        try:
+            compiled = core.compile_model(network, "CPU", options)
+        except RuntimeError as error:
+            if precision is Precision.FLOAT32:
+                raise
+            raise _unavailable(section, precision, "OpenVINO cannot compute the network so here") from error
     computes_in = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if computes_in != _TYPES[precision]:
         raise _unavailable(section, precision, f"on this processor OpenVINO would compute in {computes_in}")
