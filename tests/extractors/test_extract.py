@@ -16,6 +16,7 @@ from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
+from tasks.extract import explain
 from tasks.extract import extract as do_work
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -407,3 +408,14 @@ def test_only_what_may_pass_is_worth_another_try(study_copy, store_root, monkeyp
     assert (
         run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"].transient is transient
     )
+
+
+@pytest.mark.parametrize("error", [ExtractionError("zebra"), OSError(5, "zebra", "/tmp/zebra.wav"), KeyError("zebra")])
+def test_of_a_feature_of_words_no_text_of_other_code_is_told(store_root: Path, error: Exception) -> None:
+    extractors = build_extractors(ExtractorsSettings(), "")
+    try:
+        raise error  # here, which is not the program's code
+    except Exception as raised:
+        told = {name: explain(local(store_root), extractors[name], raised) for name in ("glove", "frames")}
+    assert "zebra" not in told["glove"]
+    assert "zebra" in told["frames"]
