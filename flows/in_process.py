@@ -4,7 +4,7 @@ A run from the command line does so where a server and workers would take longer
 (:func:`is_faster_alone`); ``storyframes.extract`` always does (:mod:`flows.one_file`).
 
 A crash in native code, or the kernel out of memory, ends this process with the run; in a worker it costs one unit. So
-:class:`_Claims` tell the next run which unit that was, and that run begins it last.
+:class:`Claims` tell the next run which unit that was, and that run begins it last.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import pwd
+import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -20,13 +23,15 @@ from flows.clusters.connection import check_needs
 from flows.clusters.settings import LocalCluster
 from flows.gather import UNKNOWN_S, Bundle, Executor, Gather, O, Unit
 from flows.run import Run
-from storyframes.store.storage import Storage
-from storyframes.store.storage.files import TEMPORARY_SUFFIX
+from storyframes.store.storage import Storage, StorageError
+from storyframes.store.storage.files import TEMPORARY_SUFFIX, HeldError, ProcessIdentity
 from tasks.extract import ExtractionUnit, Outcome, error_kind
 from tasks.extractors.frame_pass import contained
 from tasks.planning.units import on_all_processors
 
 START_S = 12.0  # seconds until a server and workers have begun (docs/performance.md)
+CLAIM_WAIT_S = 3600.0  # for another process at the same unit; then it is given up
+_LOOK_EVERY_S = 1.0
 MOST_S = 120.0  # CPU-seconds of a run that a crash may cost, where it was not asked for one process
 
 
@@ -39,11 +44,23 @@ def attempt(unit: Unit[O]) -> tuple[O, ...] | str:
         return f"the task raised {error_kind(error)}"  # its text may quote what a participant said
 
 
+class NotBegunError(Exception):
+    """A unit cannot begin now.
+
+    Attributes:
+        outcomes: of the unit.
+    """
+
+    def __init__(self, outcomes: Sequence[Any]) -> None:
+        super().__init__()
+        self.outcomes = tuple(outcomes)
+
+
 class InThisProcess(Executor[O]):
     """Bundles that are done in this process, one after the other.
 
     Args:
-        begins: called with each unit before it is done.
+        begins: called with each unit before it is done; it may raise :class:`NotBegunError`.
         thread: does the units, so that a signal is heeded at once, also in the middle of native code, and a plug-in
             that ends its process ends its feature alone. Without it they are done where they are submitted.
     """
@@ -68,9 +85,13 @@ class InThisProcess(Executor[O]):
         return ended
 
     def _do(self, bundle: Bundle[O]) -> list[tuple[O, ...] | str]:
-        ended = []
+        ended: list[tuple[O, ...] | str] = []
         for unit in bundle.units:
-            self._begins(unit)
+            try:
+                self._begins(unit)
+            except NotBegunError as error:
+                ended.append(error.outcomes)
+                continue
             ended.append(attempt(unit))
         return ended
 
@@ -123,7 +144,7 @@ def perform_in_process(run: Run) -> list[Outcome]:
     assert isinstance(cluster, LocalCluster)
     check_needs([unit.needs for unit in run.plan.units], [{"CPU": cluster.processors, "GPU": cluster.gpus}])
     run.progress.planned(*run.plan.counts)
-    claims = _Claims(run.storage, run.progress.warned)
+    claims = Claims(run.storage, run.progress.warned)
     units = on_all_processors(claims.deadly_last(run.plan.units), cluster.processors)
     with _as_a_worker(cluster), contextlib.ExitStack() as stack:
         thread = ThreadPoolExecutor(1, "extract")
@@ -137,16 +158,22 @@ _PREFIX = ".unit-"
 _DIED = "the process that extracted it died (out of memory, a crash in native code, or the end of its job?)"
 
 
-class _Claims:
+class Claims:
     """A locked file in the store for the unit at hand, by which no other process does the same at the same time.
 
     One that is left, and not locked, says at which unit a process died. In a folder only: nothing in an object store
     says whether a writer is alive.
+
+    Args:
+        warn: called with a line about another process.
+        wait_s: how long another process at the same unit is waited for, after everything else is done.
     """
 
-    def __init__(self, storage: Storage, warn: Callable[[str], None]) -> None:
+    def __init__(self, storage: Storage, warn: Callable[[str], None], wait_s: float = CLAIM_WAIT_S) -> None:
         self._storage = storage
         self._warn = warn
+        self._wait_s = wait_s
+        self._postponed: set[str] = set()
         self._claim = contextlib.ExitStack()
 
     def deadly_last(self, units: Sequence[ExtractionUnit]) -> list[ExtractionUnit]:
@@ -155,7 +182,7 @@ class _Claims:
         for path in folder.glob(f"{_PREFIX}*{TEMPORARY_SUFFIX}") if folder else ():
             with contextlib.suppress(OSError), self._storage.abandoned(path.name) as abandoned:
                 if abandoned:
-                    left.add(path.read_text(errors="replace"))
+                    left.add(path.read_text(errors="replace").partition("\n")[0])
         deadly = [unit for unit in units if unit.name in left]
         for unit in deadly:
             unit.lost(_DIED)
@@ -163,20 +190,66 @@ class _Claims:
         return [unit for unit in units if unit not in deadly] + deadly
 
     def begin(self, unit: ExtractionUnit) -> None:
-        """This unit is at hand, and the one before has ended; waits while another process is at this one."""
+        """This unit is at hand, and the one before has ended.
+
+        Raises:
+            NotBegunError: another process is at it. The first time it is to be tried again when the others are done;
+                then it is waited for, and at last given up.
+        """
         self.close()
         if not self._storage.local(""):
             return
         path = f"{_PREFIX}{hashlib.sha256(unit.name.encode()).hexdigest()[:32]}{TEMPORARY_SUFFIX}"
-        with contextlib.suppress(OSError):  # a full disk, of which the unit's outcome tells
-            with self._storage.abandoned(path) as free:
-                if not free:
-                    self._warn(f"{unit.name}: another process is at it; waiting until it has ended")
-            self._claim.enter_context(self._storage.kept(path, unit.name.encode()))
+        began = time.monotonic()
+        said = False
+        while True:
+            try:
+                mark = f"{unit.name}\n{_this_process()}".encode()
+                self._claim.enter_context(self._storage.kept(path, mark, wait=False))
+                return
+            except HeldError:
+                holder = _holder(self._storage, path)
+            except OSError:  # a full disk, of which the unit's outcome tells
+                return
+            if unit.name not in self._postponed:
+                self._postponed.add(unit.name)
+                self._warn(f"{unit.name}: {holder} is at it: it is tried again when the others are done")
+                raise NotBegunError(unit.unrecorded(f"{holder} is at it", transient=True))
+            if not said:
+                said = True
+                self._warn(f"{unit.name}: {holder} is at it; waiting for at most {self._wait_s / 60:.0f} min")
+            if time.monotonic() - began >= self._wait_s:
+                raise NotBegunError(
+                    unit.unrecorded(
+                        f"{holder} is at it, and was waited for for {self._wait_s / 60:.0f} min: end it if it hangs, "
+                        "then extract again"
+                    )
+                )
+            time.sleep(_LOOK_EVERY_S)
 
     def close(self) -> None:
         """No unit is at hand."""
         self._claim.close()
+
+
+def _this_process() -> str:
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container's user without a name
+        user = str(os.geteuid())
+    return f"{ProcessIdentity.this_process().text()} {user} {socket.gethostname()}"
+
+
+def _holder(storage: Storage, path: str) -> str:
+    """The process that has claimed a unit, for a message."""
+    try:
+        identity, user, host = (storage.read(path) or b"").decode(errors="replace").split("\n")[1].split(" ")
+    except (StorageError, ValueError, IndexError):  # of an older version, or it is just being written
+        return "another process"
+    process = ProcessIdentity.parse(identity)
+    pid = process.pid if process else "?"
+    stopped = f", which is stopped (kill -CONT {pid} lets it go on)," if process and process.is_stopped else ""
+    return f"another process ({pid} of {user} on {host}){stopped}"
 
 
 @contextlib.contextmanager

@@ -117,7 +117,7 @@ class ExtractionUnit:
         try:
             storage = self.open_store()
         except StorageError as error:
-            return self.outcomes_without_store(error)
+            return self.unrecorded(str(error), transient=may_pass(error))
         return [
             published(unit, feature)
             or not_done(storage, self.session_id, unit.stored(feature), Status.FAILED, reason, "")
@@ -125,10 +125,10 @@ class ExtractionUnit:
             for feature in unit.features
         ]
 
-    def outcomes_without_store(self, error: StorageError) -> list[Outcome]:
-        """The outcomes where the store is not there; they are noted nowhere."""
+    def unrecorded(self, reason: str, *, transient: bool = False) -> list[Outcome]:
+        """The outcomes where it was not begun, for this reason; the store does not note them."""
         return [
-            Outcome(session_id, feature, Status.FAILED, reason=str(error), transient=may_pass(error))
+            Outcome(session_id, feature, Status.FAILED, reason=reason, transient=transient)
             for session_id, feature in self.makes
         ]
 
@@ -180,7 +180,7 @@ def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
     try:
         storage = unit.open_store()
     except StorageError as error:
-        return tuple(unit.outcomes_without_store(error))
+        return tuple(unit.unrecorded(str(error), transient=may_pass(error)))
     outcomes: list[Outcome] = []
     due: list[_Due] = []
     for track_unit in unit.tracks:

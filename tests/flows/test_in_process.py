@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,8 +21,8 @@ from support.stores import local
 from support.studies import make_study
 
 from flows.clusters.settings import LocalCluster, Slurm, WorkerShape
-from flows.gather import Bundle
-from flows.in_process import InThisProcess, attempt, is_faster_alone, perform_in_process
+from flows.gather import Bundle, Gather
+from flows.in_process import Claims, InThisProcess, NotBegunError, attempt, is_faster_alone, perform_in_process
 from flows.run import Progress, Run, open_run, planned
 from storyframes.store import maintenance, record_status
 from storyframes.store.records import Status
@@ -255,3 +257,60 @@ def test_an_extraction_of_which_a_feature_fails_ends_with_1(tmp_path: Path) -> N
     command = ["extract", str(study), str(tmp_path / "features"), "--features", "glove"]
     (tmp_path / "c.toml").write_text(f'[glove]\nvectors = "{tmp_path}/none"\n[cluster]\ncpus = 1\n')
     assert storyframes_here(*command, "--config", tmp_path / "c.toml").returncode == 1
+
+
+def claimed_unit(root: Path, study: Path) -> tuple[Run, ExtractionUnit]:
+    run = planned(open_run(request(study, root, only=["frames"])))
+    return run, run.plan.units[0]
+
+
+def test_what_another_process_is_at_is_done_last_and_given_up_in_the_end(small_study: Path, tmp_path: Path) -> None:
+    run, unit = claimed_unit(tmp_path / "features", small_study)
+    other, lines = Claims(run.storage, lambda _: None), []
+    other.begin(unit)
+    claims = Claims(run.storage, lines.append, wait_s=0)
+    outcomes = []
+    for _ in range(2):
+        with pytest.raises(NotBegunError) as busy:
+            claims.begin(unit)
+        outcomes += busy.value.outcomes
+    named = f"another process ({os.getpid()} of {getpass.getuser()} on {socket.gethostname()})"
+    assert [outcome.transient for outcome in outcomes] == [True, False]  # the first is tried again
+    assert [named in line for line in (*lines, *(outcome.reason for outcome in outcomes))] == [True] * 4
+    assert "waiting for at most 0 min" in lines[1]
+    assert list(record_status.scan(run.storage)) == []  # the store says nothing of what was not begun
+    other.close()
+    claims.begin(unit)
+    claims.close()
+
+
+def test_a_stopped_process_at_a_unit_is_named_and_the_others_are_done_meanwhile(
+    small_study: Path, tmp_path: Path
+) -> None:
+    """A child takes the claim and stops itself; it is let go when everything else is done."""
+    run, unit = claimed_unit(tmp_path / "features", small_study)
+    child = os.fork()
+    if child == 0:
+        kept = Claims(run.storage, lambda _: None)
+        kept.begin(unit)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(0)
+    os.waitpid(child, os.WUNTRACED)
+    lines: list[str] = []
+    done: list[Outcome] = []
+    claims = Claims(run.storage, lines.append)
+
+    def sleep(seconds: float) -> None:
+        os.kill(child, signal.SIGCONT)
+        os.waitpid(child, 0)
+
+    try:
+        gathered = Gather(InThisProcess(claims.begin), done.append, at_once=1, sleep=sleep).run(run.plan.units)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    claims.close()
+    assert f"({child} of " in lines[0]
+    assert f"kill -CONT {child}" in lines[0]
+    assert [outcome.session_id for outcome in done][-1] == unit.session_id
+    assert [outcome.status for outcome in gathered] == [Status.DONE, Status.DONE]

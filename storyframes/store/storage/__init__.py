@@ -208,10 +208,14 @@ class Storage(Protocol):
     def abandoned(self, path: str) -> AbstractContextManager[bool]:
         """Whether the writer of a temporary or lock file has ended; none takes it as long as the context lasts."""
 
-    def kept(self, path: str, data: bytes) -> AbstractContextManager[None]:
+    def kept(self, path: str, data: bytes, *, wait: bool = True) -> AbstractContextManager[None]:
         """Keep a small temporary file at ``path`` as long as the context lasts, as a sign that its writer is alive.
 
+        Args:
+            wait: until no other process keeps it, where there are locks.
+
         Raises:
+            HeldError: another process keeps it, and it is not waited for.
             StorageError: it cannot be written.
         """
 

@@ -257,10 +257,18 @@ def _holder(descriptor: int) -> str:
     return f"by process {owner.pid}, which is running: wait for it, or end it if it hangs"
 
 
+class HeldError(StorageError):
+    """Another process holds the lock."""
+
+
 @contextmanager
-def held(path: Path, group: Group | None = None) -> Iterator[None]:
-    """Hold a lock on a file that exists only meanwhile, which shows others that this process is alive."""
-    descriptor = _take(path, group)
+def held(path: Path, group: Group | None = None, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock on a file that exists only meanwhile, which shows others that this process is alive.
+
+    Raises:
+        HeldError: another process holds it, and it is not waited for.
+    """
+    descriptor = _take(path, group, wait=wait)
     try:
         yield
     finally:
@@ -325,11 +333,12 @@ def _opened(path: Path, create: int, group: Group | None = None) -> int:
         return descriptor
 
 
-def _take(path: Path, group: Group | None) -> int:
+def _take(path: Path, group: Group | None, *, wait: bool) -> int:
     while True:
         descriptor = _opened(path, os.O_CREAT, group)
         try:
-            _lock(descriptor, path)
+            if not _lock(descriptor, path, wait=wait):
+                raise HeldError(f"{path} is locked by another process")
             if os.fstat(descriptor).st_nlink:  # else it was removed as a dead process's, before it was locked
                 return descriptor
         except BaseException:

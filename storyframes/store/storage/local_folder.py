@@ -218,12 +218,12 @@ class LocalStorage:
         return if_free(self.root / path)
 
     @contextlib.contextmanager
-    def kept(self, path: str, data: bytes) -> Iterator[None]:
+    def kept(self, path: str, data: bytes, *, wait: bool = True) -> Iterator[None]:
         self.check_place()
         target = self.root / path
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(held(target, self.group))
+                stack.enter_context(held(target, self.group, wait=wait))
                 target.write_bytes(data)  # and closed, before which a network file system may not show it to others
             except StorageError:
                 raise

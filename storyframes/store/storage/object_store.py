@@ -177,7 +177,7 @@ class ObjectStorage:
         return contextlib.nullcontext(info is None or time.time() - info.mtime_ns / 1e9 > _LONGEST_RUN_S)
 
     @contextlib.contextmanager
-    def kept(self, path: str, data: bytes) -> Iterator[None]:
+    def kept(self, path: str, data: bytes, *, wait: bool = True) -> Iterator[None]:
         self.replace(path, data)
         try:
             yield
