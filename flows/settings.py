@@ -20,6 +20,8 @@ from tasks.extractors.registry import ExtractorsSettings, anchored
 from tasks.strict_settings import anchor_paths, suggest_key
 from tasks.study.load import Study
 
+_MOST_FAULTS = 50  # in a message
+
 
 class SettingsError(Exception):
     """The configuration cannot be used; the message lists every problem in it."""
@@ -119,6 +121,8 @@ def load_settings(path: Path | None, sections: Mapping[str, Any] = MappingProxyT
             faults.append(str(error))
         except ValidationError as error:
             faults += _described(error, _section_class(name), name)
+    if len(faults) > _MOST_FAULTS:
+        faults = [*faults[:_MOST_FAULTS], f"and {len(faults) - _MOST_FAULTS:,} more"]
     if faults:
         where = "the settings" if path is None else str(path)
         raise SettingsError("\n".join([f"{where}:", *(f"  {fault}" for fault in faults)]))
@@ -146,20 +150,21 @@ def _anchored(sections: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         else section
         for name, section in sections.items()
     }
-    for name in written.keys() - Settings.model_fields.keys():
-        with suppress(KeyError, PlugInError):  # of an unknown section; load_settings names it
+    unknown = written.keys() - Settings.model_fields.keys()
+    for name in unknown & set(PlugInSections()) if unknown else ():  # load_settings names the others
+        with suppress(KeyError, PlugInError):
             if isinstance(written[name], Mapping):
                 written[name] = anchor_paths(_section_class(name), written[name], folder)
     return anchored(written, folder)
 
 
 def _described(error: ValidationError, model: type[BaseModel], section: str = "") -> Iterator[str]:
-    """A sentence for each fault, with its key."""
-    for fault in error.errors(include_url=False):
+    """A sentence for each fault, with its key; which known key is like an unknown one only for as many as are shown."""
+    for number, fault in enumerate(error.errors(include_url=False)):
         key = ".".join([*([section] if section else []), *map(str, fault["loc"])])
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            yield f"{key}: there is no such key{suggest_key(model, fault['loc'])}"
+            yield f"{key}: there is no such key{suggest_key(model, fault['loc']) if number < _MOST_FAULTS else ''}"
         elif not fault["loc"]:  # of several keys
             yield f"{section}: {message}" if section else message
         elif isinstance(fault["input"], dict):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 256_000
 _MOST_DEPTH = 20
 _MOST_VALUES = 100_000
 _LONG_NUMBER = re.compile(r"""^[ \t]*([\w."'-]{1,80})[ \t]*=[ \t]*[+-]?([0-9_]{1000,})""", re.MULTILINE)
+_LONG_KEY = re.compile(r"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 _TABLE = re.compile(r"^[ \t]*\[+[ \t]*([^\]\n]{1,80}?)[ \t]*\]", re.MULTILINE)
 
 
@@ -28,6 +30,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         OSError: it cannot be read.
     """
     text = read_text(path)
+    if deep := _LONG_KEY.search(text):  # reading one of thousands of parts takes minutes
+        line = text.count("\n", 0, deep.start()) + 1
+        raise ConfigFileError(f"line {line}: is nested too deeply: a key of more than 64 parts")
     if long := _LONG_NUMBER.search(text):
         tables = [table[1] for table in _TABLE.finditer(text, 0, long.start())]
         key = ".".join([*tables[-1:], long[1]])
@@ -46,9 +51,12 @@ def read_text(path: Path) -> str:
     """The text of a small file.
 
     Raises:
-        ConfigFileError: it is too large, or not text.
+        ConfigFileError: it is too large, no file (a pipe, a device), or not text.
         OSError: it cannot be read.
     """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a folder says so
+        raise ConfigFileError("is not a regular file (a pipe or a device): give the path of a file")
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+import flows.settings
 from flows.clusters.settings import ClusterSettingsError, load_cluster
 from flows.settings import SettingsError, load_settings
 from storyframes.clips.splits import SplitSpec
@@ -56,17 +59,51 @@ def refusal(folder: Path, text: str) -> str:
         (f"[clips]\nphases = {'[' * 50}{']' * 50}\n", "is nested too deeply"),
         (f"[{'.'.join('a' * 3000)}]\nb = 1\n", "is nested too deeply"),
         (f"{'a.' * 3000}b = 1\n", "is nested too deeply"),
-        (f"[clips]\nphases = [{'1,' * 300_000}]\n", "has more than 100,000 values"),
-        ("#" * 2_000_000, "is larger than 1,048,576 bytes"),
+        (f"[clips]\nphases = [{'1,' * 120_000}]\n", "has more than 100,000 values"),
+        ("#" * 2_000_000, "is larger than 256,000 bytes"),
     ],
 )
 def test_each_is_refused_in_a_line_with_its_key(tmp_path: Path, text: str, said: str) -> None:
     assert said in refusal(tmp_path, text)
 
 
-def test_a_file_without_an_end_is_not_read_to_it() -> None:
-    with pytest.raises(SettingsError, match=r"/dev/zero: is larger than"):
-        load_settings(Path("/dev/zero"))
+@pytest.mark.parametrize(
+    "text", [f"{'a.' * 20_000}b = 1\n", f"[{'.'.join('a' * 900)}]\n" + "".join(f"b{n} = 1\n" for n in range(20_000))]
+)
+def test_a_key_of_many_parts_is_refused_before_it_is_read(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading one of n parts takes n squared steps, again for each key of its table."""
+    monkeypatch.setattr(tomllib, "loads", None)
+    assert "line 1: is nested too deeply: a key of more than 64 parts" in refusal(tmp_path, text)
+
+
+@pytest.mark.parametrize("key", ["a{n}.b", "clips.a{n}"])
+def test_many_unknown_keys_are_looked_up_as_often_as_they_are_shown(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+    for name in ("plug_in", "suggest_key"):  # each takes milliseconds
+        asked = getattr(flows.settings, name)
+        monkeypatch.setattr(flows.settings, name, lambda *given, asked=asked: (calls.append(given), asked(*given))[1])
+    path = tmp_path / "c.toml"
+    path.write_text("".join(f"{key.format(n=n)} = 1\n" for n in range(2000)))
+    with pytest.raises(SettingsError) as error:
+        load_settings(path)
+    assert len(calls) < 60
+    assert len(str(error.value).splitlines()) == 52
+    assert str(error.value).endswith("and 1,950 more")
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (Path("/dev/zero"), tmp_path / "fifo"):
+        with pytest.raises(SettingsError, match="is not a regular file"):
+            load_settings(path)
+        with pytest.raises(ClusterSettingsError, match="is not a regular file"):
+            load_cluster(str(path))
+    with pytest.raises(SettingsError, match="Is a directory"):
+        load_settings(tmp_path)
 
 
 BOMBS: dict[str, str] = {"deep": f"a = {'[' * 5000}{']' * 5000}", "digits": f"a = {'9' * 5000}", "inf": "a = inf"}
