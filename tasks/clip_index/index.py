@@ -42,7 +42,7 @@ from tasks.clip_index.labels import (
     sessions_of_several_persons,
     with_reflected,
 )
-from tasks.clip_index.remarks import assumed_rates, empty_splits, other_rates, why_none
+from tasks.clip_index.remarks import assumed_rates, empty_splits, no_frames, other_rates, why_none
 from tasks.clip_index.session_windows import Recorded, SessionWindows, find_windows, knows_frames, read_signals
 from tasks.clip_index.shared_recordings import SharedRecording, find_shared_recordings, shared_recording_remarks
 from tasks.clip_index.tracks import (
@@ -129,15 +129,18 @@ def _build(
     there = [session_id for session_id in there if session_id not in excluded]
     rates = header_fps if store is None else {name: one.rate for name, one in recorded.items() if one.rate is not None}
     without_video = [name for name in there if name in ends_s]
+    frameless: list[str] = []
+    if not spec.in_seconds and not any(session.video for session in study.sessions.values()):
+        frameless, without_video = without_video, []
     excluded |= other_rates({name: rates[name] for name in there if name in rates}, without_video, spec)
-    there = [session_id for session_id in there if session_id not in excluded]
+    there = [session_id for session_id in there if session_id not in excluded and session_id not in frameless]
     digests = DigestCache(store.storage, INPUTS, study.root) if store else None
     shared = find_shared_recordings(study, digests)
     if digests:
         digests.save()
     meetings = _meetings(study, shared)
     clips = clip_rows(
-        found.windows(without=list(excluded)),
+        found.windows(without=[*excluded, *frameless]),
         sessions,  # all of them: the splits do not move when a session is mended
         clip_targets(study),
         replace(spec, unlabelled="keep"),
@@ -169,7 +172,8 @@ def _build(
 
     all_phases = [phase for of_session in phases.values() for phase in of_session]
     remarks = (
-        *([] if len(clips) else [why_none(there, all_phases, windows, spec, signals)]),
+        *([no_frames(len(clips), frameless, spec)] if frameless else []),
+        *([] if len(clips) or frameless else [why_none(there, all_phases, windows, spec, signals)]),
         *empty_splits(clips, len(components(sessions["participant_id"], meetings)), spec),
         *assumed_rates(
             [name for name in phases if phases[name] and name not in {*in_time, *header_fps, *ends_s}], spec

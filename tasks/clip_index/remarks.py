@@ -100,17 +100,36 @@ def other_rates(rates: Mapping[str, float], without: Collection[str], spec: Wind
     if spec.in_seconds:
         return {}
     usual = _usual_rate(rates, spec) if rates else spec.fps
-    window_s, window = (spec.window or 0) / usual, f"[clips] window = {spec.window} counts frames"
-    cure = (
-        "cut clips in seconds, by two lines under [clips] in place of window and stride: "
-        f"window_s = {window_s:.4g} and stride_s = {(spec.stride or 0) / usual:.4g}"
-    )
+    window_s, window, cure = (spec.window or 0) / usual, _counts_frames(spec), _in_seconds(spec, usual)
     return dict.fromkeys(without, f"it has no video, and {window}: {cure}") | {
         session: f"its {rate:.2f} frames per second are not the {usual:.2f} of other sessions, and {window}, so its "
         f"clips would last {(spec.window or 0) / rate:.2f} s instead of {window_s:.2f} s: {cure}"
         for session, rate in rates.items()
         if abs(rate - usual) > SAME_RATE * usual
     }
+
+
+def no_frames(clips: int, without: Sequence[str], spec: WindowSpec) -> str:
+    """That sessions of a study without any video give no clips that are counted in frames; nothing is wrong with them.
+
+    Args:
+        clips: of other sessions, whose frames the store has.
+        without: these sessions.
+    """
+    whose = "0 clips" if not clips else f"no clips of {listed(without)}"
+    return f"{whose}: no session has a video, and {_counts_frames(spec)}: {_in_seconds(spec, spec.fps)}"
+
+
+def _counts_frames(spec: WindowSpec) -> str:
+    return f"[clips] window = {spec.window} counts frames"
+
+
+def _in_seconds(spec: WindowSpec, rate: float) -> str:
+    """How clips of the same length are asked for in seconds."""
+    return (
+        "cut clips in seconds, by two lines under [clips] in place of window and stride: "
+        f"window_s = {(spec.window or 0) / rate:.4g} and stride_s = {(spec.stride or 0) / rate:.4g}"
+    )
 
 
 def _usual_rate(rates: Mapping[str, float], spec: WindowSpec) -> float:

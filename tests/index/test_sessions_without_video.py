@@ -160,6 +160,26 @@ def test_windows_in_frames_say_which_two_lines_help(mixed: Path) -> None:
     assert "window_s = 4.8 and stride_s = 0.6" in alone.excluded["podcast"]  # 120 frames at the others' 25
 
 
+def test_a_study_without_any_video_has_no_clips_in_frames_and_nothing_wrong_with_it(
+    tmp_path: Path, files: Path
+) -> None:
+    study = make(tmp_path, files, "podcast", "chat")
+    index = build_clip_index(load_study(study), WindowSpec(window=30, stride=15), None)
+    assert (len(index.clips), dict(index.excluded)) == (0, {})
+    (remark,) = index.remarks
+    assert all(word in remark for word in ("0 clips", "no session has a video", "window = 30", "window_s = 2"))
+    said = done("extract", study, tmp_path / "store", "--features", "opensmile", "--workers", "1")
+    assert "no session has a video" in said
+    done("index", study, tmp_path / "store")
+    store = FeatureStore(tmp_path / "store")
+    assert (len(store.clips()), store.has("podcast", "opensmile")) == (0, True)
+    (study / "podcast.wav").unlink()
+    (study / "podcast.wav").write_bytes(b"no sound")  # now something is
+    index = build_clip_index(load_study(study), WindowSpec(window=30, stride=15), None)
+    assert set(index.excluded) == {"podcast"}
+    assert "no session has a video" in index.remarks[0]
+
+
 def test_without_a_store_windows_end_with_the_files(mixed: Path) -> None:
     index = build_clip_index(load_study(mixed / "study"), WindowSpec(window_s=1.0, stride_s=0.5), None)
     assert not index.excluded
