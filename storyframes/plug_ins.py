@@ -14,6 +14,7 @@ COMMANDS = "storyframes.commands"
 SETTINGS = "storyframes.settings"
 REPORT_PAGES = "storyframes.report_pages"
 EXPORT_FORMATS = "storyframes.export_formats"
+FORGET = "storyframes.forget"
 PIPELINE = "storyframes.pipeline"
 
 _LONGEST = 300  # characters of a plug-in's own error in a message

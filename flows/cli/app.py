@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 import storyframes
-from flows.cli import clips, extract, look, models, runs, start, terminal, upkeep
+from flows.cli import clips, extract, forget, look, models, runs, start, terminal, upkeep
 from storyframes.installation import install_line
 from storyframes.plug_ins import COMMANDS, PlugInError, describe_error, load, origin, plug_in, plug_ins
 
@@ -148,7 +148,7 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         runs.deploy,
     ),
     "Look": (look.report, look.show, look.view, look.overlay, clips.clips, look.compare),
-    "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, upkeep.share),
+    "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, upkeep.share, forget.forget),
     PANEL: (("models", models.models_app), ("extractors", models.extractors_app)),
 }
 for panel, commands in PANELS.items():

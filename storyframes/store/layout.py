@@ -34,6 +34,7 @@ CHECKSUMS = "checksums.json"
 INPUTS = "inputs.json"
 STUDY = "study.json"
 FORGOTTEN = "forgotten.json"
+GIVEN = "given.json"
 PARTS = "parts.json"
 ZARR_JSON = "zarr.json"
 

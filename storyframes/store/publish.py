@@ -36,6 +36,7 @@ from storyframes.store.records import (
 )
 from storyframes.store.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
 from storyframes.store.storage import Storage
+from storyframes.store.study.forgotten import read_forgotten
 
 
 class PublishError(Exception):
@@ -195,6 +196,7 @@ class FeatureWriter:
         """The one step that readers see. It reads ``current.json``, then checks that the version is complete, then
         replaces ``current.json`` on condition that it has not changed; docs/store.md ("Removing") gives the reasons.
         """
+        self._refuse_forgotten()
         path = current_path(self.session_id, self.feature)
         published = current
 
@@ -217,6 +219,14 @@ class FeatureWriter:
 
         self.storage.update(path, change)
         return published
+
+    def _refuse_forgotten(self) -> None:
+        """Check that nobody has told the store to forget this session or track, perhaps while the work was done."""
+        if read_forgotten(self.storage).has_feature(self.session_id, self.feature):
+            raise PublishError(
+                f"{self.session_id}/{self.feature}: the store was told to forget it ('storyframes forget'), so it is "
+                "not published"
+            )
 
     def _check_complete(self, current: Current) -> None:
         for name, file in current.files.items():

@@ -162,10 +162,15 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def problems_with(root: Path, content: Mapping[str, bytes]) -> list[Problem]:
+def problems_with(root: Path, content: Mapping[str, bytes], *, of_all: bool = False) -> list[Problem]:
     """The problems of these tables (by file name), and of the study as a whole, if they were in place.
 
     A copy of the study's tables is read with the new ones; the files that they name are not checked.
+
+    Args:
+        root: the study's folder.
+        content: the tables, by file name.
+        of_all: also give the problems of the other tables.
     """
     with tempfile.TemporaryDirectory(prefix="storyframes-tables-") as folder:
         for name in os.listdir(root):
@@ -175,7 +180,7 @@ def problems_with(root: Path, content: Mapping[str, bytes]) -> list[Problem]:
             (Path(folder) / name).write_bytes(written)
         reading = read_study(Path(folder))
     tables = {Path(name).stem for name in content}
-    wrong = [problem for problem in reading.problems if problem.table in ("study", *tables)]
+    wrong = [problem for problem in reading.problems if of_all or problem.table in ("study", *tables)]
     return wrong + [problem for problem in reading.session_problems if problem.table in tables]
 
 

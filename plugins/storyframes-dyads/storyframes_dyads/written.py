@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -15,6 +16,9 @@ from storyframes import FeatureStore
 from storyframes.store import StoreError
 from storyframes_dyads.synchrony_tables import SESSIONS_OWN, Clocks, TrackClock
 from storyframes_dyads.turns import PersonSummary, Turn, TurnEvent
+
+if TYPE_CHECKING:
+    from tasks.forgetting import Asked, Trace
 
 
 def track_clocks(store: FeatureStore) -> Clocks:
@@ -69,3 +73,11 @@ def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
     for name, table in tables.items():
         with open(folder / f"{name}.csv", "x", opener=partial(os.open, mode=0o600), newline="") as file:
             table.to_csv(file, index=False, lineterminator="\n")
+
+
+def find_forgotten(asked: Asked) -> Iterator[Trace]:
+    """The rows of forgotten sessions in the tables of turns and of synchrony."""
+    from tasks.forgetting import table_traces  # needs the pipeline, which these commands do without
+
+    yield from table_traces(asked, ("persons.csv", "turns.csv", "events.csv"), "tables of turns")
+    yield from table_traces(asked, ("sessions.csv", "windows.csv", "study.csv"), "tables of synchrony")

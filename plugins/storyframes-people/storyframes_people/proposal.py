@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from storyframes_people.detections import detect_faces
 from storyframes_people.detectors import FaceDetector, choose_pictures
 from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, joined
 from storyframes_people.pieces import AT_LEAST_S, find_pieces
+from tasks.forgetting import Asked, Trace, file_trace
 from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
 from tasks.study import Boxes, Study, TableChangeError, open_table, problems_with, put_in_place, shortened
 
@@ -214,3 +215,11 @@ def write_preview(proposal: Proposal, folder: Path) -> Path | None:
     path = folder / f"{proposal.session_id}{f'@{proposal.of}' if proposal.of else ''}.png"
     write_picture(picture, path)
     return path
+
+
+def find_forgotten(asked: Asked) -> Iterator[Trace]:
+    """The files of boxes of forgotten sessions and tracks."""
+    for path in sorted((asked.study / FOLDER).glob("*@*.csv")):
+        session, _, track = path.stem.partition("@")
+        if asked.scope.has(session, track):
+            yield file_trace(path, "boxes of a person")

@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from storyframes.spec import MAIN
 from storyframes.store import locked, write_atomically
 from storyframes_transcribe.whisper import HeardWord
+from tasks.forgetting import Asked, Trace, file_trace
 
 FOLDER = "transcripts"
 MADE_BY = "storyframes-transcribe"
@@ -234,3 +236,12 @@ def written(word: HeardWord) -> Word:
         confidence=round(word.confidence, 4),
         level_db=round(word.level_db, 2),
     )
+
+
+def find_forgotten(asked: Asked) -> Iterator[Trace]:
+    """The transcripts of forgotten sessions and tracks that were made here, also where they were corrected since."""
+    for path in sorted((asked.study / FOLDER).glob("*.json")):
+        session, _, track = path.stem.partition("@")
+        with suppress(KeptError):
+            if asked.scope.has(session, track or MAIN) and read_made(path, also_corrected=True) is not None:
+                yield file_trace(path, "made transcript")

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 import storyframes
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.clips import SPLITS, needed_features
-from storyframes.clips.filters import parse_filter
+from storyframes.clips import SPLITS, needed_features, parse_filter
 from storyframes.clips.inputs import MASK
 from storyframes.clips.named_inputs import RATING
 from storyframes.features import Axis, FeatureSpec
 from storyframes.pooling import MEAN, pools
 from storyframes.spec import MAIN, feature_and_track
+from storyframes.store.study import note_given
 from storyframes.times import ticks
 from storyframes_release.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
 from storyframes_release.export.formats import ExportError
@@ -155,6 +155,7 @@ def export_clips(
             if f"{name}_mask" in dataset.fields and name not in clips.measured:
                 done.left_out.append(f"all of {name!r}: no clip has a measurement of it")
         seal(folder, "\n".join(_readme(done)) + "\n", done)
+    note_given(store.storage, "export", target.name, {*dataset.clips["session_id"]})
     return done
 
 

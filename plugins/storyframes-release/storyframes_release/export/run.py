@@ -14,6 +14,7 @@ from storyframes.spec import MAIN, feature_and_track, of_track
 from storyframes.store import CLIPS, StorageError, StoreError
 from storyframes.store.layout import why_no_session
 from storyframes.store.session_times import SessionTimes, stored_clocks
+from storyframes.store.study import note_given
 from storyframes.store.tables import Table, tables_of
 from storyframes_release.export.formats import ExportError, Format, Write, writer
 from storyframes_release.export.pooled_tables import check_pooling, pooled_tables
@@ -90,6 +91,7 @@ def export(
             reasons = "; ".join(dict.fromkeys(omission["reason"] for omission in done.left_out))
             raise ExportError(f"nothing could be exported: {reasons}")
         seal(folder, readme(done), done)
+    note_given(store.storage, "export", target.name, {table["session_id"] for table in done.tables} - {STORIES})
     return done
 
 

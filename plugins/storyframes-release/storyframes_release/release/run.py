@@ -20,6 +20,7 @@ from storyframes.store.clip_table import to_table
 from storyframes.store.storage import Storage
 from storyframes.store.storage.files import flush_folder, flush_tree
 from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.study import note_given
 from storyframes.store.table_files import read_table, replace_table
 from storyframes_release.release.copying import MOMENT_S, copy_feature
 from storyframes_release.release.croissant import croissant
@@ -118,6 +119,7 @@ def make_release(
             raise ReleaseError(f"{target} is there already: give another place")
         os.rename(made, target)
         flush_folder(target.parent)
+    note_given(store.storage, "release", target.name, sessions)
     return done
 
 

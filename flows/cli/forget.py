@@ -1,0 +1,168 @@
+"""The command ``forget``: remove everything that storyframes made of a session or a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.terminal import (
+    JsonOption,
+    StudyArgument,
+    console,
+    error_console,
+    fail,
+    refused_if,
+    show_json,
+    usage_errors,
+)
+from tasks.inspect.formatting import counted, human_bytes
+
+if TYPE_CHECKING:
+    from storyframes.store.storage import Storage
+    from tasks.forgetting import Forgetting, Scope
+
+_MOST_SHOWN = 20
+
+
+def forget(
+    study: StudyArgument,
+    stores_and_sessions: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="STORE… [SESSION…]",
+            help="Every feature store, archive and restored copy; then the sessions. Without a session, everybody in "
+            "the study's list of the forgotten, again.",
+        ),
+    ],
+    participant: Annotated[
+        str,
+        typer.Option("--participant", help="Every session and track of this participant, and the participant's id."),
+    ] = "",
+    whole_sessions: Annotated[
+        bool, typer.Option("--whole-sessions", help="Also sessions with other people, as a whole.")
+    ] = False,
+    only_tracks: Annotated[
+        bool, typer.Option("--only-tracks", help="Of sessions with other people, the participant's own tracks alone.")
+    ] = False,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder of runs, tables or reports to look through; may be given again."),
+    ] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Also take their rows out of the study's tables. Recordings are kept.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and change nothing.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Remove everything that was made of a session or a participant, and refuse it from now on.
+
+    Removed are versions, rows of the stores' tables, files that plug-ins made, caches and archives below the stores.
+    Recordings and tables are the owner's: they are named. A receipt without names is written into the study's folder. A
+    call that was interrupted is finished by the next one.
+    """
+    from storyframes.plug_ins import PlugInError
+    from tasks.forgetting import ForgetError
+    from tasks.forgetting import forget as forget_them
+    from tasks.study.changed_tables import TableChangeError
+
+    if whole_sessions and only_tracks:
+        fail("--whole-sessions and --only-tracks exclude each other", 2)
+    if (whole_sessions or only_tracks) and not participant:
+        fail("--whole-sessions and --only-tracks are about sessions of a --participant", 2)
+    folders = also or []
+    for folder in folders:
+        if not folder.is_dir():
+            fail(f"--also {folder}: there is no such folder", 2)
+    with usage_errors(), refused_if(ForgetError, PlugInError, TableChangeError):
+        storages, sessions = _told_apart(stores_and_sessions)
+        scope = _scope(study, storages, sessions, participant, whole=whole_sessions, only_tracks=only_tracks)
+        if not scope.ids:
+            fail("nobody is in the study's list of the forgotten: name a session, or a --participant", 2)
+        with error_console().status("forgetting") as spinner:
+            done = forget_them(
+                study,
+                storages,
+                scope,
+                folders=folders,
+                tables=tables,
+                dry_run=dry_run,
+                progress=lambda where: spinner.update(f"removing {escape(where)}"),
+            )
+    if json:
+        show_json(_content(done, scope, dry_run=dry_run))
+        return
+    _show(done, scope, dry_run=dry_run, tables=tables)
+
+
+def _told_apart(arguments: list[str]) -> tuple[list[Storage], list[str]]:
+    """The stores and the sessions among the arguments: what is a feature store, and what can be a session's name."""
+    from storyframes.store.layout import ID_PATTERN, is_store, open_storage
+
+    storages, sessions = [], []
+    for argument in arguments:
+        if "://" in argument or (Path(argument).is_dir() and is_store(open_storage(argument))):
+            storages.append(open_storage(argument))
+        elif ID_PATTERN.fullmatch(argument) and not Path(argument).is_dir():
+            sessions.append(argument)
+        else:
+            fail(f"{argument} is not a feature store, and cannot be a session's name", 2)
+    if not storages:
+        fail("name every feature store of the study: STUDY STORE… SESSION", 2)
+    return storages, sessions
+
+
+def _scope(
+    study: Path, storages: list[Storage], sessions: list[str], participant: str, *, whole: bool, only_tracks: bool
+) -> Scope:
+    from storyframes.store.record_status import scan
+    from storyframes.store.study import read_study_record
+    from tasks.forgetting import resolve
+    from tasks.study.forgotten_ids import read_forgotten_ids
+    from tasks.study.load import read_study
+
+    return resolve(
+        read_study(study, with_forgotten=True).study,
+        [read_study_record(storage) for storage in storages],
+        {status.session_id for storage in storages for status in scan(storage)},
+        read_forgotten_ids(study),
+        sessions=sessions,
+        participant=participant,
+        whole_sessions=whole,
+        only_tracks=only_tracks,
+    )
+
+
+def _content(done: Forgetting, scope: Scope, *, dry_run: bool) -> dict[str, object]:
+    return {
+        "dry_run": dry_run,
+        "removed": [{"what": trace.what, "where": trace.where, "bytes": trace.bytes} for trace in done.removed],
+        "rows": done.remaining.rows,
+        "files": [str(path) for path in done.remaining.files],
+        "remarks": list(scope.remarks),
+        "unreachable": done.unreachable,
+        "receipt": str(done.receipt) if done.receipt else None,
+    }
+
+
+def _show(done: Forgetting, scope: Scope, *, dry_run: bool, tables: bool) -> None:
+    shown = console()
+    for trace in done.removed if dry_run else ():
+        shown.print(f"would remove {escape(trace.where)} ({escape(trace.what)})", soft_wrap=True)
+    verb = "would remove" if dry_run else "removed"
+    shown.print(f"{verb} {counted(len(done.removed), 'trace')}, {human_bytes(done.bytes)}")
+    for line in scope.remarks:
+        shown.print(f"[yellow]remains[/] {escape(line)}", soft_wrap=True)
+    for table, rows in done.remaining.rows.items():
+        listed = ", ".join(map(str, rows[:_MOST_SHOWN])) + (" …" if len(rows) > _MOST_SHOWN else "")
+        what = "taken out" if tables and not dry_run else "[yellow]yours to remove[/], or with --tables"
+        shown.print(f"{what}: {escape(table)}, row {listed}")
+    for path in done.remaining.files:
+        shown.print(f"[yellow]yours to remove[/]: {escape(str(path))}", soft_wrap=True)
+    for line in done.unreachable:
+        shown.print(f"[yellow]not reached[/] {escape(line)}", soft_wrap=True)
+    if done.receipt:
+        shown.print(f"receipt: {escape(str(done.receipt))}", soft_wrap=True)
+        shown.print("next: 'storyframes index STUDY STORE' writes the clip index of those who remain")

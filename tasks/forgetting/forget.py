@@ -1,0 +1,146 @@
+"""Forgetting, in an order that a later call can finish where this one is killed.
+
+First the study's list and the stores' digests say who is forgotten: from then on nothing of them is published, indexed
+or given away. Then every trace is noted in the receipt and removed. A later call removes what is left of everybody who
+is in the list, so it also repairs a store that was restored from a backup.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from storyframes.store.layout import GIVEN
+from storyframes.store.records import now
+from storyframes.store.storage import Storage
+from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.study.given import without_sessions
+from tasks.forgetting.beside import cached_traces, plug_in_traces, report_traces, stores_below, unreachable
+from tasks.forgetting.in_store import forgotten_inputs, inputs_of, note_forgotten, traces_in
+from tasks.forgetting.owner import Remaining, check_without, remaining
+from tasks.forgetting.scope import Scope
+from tasks.forgetting.traces import Asked, Trace
+from tasks.study.changed_tables import put_in_place
+from tasks.study.forgotten_ids import read_forgotten_ids
+
+
+@dataclass
+class Forgetting:
+    """What was removed, or would be.
+
+    Attributes:
+        removed: every trace, in order.
+        remaining: rows and files of the study's owner.
+        unreachable: what no command can remove, a sentence each.
+        receipt: the file that says what was removed; None in a dry run.
+    """
+
+    removed: list[Trace] = field(default_factory=list)
+    remaining: Remaining = field(default_factory=lambda: Remaining({}, [], {}))
+    unreachable: list[str] = field(default_factory=list)
+    receipt: Path | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Of everything that was removed."""
+        return sum(trace.bytes for trace in self.removed)
+
+
+def forget(
+    study: Path,
+    storages: Sequence[Storage],
+    scope: Scope,
+    *,
+    folders: Sequence[Path] = (),
+    tables: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[str], None] = lambda where: None,
+) -> Forgetting:
+    """Remove everything that storyframes made of the forgotten.
+
+    Args:
+        study: its folder, which gets the list of the forgotten and the receipt.
+        storages: its feature stores, archives and restored copies.
+        folders: further folders, of runs, tables and reports.
+        tables: also take their rows out of the study's tables.
+        dry_run: only find.
+        progress: called with each place before it is removed.
+
+    Raises:
+        ForgetError: the tables cannot be changed.
+        PlugInError: a plug-in cannot say what it has.
+        StoreError, StorageError, OSError: something cannot be read or removed; a later call goes on.
+    """
+    every = _with_archives(storages)
+    asked = Asked(study, scope, folders)
+    done = Forgetting(remaining=remaining(study, scope), unreachable=list(unreachable(every, scope)))
+    if tables:
+        check_without(study, done.remaining)
+    if dry_run:
+        done.removed = [trace for _, trace in _traces(every, asked)]
+        return done
+    read_forgotten_ids(study).with_ids(scope.ids.sessions, scope.ids.people, scope.ids.tracks).write(study)
+    for storage in every:
+        note_forgotten(storage, scope)
+    done.receipt = study / f"forgotten-{now()[:19].replace(':', '').replace('-', '')}Z.jsonl"
+    with _opened(done.receipt) as receipt:
+        for number, trace in _traces(every, asked):
+            progress(trace.where)
+            _note(receipt, {"store": number, "what": trace.what, "bytes": trace.bytes, "sha256": trace.sha256()})
+            trace.remove()
+            done.removed.append(trace)
+        if tables and done.remaining.tables:
+            put_in_place(study, done.remaining.tables)
+            _note(receipt, {"what": f"rows of the tables {', '.join(sorted(done.remaining.rows))}"})
+        _note(receipt, {"finished": now(), "traces": len(done.removed), "bytes": done.bytes})
+    return done
+
+
+def _with_archives(storages: Sequence[Storage]) -> list[Storage]:
+    every: dict[str, Storage] = {storage.location: storage for storage in storages}
+    for storage in storages:
+        if isinstance(storage, LocalStorage):
+            every |= {below.location: below for below in stores_below(storage.root)}
+    return list(every.values())
+
+
+def _traces(storages: Sequence[Storage], asked: Asked) -> Iterator[tuple[int, Trace]]:
+    """Every trace, with the number of its store; 0 of what is beside the stores."""
+    inputs = [inputs_of(storage, asked.scope) for storage in storages]
+    recordings = set().union(*(forgotten_inputs(of_store, asked.scope) for of_store in inputs))
+    recordings = recordings - set().union(*(_kept(of_store, asked.scope) for of_store in inputs))
+    yield from ((0, trace) for trace in cached_traces(recordings))
+    yield from ((0, trace) for trace in report_traces(asked))
+    yield from ((0, trace) for trace in plug_in_traces(asked))
+    for number, storage in enumerate(storages, start=1):
+        yield from ((number, trace) for trace in traces_in(storage, asked.scope, recordings))
+        if count := without_sessions(storage.read(GIVEN), asked.scope.ids.sessions)[0]:
+            yield number, _given_rows(storage, count, asked.scope)
+
+
+def _kept(inputs: dict[str, set[str]], scope: Scope) -> set[str]:
+    """The files that what remains was made of."""
+    return set().union(*inputs.values()) - forgotten_inputs(inputs, scope) if inputs else set()
+
+
+def _given_rows(storage: Storage, count: int, scope: Scope) -> Trace:
+    return Trace(
+        f"names in {count} rows of {GIVEN}",
+        f"{storage.location}/{GIVEN}",
+        0,
+        lambda: storage.digest(GIVEN),
+        lambda: storage.update(GIVEN, lambda content: without_sessions(content, scope.ids.sessions)[1]),
+    )
+
+
+def _opened(path: Path) -> IO[str]:
+    path.touch(mode=0o600)
+    return path.open("a", encoding="utf-8")
+
+
+def _note(receipt: IO[str], entry: dict[str, object]) -> None:
+    receipt.write(json.dumps({"at": now(), **entry}) + "\n")
+    receipt.flush()

@@ -1,0 +1,224 @@
+"""The traces of somebody in a feature store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from storyframes.clips.windows import WINDOWS_SCHEMA, read_windows, write_windows
+from storyframes.features import STORIES
+from storyframes.spec import feature_and_track
+from storyframes.store import catalogue
+from storyframes.store.clip_table import to_frame, to_table
+from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, FORGOTTEN, INPUTS, STUDY, WINDOWS, StoreError
+from storyframes.store.record_status import scan
+from storyframes.store.records import RecordError, seal, unseal
+from storyframes.store.storage import Storage
+from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.study import Forgotten
+from storyframes.store.table_files import parse_table, read_table, replace_table
+from tasks.forgetting.scope import Scope
+from tasks.forgetting.traces import Trace, digest_of, rows_about
+
+ROW_GROUP = 16_384
+Inputs = dict[str, set[str]]
+"""By session, the SHA-256 of every file that its versions were made of."""
+
+
+def note_forgotten(storage: Storage, scope: Scope) -> None:
+    """Add digests of what is to be forgotten to the store's; from now on it publishes none of it.
+
+    Raises:
+        StorageError: the store cannot be written.
+    """
+    ids = scope.ids
+
+    def change(content: bytes | None) -> bytes | None:
+        try:
+            before = Forgotten.parse(content)
+        except StoreError:  # damaged: the study's list has everything
+            before = Forgotten()
+        after = before.with_ids(ids.sessions, ids.people, ids.tracks)
+        return None if after == before else after.to_json()
+
+    storage.update(FORGOTTEN, change)
+
+
+def inputs_of(storage: Storage, scope: Scope) -> Inputs:
+    """The files that versions of the store were made of, by session; of a forgotten track under the session's name."""
+    inputs: Inputs = {}
+    for status in scan(storage):
+        made_of = status.record.provenance.get("inputs") if status.record else None
+        for entry in made_of.values() if isinstance(made_of, Mapping) else ():
+            if isinstance(entry, Mapping) and isinstance(entry.get("sha256"), str):
+                track = feature_and_track(status.feature)[1]
+                name = status.session_id if scope.has_session(status.session_id) else f"{status.session_id}@{track}"
+                inputs.setdefault(name, set()).add(entry["sha256"])
+    return inputs
+
+
+def forgotten_inputs(inputs: Inputs, scope: Scope) -> set[str]:
+    """SHA-256 of files that only forgotten sessions and tracks were made of."""
+    ours = {*scope.ids.sessions, *(f"{session}@{track}" for session, track in scope.ids.tracks)}
+    gone = set().union(*(digests for name, digests in inputs.items() if name in ours))
+    return gone.difference(*(digests for name, digests in inputs.items() if name not in ours))
+
+
+def traces_in(storage: Storage, scope: Scope, recordings: set[str]) -> Iterator[Trace]:
+    """Everything in a store that was made of the forgotten.
+
+    Tables come first: while a version exists, a later call still knows of which files it was made.
+
+    Args:
+        recordings: SHA-256 of files that only the forgotten were made of.
+
+    Raises:
+        StoreError: a table of the store is damaged.
+        StorageError: the store cannot be read.
+    """
+    yield from _input_rows(storage, scope, recordings)
+    yield from _study_rows(storage, scope)
+    yield from _clip_rows(storage, scope)
+    yield from _window_rows(storage, scope)
+    yield from _catalogue_rows(storage, scope)
+    if _is_stale(storage, CLIPS_NOTE, scope):
+        yield _whole(storage, CLIPS_NOTE, "the note of the clip index")
+    yield from _versions(storage, scope)
+
+
+def _rows(storage: Storage, name: str, count: int, change: Callable[[], None], of: str = "") -> Trace:
+    info = storage.info(name)
+    what = f"{count} rows of {of or name}"
+    return Trace(what, f"{storage.location}/{name}", info.bytes if info else 0, lambda: storage.digest(name), change)
+
+
+def _whole(storage: Storage, path: str, what: str) -> Trace:
+    info = storage.info(path)
+    size = info.bytes if info else 0
+    return Trace(what, f"{storage.location}/{path}", size, lambda: storage.digest(path), lambda: storage.remove([path]))
+
+
+def _is_stale(storage: Storage, name: str, scope: Scope) -> bool:
+    content = storage.read(name) or b""
+    return any(session.encode() in content for session in scope.ids.sessions)
+
+
+def _input_rows(storage: Storage, scope: Scope, recordings: set[str]) -> Iterator[Trace]:
+    def without(content: bytes | None) -> tuple[int, bytes | None]:
+        try:
+            record = unseal(content, INPUTS) or {}
+        except RecordError:
+            return 0, None  # a damaged cache, which the next run writes again
+        files: dict[str, Any] = record.get("files", {})
+        kept = {
+            path: known
+            for path, known in files.items()
+            if known.get("sha256") not in recordings and not _names_session(path, scope)
+        }
+        return len(files) - len(kept), seal({"files": kept}) if len(kept) < len(files) else None
+
+    if count := without(storage.read(INPUTS))[0]:
+        yield _rows(storage, INPUTS, count, lambda: storage.update(INPUTS, lambda content: without(content)[1]))
+
+
+def _names_session(path: str, scope: Scope) -> bool:
+    """Whether a file is named after a forgotten session, alone or with a track: SESSION.avi, SESSION@TRACK.json."""
+    stem = Path(path).name.split(".")[0] if "." in Path(path).name else Path(path).name
+    session, _, track = stem.partition("@")
+    return scope.has(session, track) if track else scope.has_session(session)
+
+
+def _study_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
+    ids = {*scope.ids.sessions, *scope.ids.people}
+
+    def without(content: bytes | None) -> tuple[int, bytes | None]:
+        record = unseal(content, STUDY) or {}
+        sessions = record.get("sessions", {})
+        kept = {
+            name: fields
+            for name, fields in sessions.items()
+            if name not in ids and fields.get("participant_id") not in scope.ids.people
+        }
+        lists = {key: [name for name in record[key] if name not in ids] for key in ("people", "left") if key in record}
+        count = len(sessions) - len(kept) + sum(len(record[key]) - len(names) for key, names in lists.items())
+        return count, seal(record | {"sessions": kept} | lists) if count else None
+
+    if count := without(storage.read(STUDY))[0]:
+        yield _rows(storage, STUDY, count, lambda: storage.update(STUDY, lambda content: without(content)[1]))
+
+
+def _clip_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
+    content = read_table(storage, CLIPS)
+    if content is None:
+        return
+    table = parse_table(content, CLIPS)
+    about = rows_about(table, scope)
+    frame = to_frame(table)
+    noted = [name for key in ("clocks", "clock_errors") for name in frame.attrs.get(key, {}) if scope.has_session(name)]
+    count = sum(about.to_pylist())
+    if not count and not noted:
+        return
+
+    def change() -> None:
+        kept = frame[~about.to_numpy(zero_copy_only=False)].reset_index(drop=True)
+        kept.attrs = dict(frame.attrs)
+        for key in ("clocks", "clock_errors"):
+            if key in kept.attrs:
+                left = {name: of for name, of in kept.attrs[key].items() if not scope.has_session(name)}
+                kept.attrs[key] = left
+        for name in kept.select_dtypes("category"):
+            kept[name] = kept[name].cat.remove_unused_categories() if name.endswith("_id") else kept[name]
+        replace_table(storage, CLIPS, lambda: to_table(kept), ROW_GROUP)
+
+    yield _rows(storage, CLIPS, count or len(noted), change, "the clip index")
+
+
+def _window_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
+    table = read_windows(storage)
+    about = rows_about(table, scope)
+    if count := sum(about.to_pylist()):
+        kept = table.filter([not is_about for is_about in about.to_pylist()]).cast(WINDOWS_SCHEMA)
+        yield _rows(storage, WINDOWS, count, lambda: write_windows(storage, kept), "the table of windows")
+
+
+def _catalogue_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
+    content = read_table(storage, CATALOGUE)
+    if content is None:
+        return
+    table = parse_table(content, CATALOGUE, ["session_id", "feature"]).to_pylist()
+    count = sum(scope.has(row["session_id"], feature_and_track(row["feature"])[1]) for row in table)
+    if count:
+        yield _rows(storage, CATALOGUE, count, lambda: _compact(storage), "the catalogue")
+
+
+def _compact(storage: Storage) -> None:
+    catalogue.compact(storage, anew=True)
+
+
+def _versions(storage: Storage, scope: Scope) -> Iterator[Trace]:
+    """The files of versions, last of all those folders that are then empty."""
+    folders = [session for session in sorted(scope.ids.sessions) if session != STORIES]
+    for session, track in sorted(scope.ids.tracks):
+        if session not in scope.ids.sessions:
+            features = {path.split("/")[1] for path in storage.files(session) if path.count("/") > 1}
+            folders += [f"{session}/{name}" for name in sorted(features) if feature_and_track(name)[1] == track]
+    for folder in folders:
+        for path, info in sorted(storage.files(folder).items()):
+            feature = path.split("/")[1] if path.count("/") > 1 else ""
+            what = f"file of {feature_and_track(feature)[0]}" if feature else "file of a session's folder"
+            yield Trace(
+                what,
+                f"{storage.location}/{path}",
+                info.bytes,
+                lambda path=path: storage.digest(path),  # type: ignore[misc]
+                lambda path=path: storage.remove([path]),  # type: ignore[misc]
+            )
+        if isinstance(storage, LocalStorage) and os.path.lexists(storage.root / folder):
+            yield _folder(storage.root / folder)
+
+
+def _folder(path: Path) -> Trace:
+    return Trace("folder", str(path), 0, lambda: digest_of(b""), lambda: shutil.rmtree(path, ignore_errors=True))

@@ -1,0 +1,85 @@
+"""Rows and files that are the study owner's: they are named, and changed only where the owner asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.forgetting.scope import ForgetError, Scope
+from tasks.study.changed_tables import TableChangeError, open_table, problems_with
+from tasks.study.load import read_study
+from tasks.study.rows import PATH_COLUMNS, TABLES
+from tasks.study.strict_tables import is_empty
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What the study itself still has of the forgotten.
+
+    Attributes:
+        rows: by table, the rows as a spreadsheet numbers them.
+        files: the files that these rows name and that exist.
+        tables: by file name, the tables without these rows.
+    """
+
+    rows: dict[str, list[int]]
+    files: list[Path]
+    tables: dict[str, bytes]
+
+
+def remaining(root: Path, scope: Scope) -> Remaining:
+    """What the study itself still has of the forgotten.
+
+    Raises:
+        ForgetError: a table cannot be read.
+    """
+    rows: dict[str, list[int]] = {}
+    tables: dict[str, bytes] = {}
+    ours: set[str] = set()
+    others: set[str] = set()
+    for name in TABLES:
+        try:
+            table = open_table(root, name)
+        except TableChangeError as error:
+            raise ForgetError(str(error)) from None
+        kept = []
+        for number, row in enumerate(table.rows, start=2):
+            is_about = _is_about(row, scope)
+            (ours if is_about else others).update(_paths(row))
+            if is_about:
+                rows.setdefault(name, []).append(number)
+            else:
+                kept.append(row)
+        if len(kept) < len(table.rows):
+            table.rows = kept
+            tables[table.name] = table.content()
+    files = [root / path for path in sorted(ours - others) if (root / path).is_file()]
+    return Remaining(rows, files, tables)
+
+
+def _is_about(row: dict[str, object], scope: Scope) -> bool:
+    cells = {name: str(row.get(name) or "").strip() for name in ("session_id", "participant_id", "person_id", "track")}
+    is_of_person = cells["participant_id"] in scope.ids.people or cells["person_id"] in scope.ids.people
+    is_of_track = (cells["session_id"], cells["track"]) in scope.ids.tracks
+    return cells["session_id"] in scope.ids.sessions or is_of_person or is_of_track
+
+
+def _paths(row: dict[str, object]) -> Iterator[str]:
+    yield from (str(row[name]).strip() for name in PATH_COLUMNS if not is_empty(row.get(name)))
+
+
+def check_without(root: Path, found: Remaining) -> None:
+    """Check that the tables without the rows have no fault that they do not have now.
+
+    Raises:
+        ForgetError: they would have one.
+    """
+    before = {(problem.table, problem.rule) for problem in read_study(root, with_forgotten=True).problems}
+    after = problems_with(root, found.tables, of_all=True)
+    wrong = [problem for problem in after if (problem.table, problem.rule) not in before]
+    if wrong:
+        raise ForgetError(
+            f"--tables: without these rows the tables would not be valid, so nothing was changed: {wrong[0]}. Take out "
+            "these rows yourself, or forget the --participant as a whole"
+        )

@@ -1,0 +1,137 @@
+"""What is to be forgotten: sessions, single tracks of sessions of several people, and ids of people."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from storyframes.spec import MAIN
+from storyframes.store.study import StudyRecord
+from tasks.study.forgotten_ids import ForgottenIds
+from tasks.study.labels import listed
+from tasks.study.load import Study
+
+
+class ForgetError(Exception):
+    """What is asked for cannot be forgotten; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is to be forgotten.
+
+    Attributes:
+        ids: sessions, people and tracks.
+        remarks: what of these people remains in the sessions of others, a sentence each.
+    """
+
+    ids: ForgottenIds
+    remarks: tuple[str, ...] = field(default=())
+
+    def has_session(self, session_id: str) -> bool:
+        """Whether all of the session is to be forgotten."""
+        return session_id in self.ids.sessions
+
+    def has(self, session_id: str, track: str) -> bool:
+        """Whether the track is to be forgotten, alone or with its session."""
+        return session_id in self.ids.sessions or (session_id, track) in self.ids.tracks
+
+
+def resolve(
+    study: Study,
+    records: Iterable[StudyRecord | None],
+    stored: Collection[str],
+    earlier: ForgottenIds,
+    *,
+    sessions: Collection[str] = (),
+    participant: str = "",
+    whole_sessions: bool = False,
+    only_tracks: bool = False,
+) -> Scope:
+    """What is to be forgotten, with everything that was to be forgotten before.
+
+    Args:
+        records: the records of the study in the stores, which know sessions that the tables have no longer.
+        stored: sessions that the stores have.
+        earlier: the study's list of the forgotten.
+        sessions, participant: as asked for.
+        whole_sessions: of sessions with other people, forget all.
+        only_tracks: of sessions with other people, forget the participant's tracks alone.
+
+    Raises:
+        ForgetError: nobody has such a session or participant, or others are in a session and neither choice is made.
+    """
+    of_records: dict[str, str] = {}
+    for record in records:
+        for session_id, fields in record.sessions.items() if record else ():
+            of_records.setdefault(session_id, str(fields.get("participant_id", "")))
+    owners = of_records | {name: session.participant_id for name, session in study.sessions.items()}
+    for session_id in sessions:
+        if session_id not in owners and session_id not in stored and session_id not in earlier.sessions:
+            raise ForgetError(
+                f"there is no session {session_id!r}: neither the study nor a store has it; 'storyframes status STORE' "
+                "lists those of a store"
+            )
+    if not participant:
+        return Scope(earlier.with_ids(sessions, (), ()))
+    people = _ids_of(study, participant)
+    own = [name for name, owner in owners.items() if owner == participant]
+    with_row = [row.session_id for row in study.persons if row.participant_id == participant]
+    having = list(dict.fromkeys([*own, *with_row]))
+    if not having and participant not in earlier.people and participant not in _everybody(study):
+        raise ForgetError(
+            f"there is no participant {participant!r} in the study's tables or in a store's record of them"
+        )
+    shared = {name: others for name in having if (others := _others(study, owners, name, participant))}
+    if shared and not (whole_sessions or only_tracks):
+        raise ForgetError(
+            f"other people are in {listed(list(shared))}: --whole-sessions forgets these sessions as a whole, "
+            "--only-tracks only the tracks that record this participant"
+        )
+    alone = [name for name in having if name not in shared or whole_sessions]
+    tracks = [track for name in shared if not whole_sessions for track in _tracks_of(study, name, participant)]
+    remarks = [_remaining(study, name, tracks) for name in shared if not whole_sessions]
+    return Scope(earlier.with_ids([*sessions, *alone], people, tracks), tuple(remarks))
+
+
+def _everybody(study: Study) -> set[str]:
+    known = {row.participant_id for row in study.participants} | {row.participant_id for row in study.surveys}
+    return known | {row.participant_id for row in study.persons if row.participant_id}
+
+
+def _ids_of(study: Study, participant: str) -> set[str]:
+    """The participant, and the ids of persons that are this participant alone."""
+    participants_of: dict[str, set[str]] = {}
+    for row in study.persons:
+        if row.participant_id:
+            participants_of.setdefault(row.person_id, set()).add(row.participant_id)
+    return {participant, *(person for person, of in participants_of.items() if of == {participant})}
+
+
+def _others(study: Study, owners: Mapping[str, str], session_id: str, participant: str) -> set[str]:
+    """The other participants who are in a session."""
+    present = {row.participant_id for row in study.persons if row.session_id == session_id and row.participant_id}
+    return ({owners.get(session_id, ""), *present} - {participant, ""}) & ({*owners.values()} | present)
+
+
+def _tracks_of(study: Study, session_id: str, participant: str) -> list[tuple[str, str]]:
+    persons = {
+        row.person_id for row in study.persons if (row.session_id, row.participant_id) == (session_id, participant)
+    }
+    tracks = [name for name, track in study.tracks.get(session_id, {}).items() if track.person_id in persons]
+    if not tracks or MAIN in tracks:
+        raise ForgetError(
+            f"--only-tracks: the table of tracks names no track of {session_id} that records this participant alone: "
+            "--whole-sessions forgets the session as a whole"
+        )
+    regions = [name for name, track in study.tracks[session_id].items() if track.of in tracks and name not in tracks]
+    return [(session_id, name) for name in (*tracks, *regions)]
+
+
+def _remaining(study: Study, session_id: str, tracks: Collection[tuple[str, str]]) -> str:
+    kept = [name for name in study.tracks.get(session_id, {}) if (session_id, name) not in tracks]
+    return (
+        f"{session_id}: the tracks {', '.join(kept)} remain with everything that is made of them. They may show or "
+        "hear this participant, and the session's transcript, its features of words, turns and synchrony, and labels "
+        "may be about them: look at these recordings, or use --whole-sessions"
+    )

@@ -1,0 +1,332 @@
+"""Forgetting a session or a participant leaves nothing of them that storyframes made, and lets nothing come back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import Result
+from support.stores import catalogue_rows, local
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes import FeatureStore
+from storyframes.features import FEATURES
+from storyframes.store import catalogue
+from storyframes.store.layout import StoreError, create_store
+from storyframes.store.publish import FeatureWriter, PublishError
+from storyframes.store.records import unseal
+from storyframes.store.study import note_given, read_forgotten
+from tasks.forgetting import traces as forgetting_traces
+from tasks.models.digests import DigestCache, sha256_file, user_cache
+from tasks.study.load import StudyError, load_study
+from tasks.study.study_identity import remember_study
+
+SESSIONS = ("p01-s01", "p01-s02", "p02-s01")
+
+
+def publish_frames(store: Path, session: str, *, video: str = "", track: str = "main", rows: int = 400) -> None:
+    path = Path(f"demo/study/videos/{video or session}.avi")
+    with FeatureWriter(local(store), session, FEATURES["frames"], track=track) as out:
+        out.write("time", np.arange(rows) / 15)
+        inputs = {"video": {"path": f"videos/{path.name}", "sha256": sha256_file(path)}}
+        out.publish("f" * 64, {"inputs": inputs})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo study and its indexed store: ``study`` and ``features``."""
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copytree("demo/study", folder / "study")
+    create_store(folder / "features")
+    for session in SESSIONS:
+        publish_frames(folder / "features", session)
+    digests = DigestCache(local(folder / "features"), "inputs.json", folder / "study")
+    for path in sorted((folder / "study/videos").iterdir()):
+        os.utime(path, (1e9, 1e9))
+        digests.sha256(path)
+    digests.save()
+    assert run("index", folder / "study", folder / "features").exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def lab(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "lab")
+    return tmp_path / "lab"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def forget(lab: Path, *arguments: object) -> Result:
+    return run("forget", lab / "study", lab / "features", *arguments)
+
+
+def holding(folder: Path, *names: str) -> list[str]:
+    """The files below a folder that have one of these names in their path or their bytes."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        where = path.relative_to(folder).as_posix()
+        content = path.read_bytes() if path.is_file() else b""
+        if any(name in where or name.encode() in content for name in names):
+            found.append(where)
+    return found
+
+
+def sessions_of(lab: Path) -> list[str]:
+    return FeatureStore(lab / "features").sessions
+
+
+@pytest.mark.parametrize(
+    ("asked", "names", "left"),
+    [
+        (("p01-s01",), ("p01-s01",), ["p01-s02", "p02-s01"]),
+        (("--participant", "p02"), ("p02-s01", "p02"), ["p01-s01", "p01-s02"]),
+        (("--participant", "p01"), ("p01-s01", "p01-s02", "p01"), ["p02-s01"]),
+    ],
+)
+def test_nothing_in_the_store_names_them(lab: Path, asked: tuple[str, ...], names: tuple[str, ...], left: list) -> None:
+    store = lab / "features"
+    assert holding(store, *names)
+    done = forget(lab, *asked, "--tables")
+    assert done.exit_code == 0, done.stderr
+    assert holding(store, *names) == []
+    assert sorted({row["session_id"] for row in catalogue_rows(store)}) == left == sessions_of(lab)
+    assert sorted(set(FeatureStore(store).clips()["session_id"])) == left
+    inputs = (unseal((store / "inputs.json").read_bytes(), "") or {})["files"]
+    assert sorted(inputs) == [f"videos/{session}.avi" for session in left]
+    indexed = run("index", lab / "study", store)
+    assert indexed.exit_code == 0, indexed.stderr
+    assert sorted(set(FeatureStore(store).clips()["session_id"])) == left
+    assert run("verify", store, "--study", lab / "study").exit_code == 0
+    assert holding(store, *names) == []
+    assert [finding for finding in holding(lab / "study", *names) if finding.endswith(".csv")] == []
+
+
+def test_a_dry_run_names_everything_and_changes_nothing(lab: Path) -> None:
+    before = {path: path.read_bytes() for path in lab.rglob("*") if path.is_file()}
+    dry = json.loads(forget(lab, "p02-s01", "--dry-run", "--json").stdout)
+    assert {path: path.read_bytes() for path in lab.rglob("*") if path.is_file()} == before
+    assert dry["receipt"] is None
+    assert dry["rows"]["sessions"] == [4]
+    assert any(path.endswith("videos/p02-s01.avi") for path in dry["files"])
+    done = json.loads(forget(lab, "p02-s01", "--json").stdout)
+    assert [trace["where"] for trace in done["removed"]] == [trace["where"] for trace in dry["removed"]]
+
+
+def test_recordings_and_tables_are_the_owner_s(lab: Path) -> None:
+    before = {path: path.read_bytes() for path in (lab / "study").rglob("*") if path.is_file()}
+    done = forget(lab, "p02-s01")
+    assert done.exit_code == 0
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert "sessions, row 4" in done.stdout
+    assert "videos/p02-s01.avi" in done.stdout
+    with pytest.raises(StudyError, match="sessions, row 4, session_id = 'p02-s01'"):
+        load_study(lab / "study")
+    refused = forget(lab, "--tables")  # their surveys would be of nobody
+    assert refused.exit_code == 2
+    assert "surveys, row" in refused.stderr
+    assert forget(lab, "--participant", "p02", "--tables").exit_code == 0
+    assert list(load_study(lab / "study").sessions) == ["p01-s01", "p01-s02"]
+    assert (lab / "study/videos/p02-s01.avi").exists()
+
+
+def test_the_receipt_has_digests_and_no_names(lab: Path) -> None:
+    record = (lab / "features/p02-s01/frames/current.json").read_bytes()
+    done = json.loads(forget(lab, "--participant", "p02", "--json").stdout)
+    receipt = Path(done["receipt"])
+    lines = [json.loads(line) for line in receipt.read_text().splitlines()]
+    assert "p02" not in receipt.read_text()
+    assert receipt.stat().st_mode & 0o777 == 0o600
+    assert hashlib.sha256(record).hexdigest() in {line.get("sha256") for line in lines}
+    assert lines[-1]["traces"] == len(done["removed"]) == len(lines) - 1
+    listed = lab / "study/forgotten.json"
+    assert json.loads(listed.read_text())["sessions"] == ["p02-s01"]
+    assert listed.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 6, 9])
+def test_a_killed_forget_is_finished_by_the_next(lab: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    removed: list[object] = []
+    kept = forgetting_traces.Trace.__init__
+
+    def init(self: object, what: str, where: str, size: int, sha256: object, remove: object) -> None:
+        def counted() -> None:
+            if len(removed) == after:
+                raise KeyboardInterrupt
+            removed.append(where)
+            remove()
+
+        kept(self, what, where, size, sha256, counted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forgetting_traces.Trace, "__init__", init)
+        assert forget(lab, "p02-s01").exit_code != 0
+    assert len(removed) == after
+    assert read_forgotten(local(lab / "features")).has_session("p02-s01")
+    assert forget(lab).exit_code == 0
+    assert holding(lab / "features", "p02-s01") == []
+    inputs = (unseal((lab / "features/inputs.json").read_bytes(), "") or {})["files"]
+    assert sorted(inputs) == ["videos/p01-s01.avi", "videos/p01-s02.avi"]
+
+
+def test_a_restored_backup_is_refused_and_cleaned(lab: Path) -> None:
+    backup = Path(shutil.copytree(lab / "features", lab / "backup"))
+    assert forget(lab, "--participant", "p02", "--tables").exit_code == 0
+    shutil.copytree(backup / "p02-s01", lab / "features/p02-s01")  # one folder of it
+    catalogue.compact(local(lab / "features"))
+    assert "p02-s01" not in sessions_of(lab)
+    assert run("index", lab / "study", backup).exit_code == 0  # all of it, in a place of its own
+    assert "p02-s01" not in set(FeatureStore(backup).clips()["session_id"])
+    assert run("forget", lab / "study", lab / "features", backup).exit_code == 0
+    assert holding(lab / "features", "p02-s01") == holding(backup, "p02-s01") == []
+
+
+def test_what_is_forgotten_is_not_published_again(lab: Path) -> None:
+    assert forget(lab, "p02-s01").exit_code == 0
+    with pytest.raises(PublishError, match="p02-s01/frames: the store was told to forget it"):
+        publish_frames(lab / "features", "p02-s01")
+    study = load_study(Path("demo/study"))  # tables from before, without the list
+    with pytest.raises(StoreError, match="was told to forget p02-s01"):
+        remember_study(local(lab / "features"), study)
+    assert run("extract", "demo/study", lab / "features", "--features", "frames").exit_code == 2
+
+
+def test_archives_below_the_store_and_beside_it_forget_too(lab: Path) -> None:
+    inner, outer = lab / "features/archive", lab / "archive"
+    for place in (outer, inner):
+        assert run("archive", lab / "features", "--out", place).exit_code == 0
+        assert holding(place, "p02-s01")
+    assert run("forget", lab / "study", lab / "features", outer, "p02-s01").exit_code == 0
+    assert holding(inner, "p02-s01") == holding(outer, "p02-s01") == []
+    assert run("archive", lab / "features", "--out", lab / "again").exit_code == 0
+    assert read_forgotten(local(lab / "again")).has_session("p02-s01")
+
+
+def test_caches_of_the_same_recording_are_removed(lab: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name, video in (("aa", "p02-s01"), ("bb", "p01-s01")):
+        create_store(user_cache() / "extracted" / name)
+        publish_frames(user_cache() / "extracted" / name, "recording", video=video)
+    assert forget(lab, "p02-s01").exit_code == 0
+    assert [path.name for path in (user_cache() / "extracted").iterdir() if path.is_dir()] == ["bb"]
+
+
+def test_a_renamed_session_is_forgotten_without_its_recording(lab: Path, tmp_path: Path) -> None:
+    for path in (lab / "study").glob("*.csv"):
+        path.write_text(path.read_text().replace("\np01-s02,", "\np01-s07,"))
+    publish_frames(lab / "features", "p01-s07", video="p01-s02")
+    assert run("index", lab / "study", lab / "features").exit_code == 0
+    assert forget(lab, "p01-s02").exit_code == 0
+    assert sessions_of(lab) == ["p01-s01", "p01-s07", "p02-s01"]
+    assert list(load_study(lab / "study").sessions) == ["p01-s01", "p01-s07", "p02-s01"]
+
+
+def test_reports_lose_the_pages_of_the_forgotten(lab: Path) -> None:
+    site = lab / "site"
+    (site / "sessions").mkdir(parents=True)
+    (site / ".storyframes-report").write_text("")
+    for name in SESSIONS:
+        (site / f"sessions/{name}.html").write_text(f"about {name}")
+    (site / "index.html").write_text("links to p02-s01")
+    (site / "library.js").write_text("nobody")
+    assert forget(lab, "p02-s01", "--also", site).exit_code == 0
+    left = {path.relative_to(site).as_posix() for path in site.rglob("*.*") if path.is_file()}
+    assert left == {".storyframes-report", "library.js", "sessions/p01-s01.html", "sessions/p01-s02.html"}
+
+
+def test_where_they_were_given_is_said_and_then_nameless(lab: Path) -> None:
+    note_given(local(lab / "features"), "release", "given-2026", ["p01-s01", "p02-s01"])
+    note_given(local(lab / "features"), "export", "of-others", ["p01-s01"])
+    said = json.loads(forget(lab, "p02-s01", "--json").stdout)["unreachable"]
+    assert [line for line in said if "given-2026" in line]
+    assert not [line for line in said if "of-others" in line]
+    entries = (unseal((lab / "features/given.json").read_bytes(), "") or {})["given"]
+    assert [(entry["sessions"], entry.get("forgotten")) for entry in entries] == [(["p01-s01"], 1), (["p01-s01"], None)]
+
+
+@pytest.fixture
+def two(lab: Path) -> Path:
+    """A session of p01 and p02 with a camera of each."""
+    study = lab / "study"
+    pd.DataFrame(
+        [("p01-s01", "p01", "p01", "listener"), ("p01-s01", "p02", "p02", "speaker")],
+        columns=["session_id", "person_id", "participant_id", "role"],
+    ).to_csv(study / "persons.csv", index=False)
+    pd.DataFrame(
+        [("p01-s01", "cam-a", "videos/p01-s01.avi", "p01"), ("p01-s01", "cam-b", "videos/p01-s02.avi", "p02")],
+        columns=["session_id", "track", "video", "person_id"],
+    ).to_csv(study / "tracks.csv", index=False)
+    publish_frames(lab / "features", "p01-s01", track="cam-a")
+    publish_frames(lab / "features", "p01-s01", video="p01-s02", track="cam-b")
+    assert run("index", study, lab / "features").exit_code == 0
+    return lab
+
+
+def test_a_session_of_two_people_is_forgotten_as_a_whole_or_by_its_tracks(two: Path) -> None:
+    before = holding(two, "")
+    refused = forget(two, "--participant", "p02")
+    assert refused.exit_code == 2
+    assert "p01-s01" in refused.stderr
+    assert "--only-tracks" in refused.stderr
+    assert holding(two, "") == before
+    done = forget(two, "--participant", "p02", "--only-tracks", "--tables")
+    assert done.exit_code == 0, done.stderr
+    assert "main, cam-a remain" in done.stdout
+    features = {(row["session_id"], row["feature"]) for row in catalogue_rows(two / "features")}
+    assert features == {("p01-s01", "frames"), ("p01-s01", "frames@cam-a"), ("p01-s02", "frames")}
+    assert not (two / "features/p01-s01/frames@cam-b").exists()
+    with pytest.raises(PublishError):
+        publish_frames(two / "features", "p01-s01", track="cam-b")
+    assert list(load_study(two / "study").tracks["p01-s01"]) == ["main", "cam-a"]
+    assert run("index", two / "study", two / "features").exit_code == 0
+    assert forget(two, "p01-s01").exit_code == 0
+    assert not (two / "features/p01-s01").exists()
+
+
+def test_a_session_of_two_people_as_a_whole(two: Path) -> None:
+    assert forget(two, "--participant", "p02", "--whole-sessions").exit_code == 0
+    assert sessions_of(two) == ["p01-s02"]
+
+
+@pytest.mark.parametrize(
+    "asked", [("p09-s01",), ("--participant", "p09"), (), ("p02-s01", "--only-tracks"), ("p02-s01", "--also", "/none")]
+)
+def test_what_nobody_has_is_refused(lab: Path, asked: tuple[str, ...]) -> None:
+    assert forget(lab, *asked).exit_code == 2
+    assert not (lab / "study/forgotten.json").exists()
+
+
+def test_plug_ins_say_what_they_have(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "installed/example_notes-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: example-notes\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[storyframes.forget]\nnotes = example_notes:find\n")
+    (installed.parent / "example_notes.py").write_text(
+        "from tasks.forgetting import file_trace\n"
+        "def find(asked):\n"
+        "    for path in sorted((asked.study / 'notes').glob('*.txt')):\n"
+        "        if asked.scope.has_session(path.stem):\n"
+        "            yield file_trace(path, 'notes about a session')\n"
+    )
+    monkeypatch.syspath_prepend(str(installed.parent))
+    (lab / "study/notes").mkdir()
+    for session in SESSIONS:
+        (lab / f"study/notes/{session}.txt").write_text("laughs a lot")
+    assert forget(lab, "p02-s01").exit_code == 0
+    assert sorted(path.stem for path in (lab / "study/notes").iterdir()) == ["p01-s01", "p01-s02"]
+    (installed.parent / "example_notes.py").write_text("def find(asked):\n    yield 1 / 0\n")
+    monkeypatch.delitem(sys.modules, "example_notes")
+    refused = forget(lab, "p01-s01")
+    assert refused.exit_code == 2
+    assert "example-notes 1.0" in refused.stderr
+    assert (lab / "features/p01-s01").exists()
