@@ -20,7 +20,7 @@ import numpy as np
 
 from storyframes.spec import MAIN, ArraySpec, Axis, FeatureSpec, of_track
 from storyframes.store.description import describe_array, describe_feature
-from storyframes.store.layout import attempt_path, current_path, make_feature_groups, new_version
+from storyframes.store.layout import FORGOTTEN, attempt_path, current_path, make_feature_groups, new_version
 from storyframes.store.records import (
     MEASURED,
     Attempt,
@@ -36,7 +36,7 @@ from storyframes.store.records import (
 )
 from storyframes.store.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
 from storyframes.store.storage import Storage
-from storyframes.store.study.forgotten import read_forgotten
+from storyframes.store.study.forgotten import Forgotten
 
 
 class PublishError(Exception):
@@ -222,7 +222,8 @@ class FeatureWriter:
 
     def _refuse_forgotten(self) -> None:
         """Check that nobody has told the store to forget this session or track, perhaps while the work was done."""
-        if read_forgotten(self.storage).has_feature(self.session_id, self.feature):
+        content = self.storage.read(FORGOTTEN)
+        if content is not None and Forgotten.parse(content).has_feature(self.session_id, self.feature):
             raise PublishError(
                 f"{self.session_id}/{self.feature}: the store was told to forget it ('storyframes forget'), so it is "
                 "not published"
