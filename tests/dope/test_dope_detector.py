@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.dope.blank_model import blank_content, expect_everywhere, saved, with_random_backbone
+from support.messages import naming
 
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
@@ -21,7 +22,8 @@ from tasks.extractors.settings import EngineName, Precision
 from tasks.models.libraries import import_openvino
 
 # What comes after the layers is the same for both engines, and torch's are there sooner.
-SMALL = DopeSettings(engine="torch", min_size=64, max_size=96)
+# Few boxes: most of a frame's time goes into its boxes.
+SMALL = DopeSettings(engine="torch", min_size=64, max_size=96, rpn_post_nms_top_n=20)
 
 
 def model(tmp_path: Path, content: dict[str, Any]) -> Checkpoint:
@@ -40,7 +42,7 @@ def crowd() -> dict[str, Any]:
 
 @pytest.mark.parametrize("how", PostProcessing)
 def test_nobody(tmp_path: Path, how: PostProcessing) -> None:
-    settings = DopeSettings(engine="torch", min_size=64, max_size=96, post_processing=how)
+    settings = SMALL.model_copy(update={"post_processing": how})
     found = DopeDetector(model(tmp_path, blank_content()), settings).detect(np.zeros((2, 48, 64, 3), np.uint8))
     assert [len(frame.parts[part]) for frame in found for part in Part] == [0] * 6
     poses = ParticipantTracker().follow(found)
@@ -51,10 +53,11 @@ def test_nobody(tmp_path: Path, how: PostProcessing) -> None:
 
 @pytest.mark.parametrize("how", PostProcessing)
 def test_many_persons_of_any_number_of_anchor_poses(tmp_path: Path, how: PostProcessing) -> None:
-    settings = DopeSettings(engine="torch", min_size=256, max_size=256, post_processing=how)
-    found = DopeDetector(model(tmp_path, crowd()), settings).detect(np.zeros((1, 256, 256, 3), np.uint8))[0]
+    larger = {"min_size": 160, "max_size": 160, "rpn_post_nms_top_n": 50}
+    settings = SMALL.model_copy(update=larger | {"post_processing": how})
+    found = DopeDetector(model(tmp_path, crowd()), settings).detect(np.zeros((1, 160, 160, 3), np.uint8))[0]
     for part, label in ((Part.BODY, 1), (Part.HAND, 5), (Part.FACE, 0)):
-        assert len(found.parts[part]) > 5
+        assert len(found.parts[part]) > 2
         assert (found.parts[part].label == label).all()
         assert (np.diff(found.parts[part].score) <= 0).all()
     assert not found.hand_is_right.any()
@@ -72,7 +75,7 @@ def test_no_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", [(8, 8), (1, 1), (3, 47), (33, 31)])
 def test_tiny_and_odd_frames(tmp_path: Path, shape: tuple[int, int]) -> None:
     """Poses follow the size of the frame they are found in."""
-    detector = DopeDetector(model(tmp_path, crowd()), DopeSettings(engine="torch", min_size=64, max_size=1333))
+    detector = DopeDetector(model(tmp_path, crowd()), SMALL.model_copy(update={"max_size": 600}))
     body = detector.detect(np.zeros((1, *shape, 3), np.uint8))[0].parts[Part.BODY]
     assert len(body) >= 1
     assert np.isfinite(body.pose2d).all()
@@ -88,7 +91,7 @@ def test_wrong_frames(tmp_path: Path, frames: np.ndarray) -> None:
         DopeDetector(model(tmp_path, blank_content()), SMALL).detect(frames)
 
 
-@pytest.mark.parametrize("engine", [EngineName.TORCH, EngineName.OPENVINO])
+@pytest.mark.parametrize("engine", [EngineName.TORCH, pytest.param(EngineName.OPENVINO, marks=pytest.mark.slow)])
 def test_no_box_at_all(tmp_path: Path, engine: EngineName) -> None:
     """Boxes shrunk to nothing are dropped before any pose is looked for."""
     content = crowd()
@@ -107,7 +110,7 @@ def test_settings_override_the_file(tmp_path: Path) -> None:
     assert DopeDetector(checkpoint, DopeSettings(engine="torch")).options.min_size == 400
     options = DopeDetector(checkpoint, DopeSettings(engine="torch", min_size=300, rpn_post_nms_top_n=7)).options
     assert (options.min_size, options.max_size, options.rpn_post_nms_top_n) == (300, 1333, 7)
-    with pytest.raises(ValueError, match="max_size = 200; it must be at least min_size, 400"):
+    with pytest.raises(ValueError, match=naming("max_size = 200", "min_size", 400)):
         DopeDetector(checkpoint, DopeSettings(max_size=200))
 
 
@@ -170,24 +173,23 @@ def test_settings_that_do_not_go_together(together: dict[str, str]) -> None:
 def test_without_openvino_its_engine_says_so(tmp_path: Path, monkeypatch) -> None:
     checkpoint = model(tmp_path, blank_content())
     monkeypatch.setitem(sys.modules, "openvino", None)
-    with pytest.raises(ExtractionError, match=r"^\[dope\] engine = 'openvino': the package openvino is not installed"):
+    with pytest.raises(ExtractionError, match=naming("[dope] engine = 'openvino'", "not installed")):
         DopeDetector(checkpoint, DopeSettings(engine="openvino"))
 
 
+@pytest.mark.slow
 def test_bfloat16_is_computed_or_refused_never_replaced(tmp_path: Path) -> None:
     """Coarse where the processor has it; an error that names the rule where it has not."""
     content, size = with_random_backbone(blank_content()), {"min_size": 64, "max_size": 96}
     checkpoint, settings = model(tmp_path, content), DopeSettings(precision="bfloat16", **size)
     if "BF16" not in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        expected = r"^\[dope\] precision = 'bfloat16': this processor does not have it; set precision = 'float32'$"
-        with pytest.raises(ExtractionError, match=expected):
+        with pytest.raises(ExtractionError, match=naming("[dope] precision = 'bfloat16'", "set precision = 'float32'")):
             DopeDetector(checkpoint, settings)
         return
     pixels = torch.randn(1, 3, 64, 96, generator=torch.Generator().manual_seed(0))
-    coarse, exact, of_torch = (
+    coarse, of_torch = (
         DopeDetector(checkpoint, those).network.layers.of_frames(pixels).features
-        for those in (settings, DopeSettings(engine="openvino", **size), DopeSettings(engine="torch", **size))
+        for those in (settings, DopeSettings(engine="torch", **size))
     )
     assert of_torch.norm() > 1, "the model sees something"
-    assert (exact - of_torch).norm() / of_torch.norm() < 1e-5
     assert 1e-4 < (coarse - of_torch).norm() / of_torch.norm() < 0.05

@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.dope.blank_model import blank_content, expect_everywhere, saved
 from support.media.turned import record_turned
+from support.messages import missing, naming
 from support.stores import local
 from support.studies import extract_session, make_study
 
@@ -75,6 +76,7 @@ def read(root: Path, array: str) -> np.ndarray:
     return FeatureStore(root).read("s0001", "dope", array=array)
 
 
+@pytest.mark.slow
 def test_every_array_of_the_participant(extracted: tuple[Path, Outcome]) -> None:
     store_root, outcome = extracted
     assert (str(outcome.status), outcome.rows) == ("done", FRAMES)
@@ -91,6 +93,7 @@ def test_every_array_of_the_participant(extracted: tuple[Path, Outcome]) -> None
     assert {name: attributes[name] for name in expected} == expected
 
 
+@pytest.mark.slow
 def test_one_scene_in_any_orientation_has_the_same_poses(crowd: Path, tmp_path: Path) -> None:
     """The model sees the same in every picture: what differs where width and height are exchanged is where that is."""
     bodies = {}
@@ -106,6 +109,7 @@ def test_one_scene_in_any_orientation_has_the_same_poses(crowd: Path, tmp_path: 
         np.testing.assert_array_equal(body, bodies["as it is"], err_msg=name)
 
 
+@pytest.mark.slow
 def test_joints_and_units_are_named_in_the_store(extracted: tuple[Path, Outcome]) -> None:
     import zarr
 
@@ -121,6 +125,7 @@ def test_joints_and_units_are_named_in_the_store(extracted: tuple[Path, Outcome]
     assert group["hands_2d"].metadata.dimension_names == ("frame", "side", "hand_joint", "xy")
 
 
+@pytest.mark.slow
 def test_a_stride_leaves_the_frames_between_empty(
     study: Path, crowd: Path, store_root: Path, extracted: tuple[Path, Outcome]
 ) -> None:
@@ -136,6 +141,7 @@ def test_a_stride_leaves_the_frames_between_empty(
     assert due.features == ("dope",)
 
 
+@pytest.mark.slow
 def test_nobody_is_nan_and_zero(study: Path, store_root: Path, tmp_path: Path) -> None:
     outcome = run(study, store_root, model=saved(blank_content(), tmp_path / "blank.pth.tgz"))["dope"]
     assert outcome.status == "done"
@@ -143,6 +149,8 @@ def test_nobody_is_nan_and_zero(study: Path, store_root: Path, tmp_path: Path) -
     assert np.isnan(read(store_root, "face_2d")).all()
 
 
+@pytest.mark.slow
+@pytest.mark.end_to_end
 def test_everybody_as_flat_arrays_with_offsets(study: Path, crowd: Path, store_root: Path) -> None:
     run(study, store_root, model=crowd, people="all", every_n_frames=3)
     counts = np.maximum(read(store_root, "n_detected"), 0)
@@ -164,6 +172,7 @@ def test_everybody_as_flat_arrays_with_offsets(study: Path, crowd: Path, store_r
     assert (faces[having] < face_of_body[of_frame[having] + 1]).all()
 
 
+@pytest.mark.slow
 def test_without_asking_there_are_no_arrays_of_everybody(extracted: tuple[Path, Outcome]) -> None:
     (entry,) = [entry for entry in record_status.scan(local(extracted[0])) if entry.feature == "dope"]
     assert not [name for name in entry.record.arrays if name.startswith("all_")]
@@ -172,6 +181,7 @@ def test_without_asking_there_are_no_arrays_of_everybody(extracted: tuple[Path, 
 # --- one pass for two ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_shared_pass_gives_what_two_passes_give(
     study: Path, crowd: Path, store_root: Path, tmp_path: Path, extracted: tuple[Path, Outcome]
 ) -> None:
@@ -193,6 +203,7 @@ def test_a_shared_pass_gives_what_two_passes_give(
         )
 
 
+@pytest.mark.slow
 def test_one_that_fails_leaves_the_pass_and_the_other_goes_on(
     study: Path, crowd: Path, store_root: Path, monkeypatch
 ) -> None:
@@ -217,13 +228,14 @@ def test_one_that_fails_leaves_the_pass_and_the_other_goes_on(
     assert FeatureStore(store_root).features("s0001") == ["dope", "frames"]
 
 
+@pytest.mark.slow
 def test_a_bad_model_fails_dope_alone(study: Path, store_root: Path, tmp_path: Path) -> None:
     model = tmp_path / "dope.pth.tgz"
     model.write_text("404 not found")
     outcomes = run(study, store_root, ("dope", "resnet50"), model=model)
     assert outcomes["resnet50"].status == "done"
     assert outcomes["dope"].status == "failed"
-    assert outcomes["dope"].reason.startswith("dope.pth.tgz (13 bytes): torch cannot read it")
+    assert missing(outcomes["dope"].reason, "dope.pth.tgz", "13 bytes") == []
     assert str(tmp_path) not in outcomes["dope"].reason
 
 
@@ -248,13 +260,13 @@ def test_a_gpu_that_is_not_there_is_said_and_no_processor_takes_its_place(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     outcome = run(study, store_root, model=crowd, device="cuda")["dope"]
     assert outcome.status == "failed"
-    assert outcome.reason.startswith("[dope] device = 'cuda': torch finds no GPU here; set device = 'cpu'")
+    assert missing(outcome.reason, "[dope] device = 'cuda'", "set device = 'cpu'") == []
 
 
 def test_no_model_says_where_to_get_one(study: Path, store_root: Path) -> None:
     outcome = run(study, store_root)["dope"]
     assert outcome.status == "failed"
-    assert "DOPE_v1_0_0.pth.tgz is missing: its authors publish it for non-commercial use" in outcome.reason
+    assert missing(outcome.reason, "DOPE_v1_0_0.pth.tgz", "missing", "non-commercial") == []
 
 
 def test_dope_is_not_among_the_features_by_default(study: Path, store_root: Path) -> None:
@@ -268,6 +280,7 @@ def test_dope_is_not_among_the_features_by_default(study: Path, store_root: Path
 # --- overlay ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
     import cv2
 
@@ -290,12 +303,13 @@ def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_r
     write_picture(picture, tmp_path / "frame.png")
     assert (tmp_path / "frame.png").stat().st_mode & 0o077 == 0
     np.testing.assert_array_equal(cv2.imread(str(tmp_path / "frame.png"))[..., ::-1], picture)
-    with pytest.raises(OverlayError, match="has frames 0 to 359; frame 360 was requested"):
+    with pytest.raises(OverlayError, match=naming(359, 360)):
         draw_overlay(video, store, "p01-s01", 360)
-    with pytest.raises(OverlayError, match="has no landmarks and no joints"):
+    with pytest.raises(OverlayError, match=naming("p09", "landmarks", "joints")):
         draw_overlay(video, store, "p09", 0)
 
 
+@pytest.mark.slow
 def test_an_overlay_of_poses(study: Path, crowd: Path, store_root: Path) -> None:
     from tasks.inspect.overlay import draw_overlay
 
@@ -308,6 +322,7 @@ def test_an_overlay_of_poses(study: Path, crowd: Path, store_root: Path) -> None
 # --- regions ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_poses_of_a_region_are_those_of_a_file_cut_beforehand_in_pixels_of_the_whole_picture(
     crowd: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from support.messages import naming
 
 from tasks.extractors.base import InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -66,5 +67,5 @@ def test_so_do_engine_and_precision_as_planning_settles_them(tmp_path: Path, oth
 def test_tf32_is_of_its_own_and_only_where_a_gpu_was_asked_for(tmp_path: Path) -> None:
     assert digest(tmp_path, device="cuda", precision="tf32") != digest(tmp_path, device="cuda", precision="float32")
     for device in ("auto", "cpu"):
-        with pytest.raises(ValidationError, match="precision = 'tf32' is a GPU's: set device = 'cuda', or precision"):
+        with pytest.raises(ValidationError, match=naming("precision = 'tf32'", "device = 'cuda'")):
             digest(tmp_path, device=device, precision="tf32")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +21,7 @@ from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing, RoiBorder
 from tasks.extractors.settings import EngineName
 
-pytestmark = pytest.mark.usefixtures("layers_once")
+pytestmark = [pytest.mark.usefixtures("layers_once"), pytest.mark.slow]
 
 RunKey = tuple[EngineName, RoiBorder, str]
 SMALL_RUNS: list[RunKey] = [
@@ -56,19 +59,50 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def runs(reference: Reference, repeating: Reference, fake_model: Checkpoint, layers_once: None) -> dict[RunKey, Run]:
-    references = {RoiBorder.ZERO: reference, RoiBorder.REPEAT: repeating}
-    return {
-        (engine, border, name): Run(name, references[border], fake_model, engine) for engine, border, name in SMALL_RUNS
-    }
+def run_once(
+    reference: Reference, repeating: Reference, fake_model: Checkpoint, layers_once: None
+) -> Callable[[RunKey], Run]:
+    """One run of the reference; each is computed once."""
+
+    @cache
+    def run(key: RunKey) -> Run:
+        engine, border, name = key
+        return Run(name, repeating if border is RoiBorder.REPEAT else reference, fake_model, engine)
+
+    return run
 
 
-@pytest.fixture(params=SMALL_RUNS, ids="-".join)
-def run(runs: dict[RunKey, Run], request: pytest.FixtureRequest) -> Run:
-    return runs[request.param]
+@pytest.mark.parametrize("key", SMALL_RUNS, ids="-".join)
+def test_everything_of_a_run(key: RunKey, run_once: Callable[[RunKey], Run]) -> None:
+    run = run_once(key)
+    check_stages(run)
+    check_raw_poses(run.poses, run.reference, run.name)
+    check_ppi(run)
+    check_nms(run)
 
 
-def test_stages(run: Run) -> None:
+@pytest.mark.end_to_end
+def test_the_smallest_run_from_the_frame_to_its_detections(run_once: Callable[[RunKey], Run]) -> None:
+    run = run_once((EngineName.OPENVINO, RoiBorder.ZERO, "r2"))
+    check_raw_poses(run.poses, run.reference, run.name)
+    check_ppi(run)
+    check_nms(run)
+    (found,), expected = run.detector.detect([run.reference.frame("r2")]), run.detections(PostProcessing.PPI)
+    for part in Part:
+        np.testing.assert_array_equal(found.parts[part].pose2d, expected.parts[part].pose2d)
+    np.testing.assert_array_equal(found.hands_of_body, expected.hands_of_body)
+
+
+@pytest.mark.parametrize("name", ["r1", "r4"])
+def test_the_rules_for_the_border_differ_where_boxes_reach_beyond_it(
+    name: str, run_once: Callable[[RunKey], Run]
+) -> None:
+    zero, repeat = (run_once((EngineName.OPENVINO, border, name)) for border in (RoiBorder.ZERO, RoiBorder.REPEAT))
+    differ = (zero.poses.parts[Part.BODY].scores != repeat.poses.parts[Part.BODY].scores).any(1)
+    assert int(differ.sum()) == zero.reference.meta[name]["out_of_map"]["boxes"]
+
+
+def check_stages(run: Run) -> None:
     name, reference, network = run.name, run.reference, run.detector.network
     assert tuple(run.images.image_sizes[0]) == tuple(reference[f"{name}/resized_hw"])
     assert tuple(run.images.tensors.shape) == tuple(reference[f"{name}/input_shape"])
@@ -91,25 +125,6 @@ def test_stages(run: Run) -> None:
     assert {stage for stage, limit in STAGE_LIMITS.items() if differences[stage] > limit} == set(), differences
 
 
-def test_raw_poses(run: Run) -> None:
-    check_raw_poses(run.poses, run.reference, run.name)
-
-
-def test_detections_by_ppi(run: Run) -> None:
-    check_ppi(run)
-
-
-def test_detections_by_nms(run: Run) -> None:
-    check_nms(run)
-
-
-@pytest.mark.parametrize("name", ["r1", "r4"])
-def test_the_rules_for_the_border_differ_where_boxes_reach_beyond_it(name: str, runs: dict[RunKey, Run]) -> None:
-    zero, repeat = (runs[EngineName.OPENVINO, border, name] for border in (RoiBorder.ZERO, RoiBorder.REPEAT))
-    differ = (zero.poses.parts[Part.BODY].scores != repeat.poses.parts[Part.BODY].scores).any(1)
-    assert int(differ.sum()) == zero.reference.meta[name]["out_of_map"]["boxes"]
-
-
 def check_ppi(run: Run) -> None:
     reference = run.reference
     run.check_parts(PostProcessing.PPI)
@@ -130,10 +145,8 @@ def check_nms(run: Run) -> None:
     np.testing.assert_array_equal(hand_is_right, run.reference[f"{run.name}/nms/hand_isright_correct"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", [EngineName.OPENVINO, EngineName.TORCH])
-def test_default_size(reference: Reference, repeating: Reference, fake_model: Checkpoint, engine: EngineName) -> None:
-    run = Run("r3", reference, fake_model, engine)
+def test_default_size(reference: Reference, repeating: Reference, fake_model: Checkpoint) -> None:
+    run = Run("r3", reference, fake_model, EngineName.OPENVINO)
     check_raw_poses(run.poses, reference, "r3")
     check_ppi(run)
     check_nms(run)
