@@ -63,6 +63,7 @@ def study(tmp_path: Path) -> Path:
     return study
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("older", [0, 1])
 def test_a_process_that_stands_still_for_an_hour_loses_nothing_and_publishes_over_nothing(
     study: Path, store_root: Path, older: int
@@ -94,6 +95,8 @@ def test_a_process_that_stands_still_for_an_hour_loses_nothing_and_publishes_ove
     assert not list(maintenance.verify(local(store_root)))
 
 
+@pytest.mark.needs("cc")
+@pytest.mark.slow
 def test_a_disk_that_fails_in_the_middle_of_a_recording_or_of_a_version(
     study: Path, store_root: Path, tmp_path: Path
 ) -> None:

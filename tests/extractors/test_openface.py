@@ -14,11 +14,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from support.messages import missing, naming
 from support.tools.openface_tools import extract, open_values, replaying_tool, script
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.extractor import OpenFaceSettings
+from tasks.media.synthesize import SyntheticStudy, write_study
 
 
 def read(path: Path, frames: int) -> np.ndarray:
@@ -196,7 +198,7 @@ def test_timestamps_that_follow_the_frames_of_a_variable_rate_are_believed(recor
     table["timestamp"] = time.round(3)
     table.to_csv(tmp_path / "x.csv", index=False)
     assert sum(map(len, read_openface_csv(tmp_path / "x.csv", 180, time))) == 180
-    with pytest.raises(OpenFaceOutputError, match=r"row 9 has timestamp = 0\.6"):
+    with pytest.raises(OpenFaceOutputError, match=naming("timestamp = 0.6", "row 9")):
         read(tmp_path / "x.csv", 180)
 
 
@@ -217,6 +219,13 @@ def test_the_recorded_csv_of_the_demo(demo_study: Path, store_root: Path) -> Non
     np.testing.assert_allclose(np.linalg.norm(gaze[valid == 1, :3], axis=1), 1, atol=2e-3)
 
 
+@pytest.mark.end_to_end
+def test_the_published_values_are_those_of_the_csv_to_the_bit(study_copy: Path, store_root: Path) -> None:
+    assert extract(study_copy, store_root, "p01-s01").status == "done"
+    expected = pd.read_csv(study_copy / "openface/p01-s01.csv.gz", skipinitialspace=True)
+    np.testing.assert_array_equal(open_values(store_root, "p01-s01"), expected.to_numpy(np.float32))
+
+
 def test_the_binary_and_the_csv_publish_identical_arrays(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
     extract(study_copy, store_root, "p01-s01")
     from_csv = open_values(store_root, "p01-s01")
@@ -232,7 +241,7 @@ def test_an_ending_with_0_is_not_believed(study_copy: Path, store_root: Path, tm
     cut = replaying_tool(tmp_path, csv, exit_code=0, keep_lines=100)
     outcome = extract(study_copy, store_root, "p01-s01", backend="binary", binary=cut)
     assert outcome.status == "failed"
-    assert "p01-s01.csv: has 99 rows, but 360 frames of the video decode" in outcome.reason
+    assert missing(outcome.reason, "99 rows", "360 frames", "p01-s01.csv") == []
     assert outcome.reason.endswith(" (FeatureExtraction ended with 0)")
     assert open_values(store_root, "p01-s01").shape == (360, 714)  # the good version stays
 
@@ -273,7 +282,7 @@ def test_action_units_that_were_not_post_processed_fail(
     settings = {"backend": "binary", "binary": replaying_tool(tmp_path, csv)} if backend == "binary" else {}
     outcome = extract(study_copy, store_root, "p01-s01", **settings)
     assert outcome.status == "failed"
-    assert "row 2 has AU06_r = -0.32, and intensities are 0 to 5: OpenFace was ended before" in outcome.reason
+    assert missing(outcome.reason, "row 2", "AU06_r = -0.32") == []
     assert not (store_root / "p01-s01/openface/current.json").exists()
 
 
@@ -299,7 +308,7 @@ def test_every_intensity_of_every_row_is_looked_at(
     fields[OPENFACE_COLUMNS.index(name)] = f" {value}"
     path = tmp_path / "broken.csv"
     path.write_text("".join([*lines[: row + 1], ",".join(fields), *lines[row + 2 :]]))
-    with pytest.raises(OpenFaceOutputError, match=rf"row {row + 2} has {name} = {value}, and intensities are 0 to 5"):
+    with pytest.raises(OpenFaceOutputError, match=naming(f"row {row + 2}", f"{name} = {value}")):
         read(path, 180)
 
 
@@ -353,20 +362,22 @@ def test_several_people_are_refused_and_called_so(recorded: Path, tmp_path: Path
 
 @pytest.mark.parametrize(("off_s", "is_said"), [(0.0, False), (0.03, False), (0.04, True), (-0.4, True)])
 def test_timestamps_that_are_not_the_frames_times_are_a_caveat(
-    study_copy: Path, store_root: Path, off_s: float, is_said: bool
+    tmp_path: Path, store_root: Path, off_s: float, is_said: bool
 ) -> None:
     """At 15 fps half a frame is 0.033 s."""
     from storyframes.store.feature_store import FeatureStore
 
-    path = study_copy / "openface/p01-s01.csv.gz"
+    study = tmp_path / "study"
+    write_study(study, SyntheticStudy(sessions=1, seconds=2, width=64, height=48))
+    path = study / "openface/s0001.csv.gz"
     table = pd.read_csv(path, skipinitialspace=True)
-    table.loc[300:, "timestamp"] += np.linspace(0, off_s, 60)
+    table.loc[15:, "timestamp"] += np.linspace(0, off_s, 15)
     table.to_csv(path, index=False)
-    assert extract(study_copy, store_root, "p01-s01").status == "done"
-    record = json.loads((store_root / "p01-s01/openface/current.json").read_bytes())
+    assert extract(study, store_root, "s0001").status == "done"
+    record = json.loads((store_root / "s0001/openface/current.json").read_bytes())
     assert ("timestamps that are not the frames' times" in record["stamps"]) == is_said
     assert record["quality"]["timestamp_off_s"] == pytest.approx(abs(off_s), abs=1e-3)
-    stored = FeatureStore(store_root).read("p01-s01", "openface")[:, OPENFACE_COLUMNS.index("timestamp")]
+    stored = FeatureStore(store_root).read("s0001", "openface")[:, OPENFACE_COLUMNS.index("timestamp")]
     np.testing.assert_array_equal(stored, table["timestamp"].to_numpy(np.float32))
 
 
@@ -429,7 +440,7 @@ def test_one_processor_is_refused(study_copy: Path, store_root: Path, tmp_path: 
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
     tool = replaying_tool(tmp_path, study_copy / "openface/p01-s01.csv.gz")
     outcome = extract(study_copy, store_root, "p01-s01", backend="binary", binary=tool)
-    assert "hangs for ever on one CPU" in outcome.reason
+    assert missing(outcome.reason, "CPU", "hangs") == []
 
 
 @pytest.mark.parametrize(

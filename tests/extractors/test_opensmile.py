@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.messages import missing
 
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.times import ticks
@@ -44,16 +45,18 @@ def ours(samples: np.ndarray, feature_set: FeatureSet, sizes: list[int]) -> tupl
 @pytest.mark.parametrize("sizes", [[1024], [1, 159, 160, 161, 4000], [384_000]])
 def test_descriptors_equal_the_librarys(speech: np.ndarray, feature_set, columns: int, sizes: list[int]) -> None:
     """Every value, F0, jitter and shimmer with their long memory as well, however the signal is cut into blocks."""
-    expected = librarys(speech, feature_set)
-    values, names = ours(speech, feature_set, sizes)
-    assert values.shape == (2396, columns)
+    beginning = speech[:48_000]  # longer signals are below
+    expected = librarys(beginning, feature_set)
+    values, names = ours(beginning, feature_set, sizes)
+    assert values.shape == (296, columns)
     assert names == list(expected.columns)
     np.testing.assert_array_equal(values, expected.to_numpy(np.float32))
     # One row per 10 ms, as the library's own index says but for its last row (cut at the end of the signal).
     starts = expected.index.get_level_values("start").total_seconds()
-    np.testing.assert_allclose(starts[:-1], np.arange(2395) / 100, atol=1e-9)
+    np.testing.assert_allclose(starts[:-1], np.arange(295) / 100, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature_set", list(FeatureSet))
 def test_a_signal_many_times_longer_than_what_is_held_of_it(speech: np.ndarray, feature_set: FeatureSet) -> None:
     noise = np.random.default_rng(0).normal(0, 1e-3, 3 * len(speech))
@@ -62,6 +65,7 @@ def test_a_signal_many_times_longer_than_what_is_held_of_it(speech: np.ndarray, 
     np.testing.assert_array_equal(values, librarys(long, feature_set).to_numpy(np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature_set", list(FeatureSet))
 def test_memory_does_not_grow_with_the_signal(speech: np.ndarray, feature_set: FeatureSet) -> None:
     """The library's own configuration would keep 10 MB of every 24 seconds, and its interface the whole signal."""
@@ -89,7 +93,8 @@ def test_short_signals_and_the_edge_of_what_is_held(speech: np.ndarray, samples:
 
 
 def test_what_is_too_loud_is_clipped_not_wrapped_round(speech: np.ndarray) -> None:
-    loud = speech / np.abs(speech).max() * 1.5
+    beginning = speech[:64_000]
+    loud = beginning / np.abs(beginning).max() * 1.5
     values, _ = ours(loud, FeatureSet.COMPARE_2016, [1024])
     clipped = librarys(loud.clip(-1, 32767 / 32768), FeatureSet.COMPARE_2016)
     np.testing.assert_array_equal(values, clipped.to_numpy(np.float32))
@@ -164,12 +169,18 @@ def extract(study: Path, root: Path, **settings):
     return outcomes["opensmile"]
 
 
-def test_the_published_feature(demo_study: Path, store_root: Path, speech: np.ndarray) -> None:
+@pytest.mark.slow
+@pytest.mark.end_to_end
+def test_the_published_feature_is_the_librarys_to_the_bit(
+    demo_study: Path, store_root: Path, speech: np.ndarray
+) -> None:
     from storyframes.store.feature_store import FeatureStore
 
     outcome = extract(demo_study, store_root)
     assert (outcome.status, outcome.rows) == ("done", 2396)
     store = FeatureStore(store_root)
+    expected = librarys(speech, FeatureSet.COMPARE_2016).to_numpy(np.float32)
+    np.testing.assert_array_equal(store.read("p01-s01", "opensmile"), expected)
     time = store.read("p01-s01", "opensmile", array="time")
     np.testing.assert_allclose(time, np.arange(2396) / 100)
     per_frame = store.read("p01-s01", "opensmile", array="per_frame")
@@ -236,7 +247,7 @@ def test_a_sidecar_too_short_for_a_single_row_is_a_failure(study_copy: Path, sto
     sessions.to_csv(study_copy / "sessions.csv", index=False)
     outcome = extract(study_copy, store_root)
     assert outcome.status == "failed"
-    assert outcome.reason == "the sound is 0.050 s long, shorter than openSMILE's window of 0.06 s"
+    assert missing(outcome.reason, "0.050 s", "0.06 s", "openSMILE's") == []
 
 
 def test_a_damaged_sidecar_is_a_failure(study_copy: Path, store_root: Path) -> None:
@@ -246,4 +257,4 @@ def test_a_damaged_sidecar_is_a_failure(study_copy: Path, store_root: Path) -> N
     sessions.to_csv(study_copy / "sessions.csv", index=False)
     outcome = extract(study_copy, store_root)
     assert outcome.status == "failed"
-    assert "p01-s01.wav: is not a media file" in outcome.reason
+    assert missing(outcome.reason, "p01-s01.wav", "media") == []

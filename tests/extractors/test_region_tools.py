@@ -95,6 +95,8 @@ def write_study(root: Path, pictures: np.ndarray, orientation: str = "as it is")
     return root
 
 
+@pytest.mark.slow
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("orientation", ["as it is", "90"])
 def test_openface_of_regions_has_pixels_of_the_whole_upright_picture(
     tmp_path: Path, pictures: np.ndarray, openface: dict[str, object], orientation: str
@@ -139,6 +141,8 @@ def _check_overlay(video: Path, store: FeatureStore, pictures: np.ndarray) -> No
     assert np.hypot(x - centre(2)[0], y - centre(2)[1]) < 1
 
 
+@pytest.mark.slow
+@pytest.mark.needs("ffmpeg")
 def test_a_face_is_cut_out_of_a_region_by_landmarks_of_the_whole_picture(
     tmp_path: Path, pictures: np.ndarray, openface: dict[str, object]
 ) -> None:
@@ -168,6 +172,8 @@ run(study, root, Selection(("whole",), ("openface",), tracks=("fixed",)), openfa
 """
 
 
+@pytest.mark.slow
+@pytest.mark.needs("ffmpeg")
 def test_no_picture_is_left_of_a_worker_that_is_killed(tmp_path: Path, pictures: np.ndarray) -> None:
     study, temporary = write_study(tmp_path / "study", pictures), tmp_path / "temporary"
     temporary.mkdir()

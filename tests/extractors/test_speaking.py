@@ -69,6 +69,7 @@ def extracted(study: Path, *, mouth: str = "") -> tuple[FeatureStore, dict[str, 
     return FeatureStore(store), outcomes
 
 
+@pytest.mark.needs("espeak-ng")
 def test_each_one_speaks_where_she_does_on_the_session_s_clock(lapels: Path, talk: Conversation) -> None:
     store, outcomes = extracted(lapels)
     assert {name: outcome.status for name, outcome in outcomes.items()}["s/speaking@ben"] is Status.DONE
@@ -82,6 +83,7 @@ def test_each_one_speaks_where_she_does_on_the_session_s_clock(lapels: Path, tal
     assert not outcomes["s/speaking@anna"].caveats
 
 
+@pytest.mark.needs("espeak-ng")
 def test_the_session_s_own_camera_has_the_speech_of_its_participant(lapels: Path) -> None:
     store, _ = extracted(lapels)
     frames = store.read("s", "speaking", array="per_frame")
@@ -104,6 +106,7 @@ def said_alone(talk: Conversation, after_s: float) -> tuple[list[float], list[in
     return starts, owners
 
 
+@pytest.mark.needs("espeak-ng")
 def test_words_are_attributed_to_who_says_them(lapels: Path, talk: Conversation) -> None:
     store, _ = extracted(lapels)
     starts, owners = said_alone(talk, OFFSET_S + 0.1)
@@ -117,6 +120,7 @@ def test_words_are_attributed_to_who_says_them(lapels: Path, talk: Conversation)
     assert [words.track for words in nobody] == [None, None]
 
 
+@pytest.mark.needs("espeak-ng")
 def test_the_example_of_who_speaks(lapels: Path) -> None:
     store, _ = extracted(lapels)
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -136,6 +140,8 @@ def test_what_is_as_likely_of_two_or_not_known_is_nobody_s() -> None:
     assert np.isnan(attribute([0.0], [1.0], {})[0].probability)
 
 
+@pytest.mark.slow
+@pytest.mark.needs("espeak-ng")
 def test_another_person_s_sound_and_clock_decide_the_fingerprint(lapels: Path) -> None:
     assert not extracted(lapels)[1]["s/speaking@anna"].skipped
     assert extracted(lapels)[1]["s/speaking@anna"].skipped
@@ -145,6 +151,7 @@ def test_another_person_s_sound_and_clock_decide_the_fingerprint(lapels: Path) -
     assert not extracted(lapels)[1]["s/speaking@anna"].skipped
 
 
+@pytest.mark.needs("espeak-ng")
 def test_where_another_microphone_has_no_sound_nobody_is_named(lapels: Path, talk: Conversation) -> None:
     write_wave(lapels / "ben.wav", talk.microphones[1][round(OFFSET_S * RATE) : 10 * RATE] * 32767, RATE)
     store, _ = extracted(lapels)
@@ -163,6 +170,7 @@ def test_of_three_nobody_is_named_while_one_microphone_is_off() -> None:
     np.testing.assert_array_equal(np.isnan(probability(shown, of_anybody=False)), [False, True, True, True])
 
 
+@pytest.mark.needs("espeak-ng")
 def test_one_microphone_alone_hears_anybody_and_says_so(talk: Conversation, tmp_path: Path) -> None:
     study = tmp_path / "study"
     study.mkdir()
@@ -230,6 +238,8 @@ def cameras(talk: Conversation, tmp_path: Path) -> Path:
     return study
 
 
+@pytest.mark.slow
+@pytest.mark.needs("espeak-ng")
 def test_of_one_microphone_the_mouths_tell_who_speaks(cameras: Path, talk: Conversation) -> None:
     store, outcomes = extracted(cameras, mouth="openface")
     assert [outcomes[f"s/speaking{track}"].status for track in ("", "@ben")] == [Status.DONE] * 2, outcomes
@@ -248,6 +258,8 @@ def test_of_one_microphone_the_mouths_tell_who_speaks(cameras: Path, talk: Conve
     assert len(right) >= 0.4 * len(named)
 
 
+@pytest.mark.slow
+@pytest.mark.needs("espeak-ng")
 def test_regions_of_one_picture_speak_by_its_sound_and_their_mouths(
     cameras: Path, talk: Conversation, tmp_path: Path
 ) -> None:
@@ -290,6 +302,7 @@ def test_regions_of_one_picture_speak_by_its_sound_and_their_mouths(
     assert list(read_speech(store, "s")) == ["anna", "ben"]
 
 
+@pytest.mark.needs("espeak-ng")
 def test_of_one_microphone_without_mouths_nobody_is_named(cameras: Path) -> None:
     _, outcomes = extracted(cameras)
     assert outcomes["s/speaking@ben"].status is Status.MISSING
@@ -297,6 +310,7 @@ def test_of_one_microphone_without_mouths_nobody_is_named(cameras: Path) -> None
     assert outcomes["s/speaking"].caveats == ("speech of anybody whom the microphone hears",)
 
 
+@pytest.mark.needs("espeak-ng")
 def test_a_mouth_that_no_feature_shows_is_refused(cameras: Path) -> None:
     outcomes = run(cameras, cameras.parent / "f", Selection(only=("speaking",)), speaking={"mouth": "lips"})
     assert "there is no such feature" in outcomes["s/speaking"].reason

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.messages import naming
 
 from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.spec import ArraySpec, Axis, FeatureSpec, SpecError
@@ -69,11 +70,11 @@ def test_a_feature_cannot_have_a_name_that_leads_elsewhere_or_means_something_el
 
 @pytest.mark.parametrize("name", [name for name in NO_NAMES if not name.isidentifier() or not name.islower()], ids=repr)
 def test_nor_can_an_array_a_dimension_or_a_group(name: str) -> None:
-    with pytest.raises(SpecError, match="brightness: an array's name cannot be"):
+    with pytest.raises(SpecError, match=naming("brightness", "array's name")):
         with_array(name)
-    with pytest.raises(SpecError, match="brightness/extra: a dimension's name cannot be"):
+    with pytest.raises(SpecError, match=naming("brightness/extra", "dimension's name")):
         with_array(shape=(2,), dims=(name,))
-    with pytest.raises(SpecError, match="brightness: a group's name cannot be"):
+    with pytest.raises(SpecError, match=naming("brightness", "group's name")):
         spec(groups={name: slice(0, 1)})
 
 
@@ -129,9 +130,7 @@ def test_an_array_that_contradicts_itself_is_told(changes: dict[str, Any], compl
 
 @pytest.mark.parametrize(("name", "dtype"), [("time", "float32"), ("start", "float16"), ("end", ">f8")])
 def test_a_clock_is_in_seconds(name: str, dtype: str) -> None:
-    with pytest.raises(
-        SpecError, match=f"the array '{name}' holds seconds on the recording's clock, one float64 a row"
-    ):
+    with pytest.raises(SpecError, match=naming(f"'{name}'", "float64")):
         with_array(name, dtype=dtype)
 
 

@@ -16,7 +16,8 @@ import torch
 from PIL import Image
 from support.media.recordings import write_recording, write_wave
 from support.media.turned import record_turned
-from support.media.video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
+from support.media.video_variants import INTERLACED, PROGRESSIVE, make
+from support.messages import naming
 from support.models.tiny_image_models import transformers_model
 from support.models.torchvision_reference import V1, torchvisions_embeddings, transform
 from support.stores import local
@@ -35,13 +36,12 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.overlay import draw_overlay
 from tasks.inspect.report.session_page import write_thumbnails
 from tasks.media.recording import DEINTERLACING
+from tasks.media.upright import write_lossless
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.planning.sources import input_file
 from tasks.study.load import load_study
-
-UNTRAINED = {"allow_untrained": True, "engine": "torch"}
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +68,14 @@ def write_openface(path: Path, frames: int) -> None:
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_stored_embeddings_are_torchvisions_of_the_very_colours(tmp_path: Path) -> None:
     """Pictures whose red, green and blue are as different as can be: any other order of them is another embedding."""
     draw = np.random.default_rng(5)
-    pictures = np.kron(draw.integers(0, 90, (5, 6, 8, 3)), np.ones((1, 40, 40, 1))).astype(np.uint8)
+    pictures = np.kron(draw.integers(0, 90, (3, 6, 8, 3)), np.ones((1, 40, 40, 1))).astype(np.uint8)
     pictures += np.array([150, 60, 0], np.uint8)
-    study, raw = make_study(tmp_path / "study", video="v.avi"), tmp_path / "raw"
-    raw.write_bytes(pictures.tobytes())
-    exactly = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "320x240", "-r", "15", "-i", raw]
-    ffmpeg(*exactly, "-c:v", "rawvideo", "-pix_fmt", "bgr24", study / "v.avi")
+    study = make_study(tmp_path / "study", video="v.avi")
+    write_lossless(study / "v.avi", np.ascontiguousarray(pictures[..., ::-1]), 15)
 
     torch.manual_seed(3)
     network = import_torchvision().models.resnet50(weights=None)
@@ -91,7 +90,7 @@ def test_the_stored_embeddings_are_torchvisions_of_the_very_colours(tmp_path: Pa
     store, outcomes = extract_session(
         study, tmp_path / "store", "resnet50", resnet50={"path": weights, "engine": "torch"}
     )
-    assert outcomes["resnet50"].rows == 5
+    assert outcomes["resnet50"].rows == 3
     stored = store.read("s", "resnet50")
     expected = torchvisions_embeddings(weights, V1, pictures)
     assert np.abs(stored - expected).max() <= 1.5e-3 * np.abs(expected).max()
@@ -100,23 +99,23 @@ def test_the_stored_embeddings_are_torchvisions_of_the_very_colours(tmp_path: Pa
         assert np.abs(stored - other).max() > 0.05 * np.abs(expected).max()
 
 
+@pytest.mark.needs("ffmpeg")
 def test_an_interlaced_session_is_deinterlaced_and_says_so_where_pictures_are_read(
     tmp_path: Path, tiny: dict[str, Any]
 ) -> None:
     study, root = make_study(tmp_path / "study", video="mpeg4_top.avi"), tmp_path / "store"
     make(study, next(variant for variant in INTERLACED if variant.name == "mpeg4_top.avi"), interlaced=True)
-    store, outcomes = extract_session(study, root, "resnet50", "tiny", resnet50=UNTRAINED, **tiny)
+    store, outcomes = extract_session(study, root, "tiny", **tiny)
     assert outcomes["frames"].caveats == outcomes["tiny"].caveats == ("interlaced video",)
-    assert set(outcomes["resnet50"].caveats) == {"interlaced video", "untrained weights"}
     assert store.attributes("s", "frames")["interlaced_frames"] == 36
-    assert store.attributes("s", "resnet50")["deinterlacing"] == DEINTERLACING
+    assert store.attributes("s", "tiny")["deinterlacing"] == DEINTERLACING
     stored = store.read("s", "tiny")
-    for rows in (stored, store.read("s", "resnet50")):
-        assert len({row.tobytes() for row in rows}) == 36  # unwritten memory gave the same row again and again
+    assert len({row.tobytes() for row in stored}) == 36  # unwritten memory gave the same row again and again
     again, _ = extract_session(study, tmp_path / "again", "tiny", **tiny)
     np.testing.assert_array_equal(again.read("s", "tiny"), stored)
 
 
+@pytest.mark.needs("ffmpeg")
 def test_openface_of_an_interlaced_video_says_so_and_its_sound_does_not(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", video="mpeg4_top.avi", openface="faces.csv", audio="sound.wav")
     make(study, next(variant for variant in INTERLACED if variant.name == "mpeg4_top.avi"), interlaced=True)
@@ -147,6 +146,7 @@ np.savetxt(path, np.array([*table.values()]).T, "%.10g", ",", header=",".join(ta
 """
 
 
+@pytest.mark.slow
 def test_one_scene_in_any_orientation_is_one_feature_also_for_a_tool_that_opens_the_file(
     tmp_path: Path, tiny: dict[str, Any]
 ) -> None:
@@ -156,7 +156,7 @@ def test_one_scene_in_any_orientation_is_one_feature_also_for_a_tool_that_opens_
     openface = {"backend": "binary", "binary": tool, "loads": [tool]}
     features = ("openface", "tiny")
     stored = {}
-    for name in ("as it is", "90", "180", "270", "mirrored"):
+    for name in ("as it is", "90", "mirrored"):  # the others are in tests/media
         study = make_study(tmp_path / name, video="v.mp4")
         record_turned(study / "v.mp4", name, seconds=0.24)
         store, outcomes = extract_session(study, tmp_path / f"{name} store", *features, openface=openface, **tiny)
@@ -171,7 +171,7 @@ def test_one_scene_in_any_orientation_is_one_feature_also_for_a_tool_that_opens_
     assert not list(Path(tempfile.gettempdir()).glob("storyframes-upright-*"))
 
 
-def test_what_people_look_at_is_upright_and_so_is_a_recording_by_itself(tmp_path: Path) -> None:
+def test_what_people_look_at_is_upright_and_so_is_a_recording_by_itself(tmp_path: Path, tiny: dict[str, Any]) -> None:
     seen = {}
     for name in ("as it is", "270"):
         study = make_study(tmp_path / name, video="v.mp4", openface="faces.csv")
@@ -181,7 +181,7 @@ def test_what_people_look_at_is_upright_and_so_is_a_recording_by_itself(tmp_path
         drawn = draw_overlay(video, store, "s", 7)
         assert drawn.shape == (48, 64, 3)
         (small,) = [write_thumbnails(video, store, "s", study / "frames", "main")[0]]
-        read = storyframes.extract(video, "resnet50", cache=tmp_path / "cache", resnet50=UNTRAINED)
+        read = storyframes.extract(video, "tiny", cache=tmp_path / "cache", **tiny)
         seen[name] = drawn, (study / small.name).read_bytes(), read.to_pandas()
     for upright, turned in zip(seen["as it is"], seen["270"], strict=True):
         np.testing.assert_array_equal(np.asarray(turned), np.asarray(upright))
@@ -195,6 +195,7 @@ def test_output_of_openface_recorded_elsewhere_may_be_of_pictures_that_lay(tmp_p
     assert outcomes["openface"].caveats == ("landmarks of a turned video, from elsewhere",)
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_progressive_session_has_no_caveat(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", video="mpeg4_b.avi")
     make(study, next(variant for variant in PROGRESSIVE if variant.name == "mpeg4_b.avi"))
@@ -217,7 +218,7 @@ def test_the_clock_of_another_video_is_refused(tmp_path: Path) -> None:
     content = bytearray(other.read_bytes())
     content[-1] ^= 1
     other.write_bytes(content)
-    with pytest.raises(ExtractionError, match="frames has not been extracted from this video"):
+    with pytest.raises(ExtractionError, match=naming("extracted", "frames")):
         clock_of(root, other)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from support.media.video_variants import ffmpeg
+import av
+import numpy as np
 
 # The matrix of a track header, by what a player does: a, b, c, d of x' = a x + c y, y' = b x + d y.
 MATRICES = {
@@ -43,9 +45,27 @@ def set_matrix(path: Path, matrix: tuple[float, ...]) -> Path:
 
 def record_turned(path: Path, name: str, seconds: float = 1.6) -> Path:
     """One scene of 64 x 48, whatever the orientation in which the camera was held: lossless, with B-frames."""
-    upright = path.with_stem(path.stem + "_upright")
-    lossless = ("-c:v", "libx264rgb", "-qp", "0", "-bf", "2", "-pix_fmt", "rgb24")
-    ffmpeg("-f", "lavfi", "-i", f"testsrc2=size=64x48:rate=25:duration={seconds}", *lossless, upright)
-    ffmpeg("-i", upright, "-vf", TURNED_BY_FFMPEG[OPPOSITE.get(name, name)], *lossless, path)
-    upright.unlink()
+    noise = np.random.default_rng(8).integers(0, 256, (12, 16, 3), np.uint8)
+    scene = np.kron(noise, np.ones((4, 4, 1), np.uint8))
+    turn = _TURNS[OPPOSITE.get(name, name)]
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264rgb", rate=25, options={"qp": "0", "bf": "2"})
+        stream.height, stream.width = turn(scene).shape[:2]
+        stream.pix_fmt = "rgb24"
+        for number in range(round(seconds * 25)):
+            picture = np.ascontiguousarray(turn(np.roll(scene, number, axis=1)))
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "rgb24")))
+        container.mux(stream.encode(None))
     return set_matrix(path, MATRICES[name])
+
+
+_TURNS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {  # the same as TURNED_BY_FFMPEG
+    "as it is": lambda picture: picture,
+    "90": lambda picture: np.rot90(picture, -1),
+    "180": lambda picture: picture[::-1, ::-1],
+    "270": lambda picture: np.rot90(picture),
+    "mirrored": lambda picture: picture[:, ::-1],
+    "upside down": lambda picture: picture[::-1],
+    "transposed": lambda picture: picture.transpose(1, 0, 2),
+    "transposed and turned": lambda picture: np.rot90(picture, -1)[::-1],
+}
