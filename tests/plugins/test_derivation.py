@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.messages import missing, naming
 from support.stores import local, publish_openface
 from typer.testing import CliRunner
 
@@ -55,7 +56,7 @@ def test_it_is_current_until_what_it_is_made_of_changes(store_root: Path) -> Non
     assert list(provenance["features"]) == ["openface"]
     for other in (replace(MADE, settings={"window_s": 3}), replace(MADE, code="a test 2")):
         assert not other.is_current(store, "a")
-    with pytest.raises(StoreError, match="a has no feature 'openface@b', of which mean_smile is made"):
+    with pytest.raises(StoreError, match=naming("'openface@b'", "mean_smile")):
         replace(MADE, features=("openface", "openface@b")).is_current(store, "a")
 
 
@@ -116,7 +117,7 @@ def test_status_says_what_is_older_than_what_it_is_made_of(store_root: Path) -> 
     run = CliRunner()
     for arguments in ([], ["--session", "a"]):
         shown = " ".join(run.invoke(app, ["status", str(store_root), *arguments]).output.split())
-        assert f"* caveat of mean_smile: out of date: {earlier} (a)" in shown
+        assert missing(shown, "mean_smile", earlier) == []
         entries = json.loads(run.invoke(app, ["status", str(store_root), *arguments, "--json"]).output)["features"]
         assert {entry["outdated"] for entry in entries if entry["session_id"] == "a"} == {None, earlier}
     replace(MADE, settings={"window_s": 3}).publish(reopened(store_root), "a", ROWS)
@@ -141,6 +142,6 @@ def test_status_says_that_a_clock_has_changed_or_a_source_is_gone(store_root: Pa
     index = pd.DataFrame({"session_id": ["a"]})
     index.attrs = {"clocks": {"a": {"b": stored_clock(Clock("b", (0.0,), (1.0,)))}}}
     write_clip_index(index, made.storage)
-    assert why() == "made with other times of the frames, or other clocks"
+    assert missing(why(), "frames", "clocks") == []
     shutil.rmtree(store_root / "a/smile@b")
-    assert why() == "made of smile@b, which is gone"
+    assert missing(why(), "smile@b", "gone") == []

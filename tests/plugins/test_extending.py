@@ -102,6 +102,7 @@ def test_the_page_s_project_is_the_plug_in_s() -> None:
     assert {name: real[name] for name in told} == told
 
 
+@pytest.mark.slow
 def test_the_page_s_code_keeps_the_contract(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "built_by_the_page.py").write_text(the_class())
     monkeypatch.syspath_prepend(tmp_path)

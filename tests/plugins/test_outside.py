@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.messages import naming
 from support.tools.outside_faults import FAULTS, PRIVATE_FAULTS
 from support.tools.outside_programs import (
     SHADES,
     Ground,
     files_plug_in,
     frames_plug_in,
-    with_numpy,
+    installed_with_numpy,
 )
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
@@ -26,7 +27,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.files import sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from tasks.extractors.base import CommonSettings, ExtractionError, Input
-from tasks.extractors.outside.environment import Requirements, install_environment
+from tasks.extractors.outside.environment import Requirements
 from tasks.extractors.outside.settings import OutsideSettings
 
 FRAMES = 45
@@ -35,9 +36,7 @@ FRAMES = 45
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Requirements:
     """An environment with numpy, made once."""
-    requirements = with_numpy(tmp_path_factory.mktemp("pins"))
-    install_environment(requirements)
-    return requirements
+    return installed_with_numpy(tmp_path_factory.mktemp("pins"))
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +184,7 @@ def test_what_is_not_whole_and_sound_is_named_and_never_stored(
 @pytest.mark.parametrize("before", ["", "next(job.frames())", "[None for _ in job.frames()]"])
 def test_a_program_that_hangs_is_stopped(extract: Extract, before: str) -> None:
     code = f"from storyframes_outside import job\n{before}\nimport time; time.sleep(1000)"
-    with pytest.raises(ExtractionError, match=r"kept us waiting for 3 s, all the time it had \(\[shades\] timeout_s"):
+    with pytest.raises(ExtractionError, match=naming("3 s", "[shades] timeout_s")):
         extract(code, {"timeout_s": 3, "timeout_s_per_video_s": 0.01})
 
 
@@ -200,7 +199,7 @@ def test_everything_nan_is_refused_where_no_mask_tells(ground: Ground, tmp_path:
     spec = FeatureSpec("shades", "no mask", {"values": ArraySpec(Axis.FRAME, "float32", "")})
     code = "import numpy as np\nfrom storyframes_outside import job\n"
     code += "for rgb in job.frames(): job.append(values=np.full(len(rgb), {}, 'f4'))"
-    with pytest.raises(ExtractionError, match="every value of values is NaN"):
+    with pytest.raises(ExtractionError, match=naming("values", "NaN")):
         ground.extract(frames_plug_in(tmp_path, code.format("np.nan"), environment, spec=spec))
     found = ground.extract(frames_plug_in(tmp_path, code.format("rgb[0, 0, 0, 0]"), environment, spec=spec))
     assert np.isfinite(found["values"]).all()
@@ -303,7 +302,7 @@ def test_without_its_environment_one_sentence_says_what_makes_it(ground: Ground,
     cls = frames_plug_in(tmp_path, SHADES, Requirements("other", pins))
     extractor = cls(cls.Settings(), CommonSettings())
     for ask in (extractor.check_tool, lambda: extractor.fingerprint(ground.source), lambda: ground.extract(cls)):
-        with pytest.raises(ExtractionError, match="^it runs in .* 'storyframes extractors install other' makes it$"):
+        with pytest.raises(ExtractionError, match="storyframes extractors install other"):
             ask()
 
 
@@ -325,6 +324,7 @@ def peak_kb() -> int:
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_session(tmp_path: Path, environment: Requirements) -> None:
     """300 rows of 800 kB: 240 MB pass through both sides, and none of it stays."""
     ground = Ground(tmp_path / "long", 300)
@@ -346,6 +346,6 @@ def test_a_full_disk_is_named(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
     spec = FeatureSpec("shades", "", {"values": ArraySpec(Axis.FRAME, "float32", "", (200_000,), ("many",))})
-    with pytest.raises(ExtractionError, match=r"its program ended with 1: the disk of the temporary folder .* is full"):
+    with pytest.raises(ExtractionError, match=naming("ended with 1", "temporary folder", "full")):
         ground.extract(frames_plug_in(tmp_path, LARGE, environment, spec=spec))
     assert not list(small_disk.iterdir())

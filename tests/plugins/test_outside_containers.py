@@ -18,6 +18,7 @@ from tasks.extractors.outside.extractor import OutsideExtractor, OutsideFrameExt
 from tasks.extractors.outside.settings import ContainerSettings
 from tasks.tools.containers import Engine
 
+pytestmark = pytest.mark.slow
 pytest_plugins = ["support.tools.container_engines"]
 
 FRAMES = 45

@@ -36,9 +36,13 @@ print(dataset.fields["brightness"].columns, losses[0], losses[-1])
 """
 
 
+SESSIONS = ("--session", "p01-s01", "--session", "p01-s02")
+pytestmark = pytest.mark.slow
+
+
 @dataclass(frozen=True)
 class House:
-    """The demo study, extracted by an installation with the plug-in.
+    """Two sessions of the demo study, extracted by an installation with the plug-in, whose wheel pip builds.
 
     Attributes:
         knowing: the environment of a process that has the plug-in.
@@ -67,7 +71,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     )
     knowing = installed(install("storyframes-example", folder / "installed"))
     made = House(study, folder / "features", config, knowing)
-    made.storyframes("extract", study, made.store, "--config", config)
+    made.storyframes("extract", study, made.store, "--config", config, *SESSIONS)
     return made
 
 
@@ -75,6 +79,7 @@ def record(house: House, session: str = "p01-s01") -> dict:
     return json.loads((house.store / session / "brightness/current.json").read_text())
 
 
+@pytest.mark.end_to_end
 def test_it_is_extracted_by_its_section_and_its_distribution_is_noted(house: House) -> None:
     provenance = record(house)["provenance"]
     assert provenance["settings"]["noise"] == 2.5
@@ -84,7 +89,9 @@ def test_it_is_extracted_by_its_section_and_its_distribution_is_noted(house: Hou
 
 def test_only_it_can_be_asked_for_and_what_is_up_to_date_stays(house: House) -> None:
     before = record(house)["version"]
-    house.storyframes("extract", house.study, house.store, "--config", house.config, "--features", "brightness")
+    house.storyframes(
+        "extract", house.study, house.store, "--config", house.config, "--features", "brightness", *SESSIONS
+    )
     assert record(house)["version"] == before
 
 
@@ -108,22 +115,21 @@ def test_a_wrong_setting_of_it_is_told_like_any_other(house: House, tmp_path: Pa
     wrong.write_text("[brightness]\nnoice = 2\n")
     refused = storyframes("plan", house.study, "--config", wrong, environment=house.knowing)
     assert refused.returncode == 2
-    assert "brightness.noice: there is no such key" in refused.stderr
+    assert "brightness.noice" in refused.stderr
 
 
 def test_without_it_asking_for_it_is_one_sentence(house: House) -> None:
     refused = storyframes("extract", house.study, house.store, "--features", "brightness")
     assert refused.returncode == 2
-    assert "there is no feature 'brightness'" in refused.stderr
+    assert "'brightness'" in refused.stderr
 
 
-@pytest.mark.parametrize("knowing", [True, False])
-def test_status_and_show_have_it_also_where_nobody_knows_it(house: House, knowing: bool) -> None:
-    entries = json.loads(house.storyframes("status", house.store, "--json", knowing=knowing))["features"]
+def test_status_show_and_verify_have_it_also_where_nobody_knows_it(house: House) -> None:
+    entries = json.loads(house.storyframes("status", house.store, "--json", knowing=False))["features"]
     found = [entry for entry in entries if entry["feature"] == "brightness"]
-    assert [entry["status"] for entry in found] == ["done"] * 3
-    assert "brightness" in house.storyframes("show", house.store, "p01-s01", knowing=knowing)
-    house.storyframes("verify", house.store, knowing=knowing)
+    assert [entry["status"] for entry in found] == ["done"] * 2
+    assert "brightness" in house.storyframes("show", house.store, "p01-s01", knowing=False)
+    house.storyframes("verify", house.store, knowing=False)
 
 
 def test_it_is_in_the_list_of_extractors(house: House) -> None:
@@ -149,7 +155,7 @@ def test_another_release_of_it_extracts_nothing_again_and_another_version_of_its
     house: House, tmp_path: Path
 ) -> None:
     newer = install("storyframes-example", tmp_path / "newer", "1.1")
-    arguments = ("extract", house.study, house.store, "--config", house.config)
+    arguments = ("extract", house.study, house.store, "--config", house.config, *SESSIONS)
     before = record(house)["version"]
     assert storyframes(*arguments, environment=installed(newer)).returncode == 0
     assert record(house)["version"] == before

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 from support.commands import ROOT
+from support.messages import missing
 from support.processes import wait_for
 from support.tools.plug_ins import install, installed, write
+
+pytestmark = pytest.mark.slow
 
 # The flow's side, in a process that has the plug-in: plan the features, and ask the workers before any work begins.
 ASK = """
@@ -99,15 +102,15 @@ def test_who_lacks_the_plug_in_is_named(workers: Path, plug_in: Path, study_copy
     wait_for(lambda: len(addresses(workers)) == 4)
     at = addresses(workers)
     first, *problems = ask(workers, plug_in, study_copy, tmp_path / "features", "frames", "brightness")
-    assert first == "this cluster's workers cannot do the work:"
+    assert missing(first, "workers", "work") == []
     (lacks,) = [problem for problem in problems if "lacks" in problem]
     (newer,) = [problem for problem in problems if "1.1" in problem]
     (broken,) = [problem for problem in problems if "cannot be used" in problem]
     assert len(problems) == 3
-    assert lacks == f"  it lacks the plug-in storyframes-example 1.0: install it there (brightness) ({at['lacking']})"
-    assert "it has storyframes-example 1.1, the flow has storyframes-example 1.0" in newer
+    assert missing(lacks, "example 1.0", at["lacking"]) == []
+    assert missing(newer, "example 1.1", "example 1.0") == []
     assert newer.endswith(f"({at['newer']})")
-    assert "the plug-in storyframes-example 1.0 cannot be used: cannot be loaded (ModuleNotFoundError" in broken
+    assert missing(broken, "1.0 cannot", "ModuleNotFoundError") == []
     assert broken.endswith(f"({at['broken']})")
     assert ask(workers, plug_in, study_copy, tmp_path / "features", "frames") == ["they can"]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.faults import faulty_disk
 from support.faults.faulty_disk import EIO, faults
+from support.messages import missing
 from support.stores import local, publish_openface
 from support.systems.users import as_user
 
@@ -55,6 +56,8 @@ def three_sessions(store_root: Path) -> Path:
     return store_root
 
 
+@pytest.mark.slow
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize(
     ("call", "part", "named"),
     [
@@ -83,11 +86,13 @@ def test_a_failing_disk_is_named_and_stops_nothing_else(
     assert any(named in f"{session}/{feature}/{path} {problem}" for session, feature, path, problem, _ in unread)
     if "s2" in part and "zarr.json" not in part and "/2" not in part:
         (reason,) = [why for name, (status, why) in entries.items() if name.startswith("s2/") and status == "failed"]
-        assert "cannot be read: Input/output error" in reason
+        assert "Input/output error" in reason
         assert not any(path.startswith("s2/") for path in removed) or part.endswith("attempt.json")
     assert {path.split("/")[0] for path in removed} >= {"s1", "s3"}
 
 
+@pytest.mark.slow
+@pytest.mark.needs("cc")
 def test_the_commands_say_so_and_end_with_1(three_sessions: Path, library: Path) -> None:
     def storyframes(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | faults(("opendir", EIO, "features/s2")) | {"LD_PRELOAD": str(library)}
@@ -97,10 +102,9 @@ def test_the_commands_say_so_and_end_with_1(three_sessions: Path, library: Path)
     verified = storyframes("verify", str(three_sessions))
     assert verified.returncode == 1
     assert "1 damaged or unreadable" in verified.stdout
-    assert "they cannot be read" in verified.stdout
     shown = storyframes("status", str(three_sessions))
     assert shown.returncode == 0
-    assert "s2: cannot be read: Input/output error" in shown.stdout
+    assert missing(shown.stdout, "s2", "Input/output error") == []
     assert storyframes("gc", str(three_sessions)).returncode == 1
     # The catalogue that gc wrote meanwhile does not forget the session.
     rows = Snapshot.of(local(three_sessions)).frame().set_index(["session_id", "feature"])
@@ -110,10 +114,11 @@ def test_the_commands_say_so_and_end_with_1(three_sessions: Path, library: Path)
     assert Snapshot.of(local(three_sessions)).frame()["status"].tolist() == ["done"] * 3
 
 
+@pytest.mark.slow
+@pytest.mark.needs("cc")
 def test_a_store_that_cannot_be_listed_is_an_error(three_sessions: Path, library: Path) -> None:
     result = faulty_disk.run(library, LOOK, str(three_sessions), **faults(("opendir", EIO, "features")))
-    assert "StorageError" in result.stderr
-    assert "cannot be read: Input/output error" in result.stderr
+    assert missing(result.stderr, "StorageError", "features", "Input/output error") == []
 
 
 # --- as another user -------------------------------------------------------------------------------------------------
@@ -122,8 +127,6 @@ def test_a_store_that_cannot_be_listed_is_an_error(three_sessions: Path, library
 @pytest.fixture
 def shared_store() -> Iterator[Path]:
     """A store where somebody else may look, which pytest's own folders are not."""
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user needs root")
     folder = Path(tempfile.mkdtemp(prefix="storyframes-test-"))
     folder.chmod(0o755)
     root = folder / "features"
@@ -137,23 +140,24 @@ def shared_store() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("forbidden", ["s2", "s2/openface", "s2/openface/current.json", "catalogue.parquet"])
 def test_what_a_user_may_not_read_is_reported(shared_store: Path, forbidden: str) -> None:
     path = shared_store / forbidden
     os.chown(path, 0, 0)
     path.chmod(0o700 if path.is_dir() else 0o600)
     findings = as_user(NOBODY, [], lambda: list(maintenance.verify(local(shared_store))))
-    assert [finding.problem for finding in findings if finding.unreadable] == [
-        f"{forbidden}: cannot be read: Permission denied"
-    ]
+    (unreadable,) = (finding.problem for finding in findings if finding.unreadable)
+    assert missing(unreadable, forbidden, "Permission denied") == []
     entries = as_user(NOBODY, [], lambda: {e.session_id: e.status for e in record_status.scan(local(shared_store))})
     assert entries == {"s1": "done", "s2": "failed" if "s2" in forbidden else "done", "s3": "done"}
 
 
+@pytest.mark.needs("root")
 def test_a_catalogue_that_may_not_be_read_is_not_made_anew_in_silence(shared_store: Path) -> None:
     path = shared_store / "catalogue.parquet"
     os.chown(path, 0, 0)
     path.chmod(0o600)
     error = as_user(NOBODY, [], lambda: Snapshot.of(local(shared_store)).frame().shape)
     assert isinstance(error, StorageError)
-    assert "catalogue.parquet: cannot be read: Permission denied" in str(error)
+    assert missing(error, "catalogue.parquet", "Permission denied") == []

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.messages import missing, naming
 from support.processes import children, wait_for
 from support.tools import standin
 from support.tools.container_engines import LIMITS, containers, extract_in, run, start_worker
@@ -43,8 +44,8 @@ def test_what_is_inside_can_do_nothing_but_write_its_output(engine, image_of, vi
     assert "eth0" not in printed
     assert "touch: /x: Read-only file system" in lines
     assert "tmp is writable" in lines
-    assert "can't create /input/video.avi: Read-only file system" in printed
-    assert "nc: can't connect to remote host" in printed
+    assert missing(printed, "/input/video.avi: Read-only") == []
+    assert "can't connect to remote host" in printed
     assert "threads 2" in lines
     assert video.read_bytes() == before
 
@@ -96,10 +97,10 @@ def test_an_input_that_does_not_exist_is_not_made(engine, image_of, tmp_path: Pa
     assert not (tmp_path / "absent.avi").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be refused so")
+@pytest.mark.needs("root")
 def test_a_recording_that_only_root_can_read_is_refused(engine, image_of, video: Path, tmp_path: Path) -> None:
     video.chmod(0o600)
-    with pytest.raises(ContainerError, match=r"video\.avi can be read by root only"):
+    with pytest.raises(ContainerError, match=naming("video.avi", "root")):
         run(engine, image_of(), video, tmp_path / "out")
 
 
@@ -111,7 +112,7 @@ def test_an_image_must_be_pinned_and_here(engine, image_of) -> None:
     assert image.reference == image_of()
     with pytest.raises(ContainerError, match="is not pinned"):
         engine.resolve("docker.io/algebr/openface:latest")
-    with pytest.raises(ContainerError, match=f"is not on this machine: '{engine.name} pull"):
+    with pytest.raises(ContainerError, match=naming(f"{engine.name} pull")):
         engine.resolve(f"docker.io/algebr/openface@sha256:{'0' * 64}")
 
 
@@ -286,7 +287,7 @@ def test_no_engine_says_what_was_looked_for_and_how_to_get_each(monkeypatch, tmp
         "apptainer.org",
     ):
         assert words in str(error.value)
-    with pytest.raises(ContainerError, match=r"looked for docker in PATH\. To install one: docker: https"):
+    with pytest.raises(ContainerError, match=naming("PATH", "install")):
         find_engine(EngineName.DOCKER)
 
 
