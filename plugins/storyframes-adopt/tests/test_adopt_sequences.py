@@ -14,6 +14,7 @@ import pytest
 from storyframes_adopt.adopted_sequences import read_numbers
 from storyframes_adopt.command import app
 from storyframes_adopt.safe_pickle import UnsafePickleError, as_array, read_pickle
+from support.messages import missing
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
 from typer.testing import CliRunner
 
@@ -73,15 +74,15 @@ def test_segments_of_mmsa_s_pickle_are_put_back_in_their_places(
     with (tmp_path / "ids.csv").open("a") as table:
         table.write("vidB$_$1,s01,2.5,3\nvidD$_$0,,0,1\n")
     said = adopt(*way)
-    assert "s00: new: 33 rows of 3 columns, 0 to 3.45 s, 93.9% measured" in said
-    assert "not in the file 1 id of --ids: vidB$_$1: their sessions lack these rows" in " ".join(said.split())
+    assert missing(said, "33 rows", "3 columns", "0 to", "3.45 s", "93.9") == []
+    assert missing(" ".join(said.split()), "1 id", "--ids", "vidB$_$1") == []
     store = FeatureStore(study.root)
     values, time, measured = (store.read("s00", "facet", array=name) for name in ("values", "time", "measured"))
     np.testing.assert_allclose(time, [*np.arange(18) / 10, *(2.05 + np.arange(15) / 10)])
-    missing = [2, 20]  # the third row of the first sample of each split
-    np.testing.assert_array_equal(np.flatnonzero(measured == 0), missing)
+    absent = [2, 20]  # the third row of the first sample of each split
+    np.testing.assert_array_equal(np.flatnonzero(measured == 0), absent)
     wanted = np.concatenate([sample(18, 18), sample(15, 15)])
-    wanted[missing] = np.nan
+    wanted[absent] = np.nan
     np.testing.assert_array_equal(values, wanted)
     assert len(store.read("s01", "facet")) == 20
     attributes = store.attributes("s00", "facet")
@@ -117,23 +118,23 @@ def test_padding_without_lengths_is_left_out_and_at_the_front_it_is_refused(
 def test_what_does_not_say_which_session_and_when_is_refused(study: SyntheticStudy, tmp_path: Path) -> None:
     *way, option, ids = write_mmsa(tmp_path)
     said = adopt(*way, code=2)
-    assert "of no session of the store: vidA$_$1, vidB$_$0, vidC$_$0, vidA$_$0: give --ids TABLE" in said
+    assert missing(said, "vidA$_$1", "vidB$_$0", "vidC$_$0", "vidA$_$0", "--ids") == []
     table = pd.read_csv(tmp_path / "ids.csv", keep_default_na=False)
 
     def with_table(changed: pd.DataFrame) -> str:
         changed.to_csv(tmp_path / "ids.csv", index=False)
         return adopt(*way, option, ids, code=2)
 
-    assert "of no session of the store: vidC$_$0: give" in with_table(table.head(3))
-    assert "of no session of the store: vidA$_$1 (s09), vidA$_$0 (s09): " in with_table(table.replace("s00", "s09"))
+    assert missing(with_table(table.head(3)), "vidC$_$0", "session") == []
+    assert missing(with_table(table.replace("s00", "s09")), "vidA$_$1", "s09", "vidA$_$0") == []
     assert "has no column 'session_id'" in with_table(table.rename(columns={"session_id": "session"}))
-    assert "the id is empty or there already" in with_table(pd.concat([table, table.head(1)]))
-    assert "row 2: end_s 2.05 is not after start_s 2.05" in with_table(table.assign(end_s=table["start_s"]))
+    assert missing(with_table(pd.concat([table, table.head(1)])), "already", "empty") == []
+    assert missing(with_table(table.assign(end_s=table["start_s"])), "row 2", "end_s 2.05", "start_s 2.05") == []
     table.assign(session_id=0).to_parquet(tmp_path / "ids.parquet")  # a number, and not empty
-    assert "of no session of the store: vidA$_$1 (0)," in adopt(*way, option, tmp_path / "ids.parquet", code=2)
-    assert "has no times: say --rate HZ, and in --ids TABLE" in with_table(table.drop(columns="end_s"))
+    assert missing(adopt(*way, option, tmp_path / "ids.parquet", code=2), "vidA$_$1", "session") == []
+    assert missing(with_table(table.drop(columns="end_s")), "--rate", "HZ", "--ids", "TABLE") == []
     late = table.assign(start_s=table["start_s"] + 2, end_s=table["end_s"] + 2)
-    assert "outside of the recording of s00" in with_table(late)
+    assert missing(with_table(late), "s00", "recording") == []
     together = table.assign(start_s=0.0, end_s=[1.5, 1.8, 2.0, 0.5])
     assert "times have to increase" in with_table(together)
     table.to_csv(tmp_path / "ids.csv", index=False)
@@ -144,10 +145,15 @@ def test_what_does_not_say_which_session_and_when_is_refused(study: SyntheticStu
     assert said in adopt(*faster, option, ids, code=2)
     table.assign(end_s=table["end_s"] + 0.2).to_csv(tmp_path / "ids.csv", index=False)  # two rows: rounded
     adopt(*way, option, ids, "--dry-run")
-    assert "would be off by 0.30 s" in with_table(table.assign(end_s=table["end_s"] + 0.3))
+    assert missing(with_table(table.assign(end_s=table["end_s"] + 0.3)), "0.30 s", "would") == []
     table.to_csv(tmp_path / "ids.csv", index=False)
-    assert "say --array: train has the arrays vision, text" in adopt(
-        *[argument if argument != "vision" else "audio" for argument in way], option, ids, code=2
+    assert (
+        missing(
+            adopt(*[argument if argument != "vision" else "audio" for argument in way], option, ids, code=2),
+            "--array",
+            "arrays",
+        )
+        == []
     )
 
 
@@ -189,9 +195,7 @@ def test_a_computational_sequence_has_its_rows_at_the_beginnings_of_their_interv
         )
     content["s00"]["intervals"] = np.full((40, 2), "our secret")
     (tmp_path / "visual.pkl").write_bytes(pickle.dumps(content))
-    assert "s00: has intervals of <U10, not of numbers" in adopt(
-        study.root, tmp_path / "visual.pkl", "--name", "pickled", code=2
-    )
+    assert missing(adopt(study.root, tmp_path / "visual.pkl", "--name", "pickled", code=2), "s00", "<U10") == []
 
 
 def test_a_frame_has_the_row_during_whose_interval_it_is(study: SyntheticStudy, tmp_path: Path) -> None:
@@ -226,49 +230,49 @@ def test_a_frame_has_the_row_during_whose_interval_it_is(study: SyntheticStudy, 
     words[0, 1] = 0.95
     write_sequence(file, {"s00": (values, words)})
     said = adopt(study.root, file, "--name", "spans", "--force", code=2)
-    assert "row 1: ends at 0.95 s, and the next row is at 0.9 s: of intervals that overlap, say --per-frame" in said
+    assert missing(said, "row 1", "0.95 s", "0.9 s", "--per-frame") == []
     words[0, 1], words[2, 1] = 0.9, 4.6
     write_sequence(file, {"s00": (values, words)})
-    assert "row 3: is at 4.6 s, outside of the recording" in adopt(study.root, file, "--name", "x", code=2)
+    assert missing(adopt(study.root, file, "--name", "x", code=2), "row 3", "4.6 s") == []
 
 
 def test_sequences_that_are_of_no_recording_here_are_refused(study: SyntheticStudy, tmp_path: Path) -> None:
     values = sample(1, 40)
     way = [study.root, tmp_path / "x.csd", "--name", "facet"]
     write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40) * 1000), "s01": (values + 1, steps(40) * 1000)})
-    assert "are they in ms? Say --time-unit ms" in adopt(*way, code=2)
+    assert "--time-unit ms" in adopt(*way, code=2)
     adopt(*way, "--time-unit", "ms")
     np.testing.assert_allclose(FeatureStore(study.root).read("s00", "facet", array="time"), np.arange(40) / 10)
     write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)), "s01": (values, steps(40))})
-    assert "x.csd, s01: has the very rows of s00" in adopt(*way, code=2)
+    assert missing(adopt(*way, code=2), "x.csd", "s01", "s00") == []
     write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)[:, :1])})
-    assert "s00: has 40 rows with intervals of the shape (40, 1)" in adopt(*way, code=2)
+    assert missing(adopt(*way, code=2), "s00", "40 rows", "(40, 1)") == []
     (tmp_path / "ids.csv").write_text("id,session_id,start_s,end_s\nk [ä],s00,0.5,1.5\n")
     write_sequence(tmp_path / "x.csd", {"k [ä]": (values[:16], steps(16))})
     said = adopt(*way, "--ids", tmp_path / "ids.csv", "--dry-run", code=2)
-    assert "k [ä]: its rows end at 2.1 s of the session, and by --ids it does at 1.5 s" in said
+    assert missing(said, "2.1 s", "1.5 s", "[ä]", "--ids") == []
     write_sequence(tmp_path / "x.csd", {"k [ä]": (values[:15], steps(15) - 0.6)})  # in the session, not in its part
     (tmp_path / "ids.csv").write_text("id,session_id,start_s,end_s\nk [ä],s00,1.0,2.0\n")
     said = adopt(*way, "--ids", tmp_path / "ids.csv", "--dry-run", code=2)
-    assert "k [ä]: its rows begin at 0.4 s of the session, and by --ids it does at 1 s" in said
+    assert missing(said, "0.4 s", "1 s", "[ä]", "--ids") == []
     (tmp_path / "ids.csv").write_text("id,session_id,start_s,end_s\nk [ä],s00,0.5,1.5\n")
     write_sequence(tmp_path / "x.csd", {"k [ä]": (values[:15], steps(15))})
-    assert "s00: replaced: 15 rows of 3 columns, 0.5 to 1.9 s" in adopt(*way, "--ids", tmp_path / "ids.csv")
+    assert missing(adopt(*way, "--ids", tmp_path / "ids.csv"), "15 rows", "3 columns", "0.5 to", "1.9 s", "s00") == []
     for end in (0.05, np.nan):
         intervals = steps(40)
         intervals[1, 1] = end
         write_sequence(tmp_path / "x.csd", {"s00": (values, intervals)})
-        assert f"s00: row 2: its interval is from 0.1 to {end:g} s" in adopt(*way, "--per-frame", code=2)
+        assert missing(adopt(*way, "--per-frame", code=2), "row 2", "0.1 to", "s00", f"{end:g}") == []
     write_sequence(tmp_path / "x.csd", {"s00": (values, steps(40)), "[3]": (values, steps(40))})
-    assert "of no session of the store: [3]" in adopt(*way, code=2)
+    assert missing(adopt(*way, code=2), "[3]", "session") == []
     (tmp_path / "ids.csv").write_text("id,session_id\ns00,s77\n")
-    assert "of no session of the store: [3], s00 (s77)" in adopt(*way, "--ids", tmp_path / "ids.csv", code=2)
+    assert missing(adopt(*way, "--ids", tmp_path / "ids.csv", code=2), "[3]", "s00 (s77)") == []
     assert "nothing.csd: no such file" in adopt(study.root, tmp_path / "nothing.csd", "--name", "facet", code=2)
     write_sequence(tmp_path / "x.csd", {})
     assert "x.csd: is no computational sequence" in adopt(*way, code=2)
     (tmp_path / "x.csd").write_bytes(b"no HDF5")
-    assert "x.csd: is no computational sequence, one group with data/ID/features" in adopt(*way, code=2)
-    assert "give it alone, and say by --ids" in adopt(*way, "--session", "s00", code=2)
+    assert missing(adopt(*way, code=2), "x.csd", "data/ID/features") == []
+    assert missing(adopt(*way, "--session", "s00", code=2), "--ids", "alone") == []
 
 
 def test_a_sequence_reads_no_other_file_and_takes_no_more_than_it_holds(study: SyntheticStudy, tmp_path: Path) -> None:
@@ -304,17 +308,20 @@ def test_a_sequence_reads_no_other_file_and_takes_no_more_than_it_holds(study: S
 
     for name in ("/OpenFace_2", "/OpenFace_2/data", there, f"{there}/features"):
         said = refused(instead(name, h5py.ExternalLink(str(secret), name)))
-        assert "is a link to another place or file, which is not followed" in said, name
-    assert "is a link to another place" in refused(instead(f"{there}/features", h5py.SoftLink(f"{there}/intervals")))
-    assert "has its values in other files" in refused(declared(shape=(40, 3), dtype="f4", external=str(raw)))
+        assert missing(said, "link", "not followed") == [], name
+    assert (
+        missing(refused(instead(f"{there}/features", h5py.SoftLink(f"{there}/intervals"))), "link", "another place")
+        == []
+    )
+    assert missing(refused(declared(shape=(40, 3), dtype="f4", external=str(raw))), "values", "other files") == []
 
     def virtual(opened: Any) -> None:
         del opened[f"{there}/features"]
         opened.create_virtual_dataset(f"{there}/features", layout)
 
-    assert "has its values in other files" in refused(virtual)
+    assert missing(refused(virtual), "values", "other files") == []
     said = refused(declared(shape=(2**40, 3), dtype="f4", chunks=(40, 3), compression="gzip"))
-    assert "is said to be (1099511627776, 3), more than its 0 bytes can hold" in said
+    assert missing(said, "(1099511627776, 3)", "0 bytes") == []
     for kind in (h5py.string_dtype(), h5py.vlen_dtype("f4"), np.dtype([("a", "f4")])):
         assert "not numbers" in refused(declared(shape=(40, 3), dtype=kind))
     constant = np.full((50_000, 3), 0.5, np.float32)  # as far as gzip goes

@@ -21,6 +21,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study / "videos" / "s0001.avi"
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract(video: Path) -> None:
     check_extractor(Brightness, video)
 

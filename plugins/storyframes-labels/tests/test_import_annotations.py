@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from praatio import textgrid
 from storyframes_labels.annotation_file import ImportFaultError
 from storyframes_labels.read_annotations import read_annotations
+from support.messages import missing
 
 from tasks.study.labels import Label
 from tasks.study.load import load_study
@@ -24,6 +25,7 @@ SPANS = st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 3000), VALUES), 
 # --- ELAN ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(spans=SPANS)
 @ANY
 def test_what_pympi_wrote_is_read_back(tmp_path: Path, spans) -> None:
@@ -104,14 +106,14 @@ def test_tiers_of_the_same_name_are_not_one(tmp_path: Path, study: Path) -> None
     file = read_annotations(tmp_path / "x.eaf")
     assert len(file.annotations) == 3
     message = run(study, tmp_path / "x.eaf", "mood=mood:nominal", "b=b:nominal", session_id="s1")
-    assert "has several tiers of the name 'mood': give each a name of its own" in message
+    assert missing(message, "'mood'", "several") == []
     assert run(study, tmp_path / "x.eaf", "b=b:nominal", skip=["mood"], session_id="s1") == ""
 
 
 def test_a_tier_that_cannot_be_told_costs_the_others_nothing(tmp_path: Path, study: Path) -> None:
     (tmp_path / "x.eaf").write_text(by_hand(a_tier() + REF))
     message = run(study, tmp_path / "x.eaf", "mood=mood:nominal", "word=word:nominal", session_id="s1")
-    assert message.endswith("give them times in ELAN, or skip the tier")
+    assert missing(message, "ELAN", "times") == []
     assert run(study, tmp_path / "x.eaf", "mood=mood:nominal", skip=["word"], session_id="s1") == ""
     assert len(load_study(study).labels) == 1
 
@@ -119,7 +121,7 @@ def test_a_tier_that_cannot_be_told_costs_the_others_nothing(tmp_path: Path, stu
 def test_media_that_begin_elsewhere_need_an_offset(tmp_path: Path, study: Path) -> None:
     media = '<MEDIA_DESCRIPTOR MEDIA_URL="a.avi" TIME_ORIGIN="3200"/>'
     (tmp_path / "x.eaf").write_text(by_hand(a_tier(), media=media))
-    assert "its media begin at 3.2 s (TIME_ORIGIN)" in run(study, tmp_path / "x.eaf", "mood=m:nominal", session_id="s1")
+    assert missing(run(study, tmp_path / "x.eaf", "mood=m:nominal", session_id="s1"), "3.2 s", "TIME_ORIGIN") == []
     assert run(study, tmp_path / "x.eaf", "mood=m:nominal", session_id="s1", offset_s=3.2) == ""
     assert load_study(study).labels == (Label("s1", "m", "sad", 4.2, 5.7),)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, planted, planted_embeddings, scenes
 from support.media.people_walks import KINDS, LOOKS, SIZE, Walk, detected, people_of, simulated
+from support.messages import missing
 
 from storyframes_people.attribution import Person, SeatError, by_seats, by_themselves, parse_seats, with_names_of_seats
 from storyframes_people.detections import Detections, overlap
@@ -103,6 +104,7 @@ walks = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(walks, min_size=2, max_size=3), st.integers(0, 99), st.floats(0, 0.15), st.floats(0, 0.1))
 def test_whoever_walks_where_no_sure_detection_of_a_piece_is_another_persons(
@@ -126,6 +128,7 @@ def test_whoever_walks_where_no_sure_detection_of_a_piece_is_another_persons(
         assert len(found) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["two seated", "another at once", "crossing", "crossing, with seats", "gallery laid out anew"]
 )
@@ -151,6 +154,7 @@ def test_planted_scenes_are_attributed_rightly(kind: str) -> None:
     assert attributed >= {"two seated": 0.97, "another at once": 0.97}.get(kind, 0.9) * len(whose)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["another takes the seat", "crossing, with seats", "gallery laid out anew"])
 def test_with_a_model_of_faces_all_but_the_doubtful_are_one_person_s_track(kind: str) -> None:
     """Where the seats alone name nobody, since two people have one, each for long."""
@@ -249,7 +253,7 @@ def test_a_face_in_a_seat_for_less_than_a_second_while_its_owner_is_away_makes_t
     assert reasons == ["ada: doubtful, since somebody at 0.0 s had this seat as well"]
     short = [piece(start, start + 0.5, 150) for start in range(7)]
     reason = seated([*short, piece(9, 60, 150), right], "left=ada", "right=ben")[1][0]
-    assert reason.endswith("somebody at 4.0 s, 2 more had this seat as well")
+    assert missing(reason, "4.0 s", "2 more") == []
     tracks, reasons = seated([piece(20, 20.5, 200), piece(5, 60, 150), right], "left=ada", "right=ben")
     assert (tracks, reasons) == ({"ada": [(5, False)], "ben": [(0, False)]}, [])
 
@@ -269,7 +273,7 @@ def test_who_has_a_seat_for_long_has_its_name_with_doubt_where_somebody_else_sat
         "p2": [(15, False)],
         "ben": [(0, False)],
     }
-    assert reasons[-1] == "ada: doubtful, since p1, p2 had this seat as well"
+    assert missing(reasons[-1], "p1", "p2") == []
     assert seated([piece(0, 10, 150), piece(12, 112, 150, 2)], "left=ada")[0] == {
         "ada": [(12, True)],
         "p1": [(0, False)],
@@ -293,7 +297,7 @@ def test_who_goes_on_to_another_place_makes_the_seat_s_name_doubtful_and_who_lea
     )
     tracks, reasons = seated([moved_on, sits, right], "0,0,0.5,1=ada", "0.6,0,0.4,1=ben")
     assert tracks == {"ada": [(5, True)], "ben": [(0, False)], "p1": [(0, False)]}
-    assert reasons[-1] == "ada: doubtful, since p1 had this seat as well"
+    assert missing(reasons[-1], "p1", "doubtful") == []
     tracks, reasons = seated([moved_on, sits], "left=ada", "right=ben")
     assert tracks == {"ada": [(5, True)], "ben": [(0, True)]}
     assert reasons == [

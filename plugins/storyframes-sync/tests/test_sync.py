@@ -64,6 +64,7 @@ def test_offset_and_drift_are_found(listen, session: SoundBands, ppm: float, snr
         assert match.drift_ppm == pytest.approx(ppm, abs=15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
@@ -92,6 +93,7 @@ def test_recordings_that_overlap_in_part(listen, session: SoundBands, start_s: f
     assert match.shared_s == pytest.approx(shared, abs=0.1)
 
 
+@pytest.mark.slow
 def test_two_people_each_with_a_microphone(listen) -> None:
     """Each hears the other 20 dB lower, and 4 ms later."""
     turns = np.sin(2 * np.pi * np.arange(len(ROOM)) / RATE / 9) > 0
@@ -101,6 +103,7 @@ def test_two_people_each_with_a_microphone(listen) -> None:
     assert worst_error_s(match_sound(listen(first), listen(second)), 3.2, -120, 170) < 0.01
 
 
+@pytest.mark.slow
 def test_the_end_of_a_long_recording_is_right_as_well(listen) -> None:
     """40 ppm over ten minutes are 24 ms."""
     room = np.concatenate([ROOM, speech(200, 21), speech(220, 22)])
@@ -114,6 +117,7 @@ def test_the_end_of_a_long_recording_is_right_as_well(listen) -> None:
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [50, 51, 54, 57])
 def test_unrelated_recordings_are_refused(listen, session: SoundBands, seed: int) -> None:
     other = listen(recorded(speech(150 + 20 * (seed - 50), seed), 0, 140 + 20 * (seed - 50), seed))
@@ -121,6 +125,7 @@ def test_unrelated_recordings_are_refused(listen, session: SoundBands, seed: int
     assert NOTHING_IN_COMMON in refused(other, session)
 
 
+@pytest.mark.slow
 def test_two_sessions_in_which_a_robot_says_the_same(listen) -> None:
     """What it says is the same to the sample, when it says it is not."""
     prompts = [speech(8, 200 + number) for number in range(8)]
@@ -164,12 +169,14 @@ def test_the_same_hum_in_two_rooms_is_no_common_sound(listen) -> None:
     assert NOTHING_IN_COMMON in refused(*(listen(hum) for hum in hums))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [4, 16, 40])
 def test_a_loop_of_music_fits_in_more_than_one_place(listen, seconds: int) -> None:
     loop = np.tile(speech(seconds, 9), 200 // seconds)
     assert REPEATS in refused(listen(recorded(loop, 0, 180, 1)), listen(recorded(loop, 7, 160, 2)))
 
 
+@pytest.mark.slow
 def test_speech_over_a_metronome_is_told_by_the_speech(listen) -> None:
     clicks = np.zeros(len(ROOM), np.float32)
     for at in range(0, len(ROOM) - 800, RATE // 2):
@@ -192,6 +199,7 @@ def test_a_recorder_that_lost_some_sound_is_refused(listen, session: SoundBands,
     assert "lost some sound" in refused(session, listen(recorded(cut, 3.2, 165, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at_s", "seconds", "lost_s"), [(50, 110, 0.07), (50, 110, 9.0), (20, 110, 0.7), (85, 110, 0.07), (130, 165, 0.7)]
 )
@@ -242,6 +250,7 @@ def test_another_speed_is_no_drift(listen, session: SoundBands) -> None:
 # --- the oracle ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_offsets_are_those_of_audio_offset_finder(listen, session: SoundBands) -> None:
     """Its answers were recorded: it wants numpy 1. Its own steps are of 16 ms."""
     cases = json.loads(Path(__file__).with_name("audio_offset_finder.json").read_text())["cases"]
