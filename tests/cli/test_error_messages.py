@@ -32,7 +32,12 @@ OTHER_ARGUMENTS: dict[str, Callable[[type], Exception]] = {
     "TableFaultError": lambda cls: cls("a.csv", [TEXT]),
     "TrainingFailedError": lambda cls: cls(TEXT, 1, 2),
 }
-NO_MESSAGE = {"StudyError", "IncompleteError", "ServerLostError"}  # shown as a table; their catchers say it
+NO_MESSAGE = {
+    "StudyError",
+    "IncompleteError",
+    "ServerLostError",
+    "NotBegunError",
+}  # a table, or what catches them says it
 
 
 def error_classes(*folders: str) -> list[str]:
