@@ -10,6 +10,7 @@ import itertools
 import locale
 import math
 import os
+import resource
 import shutil
 import threading
 import weakref
@@ -174,13 +175,14 @@ def write_table(table: pd.DataFrame, target: Path) -> None:
 def _as_in_a_worker() -> Iterator[None]:
     """What extraction sets for its process, and a notebook wants back."""
     with _one_at_a_time:
-        umask = os.umask(0o077)
+        umask, core = os.umask(0o077), resource.getrlimit(resource.RLIMIT_CORE)
         numbers = locale.setlocale(locale.LC_NUMERIC)
         try:
             yield
         finally:
             locale.setlocale(locale.LC_NUMERIC, numbers)
             os.umask(umask)
+            resource.setrlimit(resource.RLIMIT_CORE, core)
 
 
 def extract_file(

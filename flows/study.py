@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
 from prefect import flow, get_run_logger
@@ -21,6 +20,7 @@ from flows.server.artifacts import ProgressArtifact, publish_key_tables, publish
 from flows.settings import SettingsError
 from storyframes.store.layout import StoreError, open_storage
 from storyframes.store.storage import StorageError
+from storyframes.store.storage.access import keep_private
 from tasks.extract import ExtractionUnit, Outcome, not_in_store
 from tasks.extractors.availability import MissingToolError
 from tasks.planning.selection import SelectionError
@@ -68,7 +68,7 @@ def go_on(request: ExtractionRequest, run_id: str) -> State:
 
 def _ended(plan: Callable[[], Run]) -> State:
     """The state in which the planned run ends."""
-    os.umask(0o077)  # recordings are intimate: files are created with mode 0600
+    keep_private()
     try:
         with heeded():
             return _bring_up_to_date(plan()).state()

@@ -26,6 +26,7 @@ from storyframes.store.publish import FeatureWriter, OvertakenError, PublishErro
 from storyframes.store.record_status import FeatureStatus, read_status
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
+from storyframes.store.storage.access import keep_private
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors.earlier_fingerprints import has_fingerprint
@@ -174,7 +175,7 @@ class _Due:
 
 def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
     """Skip what is current, else extract and publish; whatever goes wrong with the input becomes a recorded outcome."""
-    os.umask(0o077)  # recordings are intimate: what this process writes is its owner's alone
+    keep_private()
     locale.setlocale(locale.LC_NUMERIC, "C")  # openSMILE reads its configuration by it, and crashes on a decimal comma
     started = time.monotonic()
     try:

@@ -23,7 +23,6 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.progress_bar import progress_bar
-from storyframes.store.layout import PARTS
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
@@ -101,6 +100,8 @@ def index(
 
 def arrays_of(storage: Storage) -> Iterator[ArrayProgress]:
     """How far each array of parts is that the store knows of."""
+    from storyframes.store.layout import PARTS
+
     if storage.info(PARTS):
         from flows.part_records import array_progress  # needs pydantic, which few stores need
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from flows import interruption
 from storyframes.installation import install_line
+from storyframes.store.storage.access import keep_private
 
 # What the extra "pipeline" brings beyond the others, by the names under which it is imported.
 _PIPELINE = {
@@ -22,7 +23,7 @@ _INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 def main() -> None:
     """Entry point of the command line."""
-    os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
+    keep_private()
     interruption.OF_THIS_PROCESS.end_in_order()
     for stream in (sys.stdout, sys.stderr):  # a locale without our characters loses them, not the whole output
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

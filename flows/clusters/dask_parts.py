@@ -14,6 +14,8 @@ import distributed
 from distributed.core import Status
 from distributed.scheduler import WorkerState
 
+from storyframes.store.storage.access import keep_private
+
 STARTS = 5  # of a worker's process, until it is given up
 _MOST_OF_A_JOB = 0.8  # of its walltime: its start takes time as well, and another job would hardly give more
 
@@ -72,7 +74,11 @@ class Scheduler(distributed.Scheduler):
 
 
 class Worker(distributed.Worker):
-    """A worker without an HTTP server."""
+    """A worker without an HTTP server, which holds recordings and words."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        keep_private()
+        super().__init__(*arguments, **options)
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
         """Start no HTTP server."""

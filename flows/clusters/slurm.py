@@ -10,7 +10,6 @@ import math
 import os
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -29,6 +28,7 @@ from distributed.security import Security
 from flows.clusters.connection import SAY_EVERY_S, ClusterError, Connection, Needs, check_needs, wait_for_workers
 from flows.clusters.dask_parts import STARTS, Scheduler
 from flows.clusters.settings import Slurm, WorkerShape
+from storyframes.store.storage.scratch import is_left, make_scratch_folder
 
 if TYPE_CHECKING:
     from tornado.ioloop import IOLoop
@@ -314,7 +314,7 @@ def certificates_in_files(shared_directory: str | None) -> Iterator[Security]:
     try:
         shared.mkdir(parents=True, exist_ok=True, mode=0o700)
         _sweep(shared)
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
+        folder = make_scratch_folder("tls", shared)
     except OSError as error:
         raise ClusterError(
             f"{shared}: the certificates of this run cannot be written there ({error.strerror}): name a folder that "
@@ -342,9 +342,13 @@ def _write(path: Path, text: str) -> str:
 
 
 def _sweep(shared: Path) -> None:
-    """Remove what killed runs have left: no process holds its lock any more."""
+    """Remove what killed runs have left: their process has ended, or, on another machine, holds no lock any more."""
     for folder in shared.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
+            if (left := is_left(folder)) is not None:
+                if left:
+                    shutil.rmtree(folder, ignore_errors=True)
+                continue
             if time.time() - folder.stat().st_mtime < _OLD_S:
                 continue
             lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from storyframes.store.layout import CLIPS, RunMark, StoreError, create_store, leave_mark, open_storage
     from storyframes.store.publish import FeatureWriter
     from storyframes.store.storage import StorageError
+    from storyframes.store.storage.access import keep_private
     from storyframes.store.storage.files import if_free, lock_new_file, locked, sha256_file, write_atomically
-    from storyframes.store.storage.scratch import scratch_beside
+    from storyframes.store.storage.scratch import scratch_beside, scratch_folder
 
 __all__ = [
     "CLIPS",
@@ -35,12 +36,14 @@ __all__ = [
     "compact",
     "create_store",
     "if_free",
+    "keep_private",
     "leave_mark",
     "lock_new_file",
     "locked",
     "new_version",
     "open_storage",
     "scratch_beside",
+    "scratch_folder",
     "sha256_file",
     "write_atomically",
 ]
@@ -54,6 +57,7 @@ __getattr__, __dir__ = exports(
         "publish": "FeatureWriter",
         "storage": "StorageError",
         "storage.files": "if_free lock_new_file locked sha256_file write_atomically",
-        "storage.scratch": "scratch_beside",
+        "storage.access": "keep_private",
+        "storage.scratch": "scratch_beside scratch_folder",
     },
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 
 from storyframes.spec import MAIN
 from storyframes.store.storage.files import write_atomically
+from storyframes.store.storage.scratch import scratch_folder
 from tasks.study.csv_text import csv_bytes
 from tasks.study.load import read_study
 from tasks.study.problems import Problem, shortened
@@ -172,13 +172,13 @@ def problems_with(root: Path, content: Mapping[str, bytes], *, of_all: bool = Fa
         content: the tables, by file name.
         of_all: also give the problems of the other tables.
     """
-    with tempfile.TemporaryDirectory(prefix="storyframes-tables-") as folder:
+    with scratch_folder("tables") as folder:
         for name in os.listdir(root):
             if Path(name).suffix.lower() in (".csv", ".parquet") and name not in content:
-                (Path(folder) / name).symlink_to((root / name).absolute())
+                (folder / name).symlink_to((root / name).absolute())
         for name, written in content.items():
-            (Path(folder) / name).write_bytes(written)
-        reading = read_study(Path(folder))
+            (folder / name).write_bytes(written)
+        reading = read_study(folder)
     tables = {Path(name).stem for name in content}
     wrong = [problem for problem in reading.problems if of_all or problem.table in ("study", *tables)]
     return wrong + [problem for problem in reading.session_problems if problem.table in tables]

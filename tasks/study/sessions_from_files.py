@@ -7,7 +7,6 @@ two ways is refused.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from storyframes.spec import MAIN
 from storyframes.store.storage.files import write_atomically
+from storyframes.store.storage.scratch import scratch_folder
 from tasks.media.container import RecordingError
 from tasks.media.video_header import Streams, read_streams
 from tasks.study.csv_text import csv_bytes
@@ -316,10 +316,10 @@ def _table(rows: Sequence[Mapping[str, str]], begin: tuple[str, ...], end: tuple
 
 def _check(tables: Mapping[str, bytes], rows: Sequence[Mapping[str, str]]) -> None:
     """Refuse tables that would not be valid, or whose file names would be read as other names."""
-    with tempfile.TemporaryDirectory(prefix="storyframes-init-") as folder:
+    with scratch_folder("init") as folder:
         for name, content in tables.items():
-            (Path(folder) / name).write_bytes(content)
-        reading = read_study(Path(folder))
+            (folder / name).write_bytes(content)
+        reading = read_study(folder)
     if reading.problems:
         shown = "\n".join(f"  {problem}" for problem in shortened(reading.problems))
         raise FilesError(f"the table would not be valid; nothing is written:\n{shown}")

@@ -25,6 +25,7 @@ from flows.clusters.dask_cluster import DASK, dask_cluster
 from flows.clusters.dask_parts import JobTooShortError
 from flows.clusters.settings import load_cluster
 from flows.clusters.slurm import certificates_in_files, job_options, kinds_of_workers
+from storyframes.store.storage.files import ProcessIdentity
 
 CLUSTERS = ROOT / "deploy" / "clusters"
 
@@ -274,6 +275,9 @@ def test_certificates_of_killed_runs_are_removed(tmp_path: Path) -> None:
         for file in ("lock", "key.pem"):
             (folder / file).touch()
     os.utime(tmp_path / "storyframes-tls-killed", (long_ago, long_ago))
+    us = ProcessIdentity.this_process()
+    left = tmp_path / f"storyframes-tls-{ProcessIdentity(us.boot, us.namespace, us.pid, '1').text('.')}-ab_d1234"
+    left.mkdir()  # of this machine: that its process has ended is known at once
     (tmp_path / "something else").mkdir()
     with certificates_in_files(str(tmp_path)) as first:
         running = Path(first.tls_worker_key).parent

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -14,12 +16,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support.commands import storyframes_here
+from support.commands import ROOT, storyframes_here
 
+from storyframes.store.storage.access import keep_private
 from storyframes.store.storage.files import ProcessIdentity
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
-PURPOSES = ["openface", "upright", "version", "prefect", "plan", "check", "dask"]
+PURPOSES = ["openface", "dyads", "neverheardof9"]
 WEEK_S = 7 * 24 * 3600
 
 
@@ -116,12 +119,71 @@ def test_whom_nobody_here_can_ask_after_is_left_alone_for_a_week(field: str, mon
     assert [leftover.path for leftover in sweep()] == [left]
 
 
-def test_the_folders_of_older_versions_go_after_a_week(temporary: Path) -> None:
-    left = temporary / "storyframes-openface-ab_d1234"
+@pytest.mark.parametrize("purpose", ["openface", "tables", "init", "curves"])
+def test_the_folders_of_older_versions_go_after_a_week(temporary: Path, purpose: str) -> None:
+    left = temporary / f"storyframes-{purpose}-ab_d1234"
     left.mkdir()
     assert sweep() == []
     age(left, WEEK_S + 100)
     assert [leftover.path for leftover in sweep()] == [left]
+
+
+def test_signals_that_an_older_version_left_beside_nothing_are_swept(temporary: Path) -> None:
+    us = ProcessIdentity.this_process()
+    gone = ProcessIdentity(us.boot, us.namespace, us.pid, "1")
+    for owner in (us, gone):
+        (temporary / f".storyframes-dyads-{owner.text('.')}-ab_d1234").mkdir()
+    assert [leftover.path.name for leftover in sweep()] == [f".storyframes-dyads-{gone.text('.')}-ab_d1234"]
+
+
+@pytest.mark.parametrize("purpose", ["two words", "two-words", "", "Upper"])
+def test_a_folder_that_would_not_be_found_again_is_not_made(purpose: str) -> None:
+    with pytest.raises(ValueError, match="lower-case"):
+        make_scratch_folder(purpose)
+
+
+_SOURCES = [
+    path
+    for room in ("storyframes", "tasks", "flows", *ROOT.glob("plugins/*/storyframes_*"))
+    for path in (ROOT / room).rglob("*.py")
+    if "tests" not in path.relative_to(ROOT).parts
+]
+
+
+def test_one_file_makes_all_temporary_folders() -> None:
+    """Else one would be left where its process is killed; a file without a name is gone with its process."""
+    makers = re.compile(r"tempfile\.(?!gettempdir\(|TemporaryFile\()|from tempfile import")
+    making = {path.name for path in _SOURCES if makers.search(path.read_text())}
+    assert (len(_SOURCES) > 300, making) == (True, {"scratch.py"})
+
+
+_HELD = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+import atexit
+atexit.register(lambda: print(resource.getrlimit(resource.RLIMIT_CORE)[0]))
+from flows.cli.entry import main
+sys.argv = ["storyframes", "--version"]
+main()
+"""
+
+
+def test_a_process_that_holds_recordings_leaves_no_image_of_its_memory() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    if not hard:
+        pytest.skip("no process here can leave one")
+    done = subprocess.run([sys.executable, "-c", _HELD], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1] == "0", done.stderr
+
+
+def test_a_recording_by_itself_changes_the_limit_for_its_time_alone() -> None:
+    from flows.one_file import _as_in_a_worker
+
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    with _as_in_a_worker():
+        keep_private()
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    assert resource.getrlimit(resource.RLIMIT_CORE) == before
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ pairs of columns, which were all tried on the same people.
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -22,7 +21,7 @@ from statsmodels.stats.multitest import multipletests
 from threadpoolctl import threadpool_limits
 
 from storyframes import FeatureStore
-from storyframes.store import scratch_beside
+from storyframes.store import scratch_folder
 from storyframes_dyads.circular_null import RankedEstimate, circular_null, peak_synchrony, rank
 from storyframes_dyads.lagged_correlation import Peaks, Windows, lag_profile, lag_spread, peaks, window_correlations
 from storyframes_dyads.other_measures import MEASURES, shifted_null
@@ -247,7 +246,7 @@ def pseudo_dyad_null(
             pairs[result.session_id].append(result.pair)
         windows = settings.windows(rate := min(result.rate for result in own))
         dealings = [{session: session for session in pairs}, *_dealings(list(pairs), groups, settings)]
-        with scratch_beside(Path(tempfile.gettempdir()) / "storyframes-dyads") as folder:
+        with scratch_folder("dyads") as folder:
             files = {session: folder / f"{number}.npy" for number, session in enumerate(pairs)}
             reading = {session: (store, session, pairs[session], rate, files[session]) for session in pairs}
             for _ in _side_by_side(_save_signals, reading, workers, _named(progress, "reading")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +36,7 @@ from flows.run import end_state, registered_run
 from flows.server.artifacts import ProgressArtifact
 from flows.settings import SettingsError, load_settings
 from storyframes import FeatureStore
-from storyframes.store import CLIPS, RunMark, StorageError, StoreError, leave_mark, open_storage
+from storyframes.store import CLIPS, RunMark, StorageError, StoreError, keep_private, leave_mark, open_storage
 from storyframes_empathy.training.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, grid, not_in_runs
 from storyframes_empathy.training.settings import (
     ModelName,
@@ -175,7 +174,7 @@ def go_on(request: BenchmarkRequest, run_id: str) -> State:
 
 
 def _ended(prepare: Callable[[], PreparedBenchmark]) -> State:
-    os.umask(0o077)
+    keep_private()
     try:
         with heeded():
             return _train(prepare()).state()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store import write_atomically
+from storyframes.store import scratch_folder, write_atomically
 from storyframes_labels.annotation_file import ImportFaultError
 from tasks.study import CurveError, Scheme, read_curve
 from tasks.study.csv_text import csv_bytes
@@ -78,9 +77,9 @@ def check_curves(root: Path, files: Sequence[CurveFile], schemes: Mapping[str, S
     for file in files:
         if os.path.lexists(root / file.row["path"]):
             raise ImportFaultError(f"{file.row['path']}: is there already; nothing is written")
-    with tempfile.TemporaryDirectory(prefix="storyframes-curves-") as folder:
+    with scratch_folder("curves") as folder:
         for file in files:
-            path = Path(folder) / Path(file.row["path"]).name
+            path = folder / Path(file.row["path"]).name
             path.write_bytes(file.content)
             try:
                 read_curve(path, schemes[file.row["scheme"]])

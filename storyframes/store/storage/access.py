@@ -154,6 +154,19 @@ def _named(gid: int) -> str:
         return ""
 
 
+def keep_private() -> None:
+    """Have this process write files that only their owner reads, and no image of its memory where it crashes.
+
+    It holds recordings or words. Its children inherit both.
+    """
+    os.umask(0o077)
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows, which writes no core files
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
 # --- the folder that was opened --------------------------------------------------------------------------------------
 
 

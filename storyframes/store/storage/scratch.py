@@ -2,7 +2,8 @@
 
 They hold personal data: landmarks, a cut of a recording, features that are being written. SIGKILL cannot be caught, so
 a folder's name says which process it belongs to, and folders of dead processes are removed before a new one is made.
-``storyframes gc`` removes them as well.
+``storyframes gc`` removes them as well. No other file makes temporary folders (a test looks), so that whatever a folder
+is for, it is found again.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from storyframes.store.storage.files import ProcessIdentity, file_system_now_ns
 
 _FOREIGN_AGE_NS = 7 * 24 * 3600 * 10**9
 _SEPARATOR = "."  # a colon would end a path in the lists that some tools read
-_PURPOSES = "openface|upright|outside|version|prefect|plan|check|client|dask|file"
+_PURPOSE = "[a-z0-9]+"
 _OWNER = r"[0-9a-f-]*\.\d+\.\d+\.\d*"
-_NAME = re.compile(rf"storyframes-(?:{_PURPOSES})-(?:({_OWNER})-)?[a-z0-9_]{{8}}")
+# What older versions made: without an owner, or beside a target in the temporary folder.
+_WITHOUT_OWNER = "openface|upright|outside|version|prefect|plan|check|client|dask|file|tables|init|curves"
+_NAME = re.compile(
+    rf"\.?storyframes-{_PURPOSE}-({_OWNER})-[a-z0-9_]{{8}}|storyframes-(?:{_WITHOUT_OWNER})-[a-z0-9_]{{8}}"
+)
 _BESIDE = re.compile(rf"\..+?-({_OWNER})-[a-z0-9_]{{8}}")
 
 
@@ -48,10 +53,25 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_scratch_folder(purpose: str) -> Path:
-    """The same without a block: the caller removes it. Folders of dead processes are removed first."""
+def make_scratch_folder(purpose: str, parent: Path | None = None) -> Path:
+    """The same without a block: the caller removes it. Folders of dead processes are removed first.
+
+    Args:
+        purpose: lower-case letters and digits, for who finds it.
+        parent: where to make it; None for ``TMPDIR``. Elsewhere the caller sweeps, see :func:`is_left`.
+    """
+    if not re.fullmatch(_PURPOSE, purpose):  # else it would not be found again
+        raise ValueError(f"{purpose!r} is not of lower-case letters and digits")
     sweep()
-    return Path(tempfile.mkdtemp(prefix=f"storyframes-{purpose}-{ProcessIdentity.this_process().text(_SEPARATOR)}-"))
+    owner = ProcessIdentity.this_process().text(_SEPARATOR)
+    return Path(tempfile.mkdtemp(prefix=f"storyframes-{purpose}-{owner}-", dir=parent))
+
+
+def is_left(folder: Path) -> bool | None:
+    """Whether the process that made a scratch folder has ended; None where this process cannot find out."""
+    name = _NAME.fullmatch(folder.name)
+    owner = ProcessIdentity.parse(name[1], _SEPARATOR) if name and name[1] else None
+    return owner.is_gone if owner and owner.is_checkable else None
 
 
 def sweep(*, dry_run: bool = False) -> list[Leftover]:

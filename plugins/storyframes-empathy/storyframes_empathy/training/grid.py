@@ -7,7 +7,6 @@ raises: what went wrong is its outcome, so that its siblings go on.
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -125,13 +124,13 @@ _alone = threading.Lock()
 def train_unit(unit: TrainingUnit) -> TrainingOutcome:
     """Train a run of the grid, or go on with it, or find that it is done."""
     from storyframes import FeatureStore
-    from storyframes.store import StorageError, StoreError
+    from storyframes.store import StorageError, StoreError, keep_private
     from storyframes_empathy.scores.run_record import RunError
     from storyframes_empathy.training.opened import CannotTrainError
     from storyframes_empathy.training.runs import RunDiffersError, train_run
     from storyframes_empathy.training.train import CheckpointError
 
-    os.umask(0o077)
+    keep_private()
     began = time.monotonic()
 
     def failed(reason: str, *, transient: bool = False) -> TrainingOutcome:
