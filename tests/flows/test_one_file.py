@@ -6,6 +6,7 @@ import gc
 import json
 import locale
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -284,9 +285,10 @@ def test_keywords_stand_in_the_place_of_the_file_s(talk: Path, cache: Path, tmp_
 
 
 def test_it_is_private_and_leaves_its_process_as_it_was(talk: Path) -> None:
-    before = os.umask(0o022)
+    before, core = os.umask(0o022), resource.getrlimit(resource.RLIMIT_CORE)
     try:
         storyframes.extract(talk, "opensmile")
+        assert resource.getrlimit(resource.RLIMIT_CORE) == core
         assert os.umask(0o022) == 0o022
     finally:
         os.umask(before)

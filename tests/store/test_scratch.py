@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from support.commands import ROOT, storyframes_here
 
-from storyframes.store.storage.access import keep_private
 from storyframes.store.storage.files import ProcessIdentity
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
@@ -174,16 +173,6 @@ def test_a_process_that_holds_recordings_leaves_no_image_of_its_memory() -> None
         pytest.skip("no process here can leave one")
     done = subprocess.run([sys.executable, "-c", _HELD], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.splitlines()[-1] == "0", done.stderr
-
-
-def test_a_recording_by_itself_changes_the_limit_for_its_time_alone() -> None:
-    from flows.one_file import _as_in_a_worker
-
-    before = resource.getrlimit(resource.RLIMIT_CORE)
-    with _as_in_a_worker():
-        keep_private()
-        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
-    assert resource.getrlimit(resource.RLIMIT_CORE) == before
 
 
 @pytest.mark.parametrize(
