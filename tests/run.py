@@ -23,15 +23,19 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from quick import IMPORTED_FROM, changed_files, imports_of, module_of
@@ -122,6 +126,18 @@ def test_files() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in paths)
 
 
+@cache
+def _missing_of(plug_in: Path) -> tuple[str, ...]:
+    declared = tomllib.loads((plug_in / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = [re.split(r"[^\w.-]", line)[0] for line in declared]
+    return tuple(name for name in names if not list(metadata.distributions(name=name)))
+
+
+def missing_dependencies(file: str) -> tuple[str, ...]:
+    """What is not installed of what the plug-in of a file of tests cannot be imported without."""
+    return _missing_of(ROOT.joinpath(*Path(file).parts[:2])) if file.startswith("plugins/") else ()
+
+
 def grouped(names: Mapping[str, str], selection: str) -> list[Group]:
     """Groups from the name of the group of each file."""
     files: dict[str, list[str]] = {}
@@ -137,8 +153,9 @@ def short_groups() -> list[Group]:
         room = Path(file).parts[1] if file.startswith("tests/") else "plug-ins"
         return " ".join(next((rooms for rooms in NEIGHBOURS if room in rooms), (room,)))
 
-    named = {file: f"end to end: {rooms(file)}" for file in test_files() if "end_to_end" in (ROOT / file).read_text()}
-    return grouped(named, END_TO_END) + grouped({file: rooms(file) for file in test_files()}, SHORT)
+    files = [file for file in test_files() if not missing_dependencies(file)]
+    named = {file: f"end to end: {rooms(file)}" for file in files if "end_to_end" in (ROOT / file).read_text()}
+    return grouped(named, END_TO_END) + grouped({file: rooms(file) for file in files}, SHORT)
 
 
 def rest_groups() -> list[Group]:
@@ -269,6 +286,10 @@ def main() -> int:
         groups = kept
         if left:
             print(f"left out, because nothing that they test changed (ALL=1 runs them): {', '.join(left)}")
+    for plug_in in sorted(
+        {Path(file).parts[1] for file in test_files() if not asked.rest and missing_dependencies(file)}
+    ):
+        print(f"left out: {plug_in}, which needs {', '.join(_missing_of(ROOT / 'plugins' / plug_in))} (make test-all)")
     with tempfile.TemporaryDirectory() as folder:
         costs = Path(folder) / "costs.jsonl"
         costs.touch()
