@@ -149,8 +149,10 @@ def _content(done: Forgetting, scope: Scope, *, dry_run: bool) -> dict[str, obje
 
 def _show(done: Forgetting, scope: Scope, *, dry_run: bool, tables: bool) -> None:
     shown = console()
-    for trace in done.removed if dry_run else ():
+    for trace in done.removed[:_MOST_SHOWN] if dry_run else ():
         shown.print(f"would remove {escape(trace.where)} ({escape(trace.what)})", soft_wrap=True)
+    if dry_run and len(done.removed) > _MOST_SHOWN:
+        shown.print(f"… and {len(done.removed) - _MOST_SHOWN} more, which --json lists")
     verb = "would remove" if dry_run else "removed"
     shown.print(f"{verb} {counted(len(done.removed), 'trace')}, {human_bytes(done.bytes)}")
     for line in scope.remarks:

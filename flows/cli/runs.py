@@ -156,7 +156,7 @@ def status(
     from storyframes.derived_status import with_outdated
     from storyframes.store.layout import open_store
     from storyframes.store.record_status import scan
-    from storyframes.store.study import describe_left, read_study_record, sessions_left
+    from storyframes.store.study import describe_left, read_forgotten, read_study_record, sessions_left
 
     with usage_errors():
         storage = open_store(store)
@@ -184,7 +184,7 @@ def status(
 
         def tables() -> list[RenderableType]:
             shown = [*status_tables(look()), *(escape(str(array)) for array in arrays())]
-            return [*shown, *(f"[yellow]{escape(line)}[/]" for line in describe_left(left()))]
+            return [*shown, *(f"[yellow]{escape(line)}[/]" for line in describe_left(left(), read_forgotten(storage)))]
 
         if watch:
             _watch(lambda: Group(*tables()), every)

@@ -193,7 +193,8 @@ def check(
     """
     from flows.cli.tables.study import not_read, study_table
     from flows.settings import load_settings
-    from storyframes.store.study import describe_left
+    from storyframes.store.layout import open_store
+    from storyframes.store.study import Forgotten, describe_left, read_forgotten
     from tasks.inspect.study_check import check_study, label_problems
     from tasks.study.load import StudyError, in_order, read_study
 
@@ -220,7 +221,8 @@ def check(
     shown = console()
     shown.print(f"[green]valid[/] {escape(str(study))}{' (its tables; no file was opened)' if tables_only else ''}")
     shown.print(study_table(loaded, every=every))
-    for line in describe_left(left):
+    forgotten = read_forgotten(open_store(store)) if store is not None else Forgotten()
+    for line in describe_left(left, forgotten):
         shown.print(f"[yellow]{escape(line)}[/]")
 
 

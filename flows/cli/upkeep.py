@@ -38,7 +38,7 @@ def verify(
     from flows.cli.tables.upkeep import findings_table, repair_advice
     from storyframes.store import maintenance
     from storyframes.store.layout import ID_PATTERN, open_store
-    from storyframes.store.study import describe_left, sessions_left
+    from storyframes.store.study import describe_left, read_forgotten, sessions_left
 
     errors = error_console()
     with usage_errors(), errors.status("verifying") as spinner:
@@ -87,7 +87,7 @@ def verify(
         shown.print(f"[yellow]no version[/] of {len(looked_at.unpublished) - _MOST_SHOWN} others")
     for remark in looked_at.remarks:
         shown.print(f"[yellow]not compared[/] {escape(remark)}")
-    for line in describe_left(left):
+    for line in describe_left(left, read_forgotten(storage)):
         shown.print(f"[yellow]not in the study[/] {escape(line)}")
     if findings:
         shown.print(findings_table(findings))

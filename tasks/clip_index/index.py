@@ -27,9 +27,10 @@ from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.clip_table import check_replaceable, to_table
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS
+from storyframes.store.records import CURRENT
 from storyframes.store.storage import Storage
 from storyframes.store.storage.files import write_atomically
-from storyframes.store.study import confirm_study_record, describe_left, sessions_left
+from storyframes.store.study import confirm_study_record, describe_left, read_forgotten, sessions_left
 from storyframes.store.table_files import replace_table, to_parquet
 from storyframes.times import SOUND_FITS_S
 from tasks.clip_index.kept_index import IndexSummary, note_index
@@ -181,9 +182,17 @@ def _build(
         *shared_recording_remarks(study, shared),
         *labels_of_others(study, rules),
         *_not_indexed(study),
-        *(describe_left(sessions_left(store.storage, store.sessions, study.sessions)) if store else ()),
+        *(_left(store, study) if store else ()),
     )
     return ClipIndex(clips, excluded, warnings, remarks), found
+
+
+def _left(store: FeatureStore, study: Study) -> Iterator[str]:
+    """What is to be said of sessions that the store has and the study does not."""
+    forgotten, stored = read_forgotten(store.storage), {*store.sessions}
+    if forgotten:  # the catalogue has none of them
+        stored |= {path.split("/")[0] for path in store.storage.records((CURRENT,))}
+    yield from describe_left(sessions_left(store.storage, stored, study.sessions), forgotten)
 
 
 def _labelled(windows: pd.DataFrame, study: Study, spec: WindowSpec, rules: Mapping[str, LabelRule]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ And what no command can reach, to be told to its keepers.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from storyframes.store.layout import INPUTS, ZARR_JSON, StoreError, is_store
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.storage.local_folder import LocalStorage
-from storyframes.store.study import given_away
+from storyframes.store.study import given_away, is_distinctive
 from storyframes.store.study.left import recordings_of
 from tasks.forgetting.scope import Scope
 from tasks.forgetting.traces import Asked, Trace, digest_of, file_trace
@@ -82,8 +83,10 @@ def report_traces(asked: Asked) -> Iterator[Trace]:
 
 
 def _says(path: Path, ids: Iterable[str]) -> bool:
+    """Whether a file of text has an id as a word, where the id is more than a letter or a number."""
     content = path.read_bytes() if path.suffix in (".html", ".json", ".js") else b""
-    return any(name.encode() in content for name in ids)
+    names = b"|".join(re.escape(name.encode()) for name in ids if is_distinctive(name))
+    return bool(names and re.search(rb"(?<![0-9A-Za-z])(" + names + rb")(?![0-9A-Za-z])", content))
 
 
 def plug_in_traces(asked: Asked) -> Iterator[Trace]:

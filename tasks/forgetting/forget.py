@@ -19,12 +19,12 @@ from storyframes.store.storage import Storage
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.study.given import without_sessions
 from tasks.forgetting.beside import cached_traces, plug_in_traces, report_traces, stores_below, unreachable
-from tasks.forgetting.in_store import forgotten_inputs, inputs_of, note_forgotten, traces_in
+from tasks.forgetting.in_store import forgotten_inputs, inputs_of, traces_in
 from tasks.forgetting.owner import Remaining, check_without, remaining
 from tasks.forgetting.scope import Scope
 from tasks.forgetting.traces import Asked, Trace
 from tasks.study.changed_tables import put_in_place
-from tasks.study.forgotten_ids import read_forgotten_ids
+from tasks.study.forgotten_ids import note_forgotten, read_forgotten_ids
 
 
 @dataclass
@@ -84,7 +84,7 @@ def forget(
         return done
     read_forgotten_ids(study).with_ids(scope.ids.sessions, scope.ids.people, scope.ids.tracks).write(study)
     for storage in every:
-        note_forgotten(storage, scope)
+        note_forgotten(storage, scope.ids)
     done.receipt = study / f"forgotten-{now()[:19].replace(':', '').replace('-', '')}Z.jsonl"
     with _opened(done.receipt) as receipt:
         for number, trace in _traces(every, asked):

@@ -13,12 +13,11 @@ from storyframes.features import STORIES
 from storyframes.spec import feature_and_track
 from storyframes.store import catalogue
 from storyframes.store.clip_table import to_frame, to_table
-from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, FORGOTTEN, INPUTS, STUDY, WINDOWS, StoreError
+from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, INPUTS, STUDY, WINDOWS
 from storyframes.store.record_status import scan
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.storage.local_folder import LocalStorage
-from storyframes.store.study import Forgotten
 from storyframes.store.table_files import parse_table, read_table, replace_table
 from tasks.forgetting.scope import Scope
 from tasks.forgetting.traces import Trace, digest_of, rows_about
@@ -26,25 +25,6 @@ from tasks.forgetting.traces import Trace, digest_of, rows_about
 ROW_GROUP = 16_384
 Inputs = dict[str, set[str]]
 """By session, the SHA-256 of every file that its versions were made of."""
-
-
-def note_forgotten(storage: Storage, scope: Scope) -> None:
-    """Add digests of what is to be forgotten to the store's; from now on it publishes none of it.
-
-    Raises:
-        StorageError: the store cannot be written.
-    """
-    ids = scope.ids
-
-    def change(content: bytes | None) -> bytes | None:
-        try:
-            before = Forgotten.parse(content)
-        except StoreError:  # damaged: the study's list has everything
-            before = Forgotten()
-        after = before.with_ids(ids.sessions, ids.people, ids.tracks)
-        return None if after == before else after.to_json()
-
-    storage.update(FORGOTTEN, change)
 
 
 def inputs_of(storage: Storage, scope: Scope) -> Inputs:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from storyframes.store.layout import StoreError
+from storyframes.store.layout import FORGOTTEN, StoreError
+from storyframes.store.storage import Storage
 from storyframes.store.storage.files import write_atomically
+from storyframes.store.study import Forgotten
 from storyframes.store.validation import parse_json
 
 NAME = "forgotten.json"
@@ -78,3 +80,22 @@ def read_forgotten_ids(study: Path) -> ForgottenIds:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{path} cannot be read ({type(error).__name__}), so who is forgotten is not known"
         raise ForgottenListError(f"{why}: restore it from a backup") from None
+
+
+def note_forgotten(storage: Storage, ids: ForgottenIds) -> None:
+    """Add digests of these ids to those of a store; from now on it publishes nothing of them.
+
+    Raises:
+        StorageError: the store cannot be written.
+    """
+
+    def change(content: bytes | None) -> bytes | None:
+        try:
+            before = Forgotten.parse(content)
+        except StoreError:  # damaged: the study's list has everything
+            before = Forgotten()
+        after = before.with_ids(ids.sessions, ids.people, ids.tracks)
+        return None if after == before else after.to_json()
+
+    if ids:
+        storage.update(FORGOTTEN, change)

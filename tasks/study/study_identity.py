@@ -23,6 +23,7 @@ from storyframes.store.layout import STUDY, StoreError
 from storyframes.store.records import ATTEMPT, CURRENT, RecordError, now, seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.study import Forgotten, read_forgotten
+from tasks.study.forgotten_ids import note_forgotten, read_forgotten_ids
 from tasks.study.labels import RaterKind, listed
 from tasks.study.load import Session, Study, StudyFileError
 
@@ -44,8 +45,10 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
     """Check that the store is of this study, unless this one is to replace it, and record the study as it is now.
 
     Raises:
-        StoreError: the store is of another study, or was told to forget a session of this one; nothing was changed.
+        StoreError: the store is of another study, or was told to forget a session of this one; its record was not
+            changed.
     """
+    note_forgotten(storage, read_forgotten_ids(study.root))  # a backup of the store does not know of them
     forgotten = read_forgotten(storage)
     refuse_forgotten(storage, study, forgotten)
     read_at = now()
@@ -125,7 +128,8 @@ def check_study_record(storage: Storage, study: Study, *, may_be_part: bool = Fa
     """
     if before := _parse(storage.read(STUDY)):
         today = _read_sessions(study, before)
-        before = _without(before, read_forgotten(storage))
+        ids = read_forgotten_ids(study.root)
+        before = _without(before, read_forgotten(storage).with_ids(ids.sessions, ids.people, ids.tracks))
         _check(storage, {name: before[name] for name in before.keys() & today} if may_be_part else before, today)
 
 

@@ -191,6 +191,17 @@ def test_a_restored_backup_is_refused_and_cleaned(lab: Path) -> None:
     assert holding(lab / "features", "p02-s01") == holding(backup, "p02-s01") == []
 
 
+def test_a_backup_of_which_most_sessions_are_forgotten_is_of_the_same_study(lab: Path) -> None:
+    backup = Path(shutil.copytree(lab / "features", lab / "backup"))
+    assert forget(lab, "--participant", "p01", "--tables").exit_code == 0
+    indexed = run("index", lab / "study", backup)
+    assert indexed.exit_code == 0, indexed.stderr
+    for said in (indexed.stderr, run("status", backup).stdout):
+        assert "2 sessions not in the study, which the store was told to forget" in said
+    assert read_forgotten(local(backup)).has_session("p01-s01")
+    assert FeatureStore(backup).sessions == ["p02-s01"]
+
+
 def test_what_is_forgotten_is_not_published_again(lab: Path) -> None:
     assert forget(lab, "p02-s01").exit_code == 0
     with pytest.raises(PublishError, match="p02-s01/frames: the store was told to forget it"):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from storyframes.features import STORIES
 from storyframes.store.record_status import scan
 from storyframes.store.storage import Storage
+from storyframes.store.study.forgotten import Forgotten
 
 _KINDS = ("video", "audio")  # of inputs, those that are recordings
 _MOST_NAMED = 20
@@ -56,8 +57,20 @@ def recordings_of(storage: Storage, session_id: str) -> set[str]:
     return digests
 
 
-def describe_left(left: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each of :func:`sessions_left`, and one for those that have no other's recordings."""
+def describe_left(left: Mapping[str, str], forgotten: Forgotten) -> Iterator[str]:
+    """A sentence for each of :func:`sessions_left`, and one for those that have no other's recordings.
+
+    Args:
+        forgotten: what the store was told to forget; a backup may have brought it back.
+    """
+    back = [session for session in left if forgotten.has_session(session)]
+    if back:
+        count = f"{len(back)} session{'s' * (len(back) != 1)}"
+        yield (
+            f"{count} not in the study, which the store was told to forget, from a backup perhaps: 'storyframes forget "
+            "STUDY STORE' removes what is here of them again"
+        )
+    left = {session: twin for session, twin in left.items() if session not in back}
     renamed = {session: twin for session, twin in left.items() if twin}
     for session, twin in renamed.items():
         yield (
