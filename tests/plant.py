@@ -83,9 +83,9 @@ def tests_of(file: Path) -> list[str]:
     """All test files, those first that are most likely to see a fault in this file."""
     distances, rooms = _distances(module_of(file)), {*file.relative_to(ROOT).parent.parts} - {"plugins"}
 
-    def rank(path: Path) -> tuple[bool, bool, float, int, Path]:
+    def rank(path: Path) -> tuple[bool, float, int, Path]:
         distance = distances.get(path, 100) + rooms.isdisjoint(path.relative_to(ROOT).parts)
-        return path.stem != f"test_{file.stem}", file.stem not in path.stem, distance, len(imports_of(path)), path
+        return path.stem != f"test_{file.stem}", distance, len(imports_of(path)), path
 
     tests = [*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("plugins/*/tests/**/test_*.py")]
     return [str(path.relative_to(ROOT)) for path in sorted(tests, key=rank)]

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import storyframes_here
+from support.studies import make_study
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -67,3 +69,11 @@ def test_what_a_command_writes_is_its_user_s_alone() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, umask=0o022)
     assert ended.stdout.splitlines()[-1] == "0o77"
+
+
+def test_an_extraction_of_which_a_feature_fails_ends_with_1(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", transcript="t.vtt")
+    (study / "t.vtt").write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nhello\n")
+    command = ["extract", str(study), str(tmp_path / "features"), "--features", "glove"]
+    (tmp_path / "c.toml").write_text(f'[glove]\nvectors = "{tmp_path}/none"\n[cluster]\ncpus = 1\n')
+    assert storyframes_here(*command, "--config", tmp_path / "c.toml").returncode == 1

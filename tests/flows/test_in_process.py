@@ -251,14 +251,6 @@ def test_no_other_process_can_take_the_unit_that_is_at_hand(tmp_path: Path) -> N
     assert not [*store.glob(".unit-*")]
 
 
-def test_an_extraction_of_which_a_feature_fails_ends_with_1(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", transcript="t.vtt")
-    (study / "t.vtt").write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nhello\n")
-    command = ["extract", str(study), str(tmp_path / "features"), "--features", "glove"]
-    (tmp_path / "c.toml").write_text(f'[glove]\nvectors = "{tmp_path}/none"\n[cluster]\ncpus = 1\n')
-    assert storyframes_here(*command, "--config", tmp_path / "c.toml").returncode == 1
-
-
 def claimed_unit(root: Path, study: Path) -> tuple[Run, ExtractionUnit]:
     run = planned(open_run(request(study, root, only=["frames"])))
     return run, run.plan.units[0]
