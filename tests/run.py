@@ -3,9 +3,9 @@
     python tests/run.py [--rest] [--all] [--base COMMIT] [--strict] [--coverage] [--at-once N]
 
 The short tier, ``make test``: every test that costs at most 0.5 CPU-seconds and needs nothing beside
-``storyframes[pipeline,embed,slurm,test]``, and those marked ``end_to_end``. ``--rest`` runs all others; of a plug-in only where the
-plug-in or something that it imports changed since COMMIT (the last tag; without a tag every plug-in counts as changed),
-or with ``--all``.
+``storyframes[pipeline,embed,slurm,test]``, and those marked ``end_to_end``. ``--rest`` runs all others; of a plug-in only
+where it or something that it imports changed since COMMIT (the last tag; without a tag every plug-in counts as
+changed), or with ``--all``.
 
 Tests are in rooms that mirror the code. Files share a process, because starting pytest and importing torch and Prefect
 cost seconds: in the short tier several rooms, in the rest one room. Tests that start clusters, servers or workers have
