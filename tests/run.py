@@ -3,8 +3,8 @@
     python tests/run.py [--rest] [--all] [--base COMMIT] [--strict] [--coverage] [--at-once N]
 
 The short tier, ``make test``: every test that costs at most 0.5 CPU-seconds and needs nothing beside
-``storyframes[pipeline,embed,slurm,test]``, and those marked ``end_to_end``. ``--rest`` runs all others; of a plug-in only
-where it or something that it imports changed since COMMIT (the last tag; without a tag every plug-in counts as
+``storyframes[pipeline,embed,slurm,test]``, and those marked ``end_to_end``. ``--rest`` runs all others; of a plug-in
+only where it or something that it imports changed since COMMIT (the last tag; without a tag every plug-in counts as
 changed), or with ``--all``.
 
 Tests are in rooms that mirror the code. Files share a process, because starting pytest and importing torch and Prefect
@@ -286,10 +286,10 @@ def main() -> int:
         groups = kept
         if left:
             print(f"left out, because nothing that they test changed (ALL=1 runs them): {', '.join(left)}")
-    for plug_in in sorted(
-        {Path(file).parts[1] for file in test_files() if not asked.rest and missing_dependencies(file)}
-    ):
-        print(f"left out: {plug_in}, which needs {', '.join(_missing_of(ROOT / 'plugins' / plug_in))} (make test-all)")
+    lacking = {Path(file).parts[1]: missing_dependencies(file) for file in test_files() if not asked.rest}
+    for plug_in, names in lacking.items():
+        if names:
+            print(f"left out: {plug_in}, which needs {', '.join(names)} (make test-all)")
     with tempfile.TemporaryDirectory() as folder:
         costs = Path(folder) / "costs.jsonl"
         costs.touch()

@@ -1,4 +1,4 @@
-"""What a test needs beside Python and ``storyframes[pipeline,embed,slurm,test]``, looked for before anything of it is set up.
+"""What a test needs beside ``storyframes[pipeline,embed,slurm,test]``, looked for before anything of it is set up.
 
 A test says it with ``@pytest.mark.needs("podman")``; a fixture that cannot be made without something says it in
 :data:`OF_FIXTURES`, and every test that uses it carries the mark too. A test whose needs are not met is skipped with
