@@ -238,8 +238,12 @@ gunzip -c {small_study}/openface/$stem.csv.gz > $out/$stem.csv
         statuses = {f"{e.session_id}/{e.feature}": e.status for e in record_status.scan(local(root))}
         assert list(statuses.values()).count(Status.DONE) == 4  # those of the preempted part, and the other's frames
         assert (root / "catalogue.parquet").exists()  # the index job ran all the same
+        (first,) = (tmp_path / "jobs").glob("index-*.log")
+        assert "parts are missing" in first.read_text()
         submit("bash", "submit.sh")
         wait_for(lambda: not _queue())
+        (second,) = {*(tmp_path / "jobs").glob("index-*.log")} - {first}
+        assert "parts are missing" not in second.read_text()
     (tmp_path / "whole").mkdir()
     assert storyframes_here("extract", small_study, whole, *asked, "--workers", 2).returncode == 0
     parts, one = FeatureStore(root), FeatureStore(whole)
