@@ -146,6 +146,7 @@ def test_what_is_allowed_has_a_caveat(small_study: Path, tmp_path: Path) -> None
     assert sorted(caveats) == [[], ["extracted with other settings or code than other parts"]]
 
 
+@pytest.mark.slow
 def test_index_and_clips_say_what_parts_lack(small_study: Path, tmp_path: Path) -> None:
     root = tmp_path / "features"
     config = ("--config", request(small_study, root).config)
