@@ -91,6 +91,7 @@ def write_counter(path: Path, rate: Fraction, codec: str = "libvpx", *, with_sou
     with av.open(str(path), "w") as container:
         video: Any = container.add_stream(codec, rate=rate)
         video.width, video.height, video.pix_fmt = 320, 180, "yuv420p"
+        video.options = {"deadline": "realtime", "cpu-used": "8"} if codec == "libvpx" else {}
         sound: Any = None
         if with_sound:
             sound = container.add_stream("libopus" if codec == "libvpx" else "pcm_s16le", rate=48_000, layout="mono")

@@ -256,50 +256,74 @@ def test_an_answer_that_is_lost_is_no_failure() -> None:
 
 # --- real processes --------------------------------------------------------------------------------------------------
 
-WRITER = """
-import sys, time
+# A process that imports once and forks the others before any thread runs. A writer's exit code says how many
+# publications it could not make.
+RACE = """
+import os, sys, time, traceback
 sys.path.insert(0, "tests")
+import zarr
 from support.faults.turns import publish
+from storyframes.store import catalogue, maintenance
+from storyframes.store.layout import open_storage
 from storyframes.store.publish import RemovedError
-from storyframes.store.layout import open_storage
-storage, failed = open_storage(sys.argv[1]), 0
-for number in range(1, 1 + int(sys.argv[3])):
-    try:
-        publish(storage, number, sys.argv[2])
-    except RemovedError:
-        failed += 1
-print(failed)
-"""
-GC = """
-import os, sys, time
-sys.path.insert(0, "tests")
-from storyframes.store import catalogue, record_status
-from storyframes.store import maintenance
 from storyframes.store.storage import object_store
-from storyframes.store.layout import open_storage
-object_store._SPARED_S = float(sys.argv[2])
-storage, parent = open_storage(sys.argv[1]), os.getppid()
-while not os.path.exists(sys.argv[3]) and os.getppid() == parent:
-    list(maintenance.collect(storage, 0))
-    catalogue.compact(storage)
-    time.sleep(0 if object_store._SPARED_S >= 0 else 0.2)  # or no writer ever comes to its end
+location, stop, spared_s, publications = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+
+def write(session):
+    storage, failed = open_storage(location), 0
+    for number in range(1, 1 + publications):
+        try:
+            publish(storage, number, session)
+        except RemovedError:
+            failed += 1
+    return failed
+
+def remove():
+    object_store._SPARED_S = spared_s
+    storage, parent = open_storage(location), os.getppid()
+    while not os.path.exists(stop) and os.getppid() == parent:
+        list(maintenance.collect(storage, 0))
+        catalogue.compact(storage)
+        time.sleep(0 if spared_s >= 0 else 0.2)  # or no writer ever comes to its end
+    return 0
+
+def start(work, *arguments):
+    if child := os.fork():
+        return child
+    try:
+        os._exit(work(*arguments))
+    except BaseException:
+        traceback.print_exc()
+        os._exit(100)
+
+collectors = [start(remove) for _ in range(2)]
+writers = [start(write, session) for session in ("a", "a", "b", "b")]
+ends = [os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) for writer in writers]
+open(stop, "w").close()
+ends += [os.waitstatus_to_exitcode(os.waitpid(collector, 0)[1]) for collector in collectors]
+print(*ends)
 """
 
 
 def race(location: str, stop: Path, spared_s: float, publications: int) -> list[int]:
     """Four writers, two of each session, beside two gc without a grace; how many publications each could not make."""
-
-    def start(code: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", code, location, *arguments]
-        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    collectors = [start(GC, str(spared_s), str(stop)) for _ in range(2)]
-    writers = [start(WRITER, session, str(publications)) for session in ("a", "a", "b", "b")]
-    ends = [writer.communicate() for writer in writers]
-    stop.touch()
-    errors = [error for _, error in ends] + [collector.communicate()[1] for collector in collectors]
-    assert not any(errors), errors
-    return [int(out) for out, _ in ends]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore:This process:DeprecationWarning",
+        "-c",
+        RACE,
+        location,
+        str(stop),
+        str(spared_s),
+        str(publications),
+    ]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+    *failed, first, second = map(int, ended.stdout.split())
+    assert (len(failed), first, second) == (4, 0, 0)
+    assert max(failed) <= publications
+    return failed
 
 
 @pytest.mark.slow
