@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from support.messages import missing
 
 from flows.gather import Bundle
 from flows.on_cluster import do_in_turn
@@ -152,5 +153,5 @@ def test_sessions_without_clips_are_named_and_make_the_run_a_partial_success() -
     assert "| … | and 10 more |" in text
     assert "| s99 | odd |" in text
     assert found.state().name == "PartialSuccess"
-    assert str(found).endswith("; no clips of s0, s1, s10, s11, s12 and 55 more")
+    assert not missing(str(found), "no clips of s0", "s1", "s10", "s11", "s12 and 55 more")
     assert not found.good

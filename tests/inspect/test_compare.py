@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.messages import missing
 from support.stores import local
 from typer.testing import CliRunner
 
@@ -52,7 +53,7 @@ def test_the_same_values_are_the_same(tmp_path: Path) -> None:
     assert sum(column.compared for column in compared.columns) == 90 * (1 + 714 + 1 + 1)
     result = run(tmp_path / "a", tmp_path / "b", "--exact")
     assert result.exit_code == 0
-    assert "the same within tolerance: 1 session in both, 717 columns compared" in result.stdout
+    assert not missing(result.stdout, "1 session in both", "717 columns compared")
 
 
 def test_one_column_beyond_its_tolerance_is_named_with_its_worst_frame(tmp_path: Path) -> None:

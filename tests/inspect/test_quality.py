@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.messages import missing
 from support.stores import local
 
 from flows.cli.tables.session import session_tables
@@ -82,7 +83,7 @@ def test_only_of_a_region_is_it_judged_whom_it_shows() -> None:
     assert quality.not_looked_at == {}
     finding = the_only(dataclasses.replace(good(), doubtful=((1.0, 2.5), (4.0, 5.0))))
     assert (finding.rule, finding.spans) == (Rule.DOUBTFUL_REGION, ((1.0, 2.5), (4.0, 5.0)))
-    assert finding.message == "the region may show somebody else for 2.5 s in all"
+    assert not missing(finding.message, "2.5 s", "the region may show somebody")
 
 
 def test_of_nothing_nothing_is_said_to_be_right() -> None:
@@ -104,7 +105,7 @@ def test_frames_that_were_not_looked_at_are_not_lost() -> None:
     curves.faces = [FaceCurves("dope", tracked)]
     quality = check_quality(curves)
     (finding,) = quality.findings
-    assert finding.message.startswith("dope: no face in 33.3% of the frames that were looked at; ")
+    assert not missing(finding.message, "dope", "no face in 33.3%")
     np.testing.assert_allclose(finding.spans, [(50 / 15, 125 / 15), (300 / 15, 375 / 15)])
     assert list(quality.not_looked_at) == [Rule.FACE_JUMP]
 
@@ -113,7 +114,7 @@ def test_a_face_that_is_found_nowhere_is_a_finding_of_each_feature_that_looked_f
     curves = good()
     curves.faces.append(FaceCurves("mediapipe", np.zeros(FRAMES, np.float32)))
     (finding,) = check_quality(curves).findings
-    assert finding.message.startswith("mediapipe: no face in 100.0% of the frames; ")
+    assert not missing(finding.message, "mediapipe", "no face in 100.0%")
     assert finding.spans == ((0.0, SECONDS),)
 
 
@@ -128,7 +129,7 @@ def test_a_face_that_jumps_to_another_person_and_back() -> None:
     squares[202:, 0] += 110  # almost a side, over three frames
     (finding,) = check_quality(curves).findings
     assert finding.rule is Rule.FACE_JUMP
-    assert finding.message.startswith("openface: the face jumps 4 times, by up to 1.0 of its side")
+    assert not missing(finding.message, "openface", "4 times", "1.0")
     np.testing.assert_allclose(np.array(finding.spans) * FPS, [(99, 100), (102, 103), (299, 300), (302, 303)])
 
 
@@ -154,7 +155,7 @@ def test_a_lost_face() -> None:
     tracked[between(curves.time, 20, 20.2)] = 0
     finding = the_only(curves)
     assert finding.rule is Rule.FACE_LOST
-    assert finding.message.startswith("openface: no face in 20.7% of the frames; ")
+    assert not missing(finding.message, "openface", "no face in 20.7%")
     assert finding.spans == ((10.0, 16.0),)  # the gap of a fifth of a second is not worth a line
 
 
@@ -291,7 +292,7 @@ def test_an_older_recordings_features_are_not_drawn_over_a_newer_ones(store_root
     curves = read_curves(FeatureStore(store_root), "a")
     assert curves.change is None
     assert the_only(curves).rule is Rule.MISFIT
-    assert the_only(curves).message == "resnet50 has 29 rows, but there are 30 frames: extract it again"
+    assert not missing(the_only(curves).message, "resnet50 has 29 rows", "30 frames")
 
 
 def test_the_change_of_the_picture_across_blocks(store_root, monkeypatch) -> None:

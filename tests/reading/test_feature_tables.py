@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.messages import naming
 from support.stores import local
 from support.synthetic_features import StudySpec, write_features
 from support.track_features import OFFSET_S, SPEAKERS, WINDOWS, seconds_of_the_session, study_of, write_tracks
@@ -117,7 +118,7 @@ def test_of_another_track_there_are_both_clocks(tracked: FeatureStore, tmp_path:
     unknown = FeatureStore(root)  # no clip index
     assert unknown.to_pandas("s15", "glove@lapel").index.name == "device_time"
     assert "time" not in unknown.to_pandas("s15", "glove@lapel")
-    with pytest.raises(StoreError, match=r"s15/glove@lapel cannot be put on a grid: .* clock of the track 'lapel'"):
+    with pytest.raises(StoreError, match=naming("s15/glove@lapel", "'lapel'")):
         unknown.to_pandas("s15", "glove@lapel", rate=15)
 
 
@@ -144,9 +145,9 @@ def test_columns_that_are_called_like_keys_keep_apart(store_root: Path) -> None:
     assert set(frame["mask.mask"]) == {200}
     for value in rows[0]:
         assert sum(column.iloc[0] == value for _, column in frame.items() if column.dtype == np.float32) == 1
-    with pytest.raises(StoreError, match="a/odd has a row for each frame, and these rows have no times"):
+    with pytest.raises(StoreError, match=naming("a/odd", "has a row for each")):
         store.to_pandas("a", "odd", rate=15)
-    with pytest.raises(StoreError, match="a/odd has no row for each 'word'; it has one for each frame"):
+    with pytest.raises(StoreError, match=naming("a/odd", "'word'")):
         store.to_pandas("a", "odd", rows="word")
 
 
@@ -156,7 +157,7 @@ def test_frames_of_another_recording_are_refused(store_root: Path) -> None:
             out.write(array, np.zeros((4, 2048), np.float16) if rows is None else rows)
             out.publish("f", {})
     catalogue.compact(local(store_root))
-    with pytest.raises(StoreError, match="a/resnet50 has 4 frames, but frames says when 5 are"):
+    with pytest.raises(StoreError, match=naming("a/resnet50 has 4 frames", "but frames says when")):
         FeatureStore(store_root).to_pandas("a", "resnet50")
 
 

@@ -15,6 +15,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.messages import missing, naming
 from support.processes import alive, wait_for
 from support.stores import local, publish_openface
 
@@ -127,7 +128,7 @@ def test_a_truncated_file_is_an_error_and_never_values(tmp_path_factory, rows: i
     _, layout = Shard((rows, 3)).write(folder)
     content = (folder / layout.key).read_bytes()
     (folder / layout.key).write_bytes(content[: cut % len(content)])
-    with pytest.raises(StoreError, match="cannot be read .* run 'storyframes verify'"):
+    with pytest.raises(StoreError, match=naming("'storyframes verify'", "cannot be read")):
         open_rows(folder, layout)[0:rows]
 
 
@@ -148,15 +149,15 @@ def test_a_file_that_is_gone_is_an_error_though_zarr_would_read_fill_values(tmp_
     _, layout = Shard((150, 3), gap=4).write(tmp_path / "a")
     opened = open_rows(tmp_path / "a", layout)
     (tmp_path / "a" / layout.key).unlink()
-    with pytest.raises(StoreError, match="does not exist: was its version removed by gc?"):
+    with pytest.raises(StoreError, match=naming("was its version removed by")):
         opened[0:150]
 
 
 def test_an_array_that_is_not_the_published_one_is_refused(tmp_path: Path) -> None:
     Shard((150, 3), gap=4).write(tmp_path / "a")
-    with pytest.raises(StoreError, match=r"is \(150, 3\) float32, but was published as \(160, 3\) float32"):
+    with pytest.raises(StoreError, match=naming("is (150, 3) float32", "160, 3", "float32")):
         open_rows(tmp_path / "a", ShardLayout((160, 3), np.dtype("float32")))
-    with pytest.raises(StoreError, match="cannot be opened .* removed by gc"):
+    with pytest.raises(StoreError, match=naming("cannot be opened", "removed by gc")):
         open_rows(tmp_path / "b", ShardLayout((160, 3), np.dtype("float32")))
 
 
@@ -252,7 +253,7 @@ def test_a_file_that_the_system_does_not_map_is_read_and_named_once(tmp_path: Pa
         resource.setrlimit(resource.RLIMIT_AS, allowed)
     assert [type(one) for one in rows.values()] == [ZarrRows, ZarrRows]
     (one,) = told
-    assert str(one.message).startswith(f"{tmp_path}/a/c/0/0: cannot be mapped into memory (")
+    assert not missing(str(one.message), f"{tmp_path}/a/c/0/0", "cannot be mapped into memory")
     assert "Cannot allocate memory), so" in str(one.message)
     assert "vm.max_map_count" in str(one.message)
     np.testing.assert_array_equal(rows["b"][0:10], values[:10])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.messages import missing, unlike
 from support.stores import local
 from typer.testing import CliRunner
 
@@ -227,7 +228,7 @@ def test_a_feature_of_an_older_recording_is_not_drawn_over_a_newer_one(tmp_path:
 
     curves = read_curves(write(tmp_path / "f", BRIGHTNESS, PROSODY, change=shorter), "a")
     assert {one.feature for one in curves.others} == {"prosody"}
-    assert curves.troubles == ["brightness has 60 rows, but there are 59 frames: extract it again"]
+    assert not unlike(curves.troubles, ("brightness has 60 rows", "59 frames"))
 
 
 def test_columns_like_openfaces_are_shown_as_a_face_whatever_the_feature_is_called(tmp_path: Path) -> None:
@@ -389,7 +390,7 @@ def test_columns_with_other_names_are_not_compared_one_by_one(tmp_path: Path) ->
     compared = compare_stores(write(tmp_path / "a", BRIGHTNESS), write(tmp_path / "b", other), Tolerances(exact=True))
     assert not compared.same
     (mismatch,) = compared.mismatches
-    assert mismatch.what == (f"2 columns of values have other names, the first is mean in A and {HOSTILE} in B")
+    assert not missing(mismatch.what, "2 columns", HOSTILE)
     assert "values" not in {column.array for column in compared.columns}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.messages import missing
 from support.stores import local, publish_openface
 from support.systems.users import as_user
 from typer.testing import CliRunner
@@ -135,7 +136,7 @@ def test_verify_names_what_the_group_cannot_read(root: Path) -> None:
     )
     shown = CliRunner().invoke(app, ["verify", str(root)])
     assert shown.exit_code == 1
-    assert "'storyframes share' with the same options" in shown.output
+    assert not missing(shown.output, "'storyframes share'", "with the same options")
     assert "makes again" not in shown.output  # the values are sound
     assert owner(lambda: (sharing.share(local(root), GROUP), problems(root))) == ({}, [])
 
@@ -170,7 +171,7 @@ def test_private_again(root: Path) -> None:
 
 def test_who_may_share_and_with_whom(root: Path) -> None:
     assert "no group 'nobodys'" in str(owner(lambda: sharing.share(local(root), "nobodys")))
-    assert "no member of the group root" in str(owner(lambda: sharing.share(local(root), "root")))
+    assert not missing(str(owner(lambda: sharing.share(local(root), "root"))), "no member of the group")
     owner(lambda: sharing.share(local(root), GROUP, write=True))
     assert "another user's" in str(colleague(lambda: sharing.share(local(root), GROUP)))
     assert "another user's" in str(colleague(lambda: sharing.make_private(local(root))))
@@ -188,10 +189,8 @@ def test_no_link_in_the_store_changes_what_is_outside_it(root: Path) -> None:
     (root / "s1/notes").hardlink_to(notes)
     unchanged = owner(lambda: sharing.share(local(root), GROUP))
     assert set(unchanged) == {"s1/link", "s1/secret", "s1/notes"}
-    assert unchanged["s1/secret"].startswith(
-        "has another name too (a hard link), perhaps outside the store: put a copy"
-    )
-    assert "s1/secret: the group users cannot read it" in str(problems(root))
+    assert not missing(unchanged["s1/secret"], "has another name too")
+    assert not missing(str(problems(root)), "s1/secret", "the group users cannot read")
     assert set(owner(lambda: sharing.make_private(local(root)))) == {"s1/link", "s1/notes"}
     found = [(stat.S_IMODE(file.stat().st_mode), file.stat().st_gid) for file in (secret, notes)]
     assert found == [(0o600, OWNER), (0o644, OWNER)]

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import MemoryStore
 from support.faults.turns import TurnsInMemory
+from support.messages import naming
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -411,6 +412,6 @@ def test_a_snapshot_tells_what_the_table_says(storage: Any) -> None:
     (frames,) = (status for status in older.statuses("a") if status.feature == "frames")
     assert (frames.status, frames.current.quality) == (Status.DONE, {})
     wrong = table.set_column(table.schema.get_field_index("status"), "status", pa.array(["odd"] * len(table)))
-    with pytest.raises(StoreError, match="catalogue.parquet: a/frames: 'odd' is not a valid Status"):
+    with pytest.raises(StoreError, match=naming("catalogue.parquet", "a/frames", "'odd'")):
         Snapshot(wrong).statuses("a")
     assert len(Snapshot(table.slice(0, 0))) == 0

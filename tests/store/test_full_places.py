@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.messages import unlike
 
 from flows.cli.terminal import describe
 from tasks.tools.disk_space import ENOUGH, places_without_room
@@ -79,10 +80,7 @@ def test_no_server_is_started_where_it_could_not_write(full_disk: Path, variable
     ended = subprocess.run(
         command, cwd=ROOT, env=environment | {variable: str(full_disk)}, capture_output=True, text=True, check=True
     )
-    assert ended.stdout.splitlines() == [
-        "the Prefect server of this run cannot be started:",
-        f"{full_disk} {said}",
-    ]
+    assert not unlike(ended.stdout.splitlines(), ("the Prefect server of this",), (f"{full_disk} {said}",))
 
 
 @pytest.mark.slow
@@ -93,8 +91,4 @@ def test_no_worker_is_started_where_shared_memory_is_full(tmp_path: Path) -> Non
     command = ["unshare", "--mount", "sh", "-c", mount, "sh", sys.executable, str(tmp_path / "cluster.py")]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines() == [
-        "no worker can be started on this machine:",
-        "/dev/shm (shared memory) has 0 bytes free: remove what nobody uses there, or make it larger (--shm-size of a "
-        "container)",
-    ]
+    assert not unlike(ended.stdout.splitlines(), ("no worker can be started",), ("dev/shm", "0 bytes", "--shm-size of"))

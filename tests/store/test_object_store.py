@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.commands import ONE_WORKER
+from support.messages import missing, naming
 from support.object_stores import publish
 
 from storyframes.features import FEATURES
@@ -84,7 +85,7 @@ def test_a_full_disk_of_this_machine_is_named_not_the_object_stores(
     monkeypatch.setenv("TMPDIR", str(small_disk))
     monkeypatch.setattr("tempfile.tempdir", None)
     outcome = extract(demo_study, url, "p01-s01")  # 1 MB of values
-    assert outcome.reason.startswith(f"the disk of the temporary folder (TMPDIR, {small_disk}) is full: make room")
+    assert not missing(outcome.reason, small_disk, "the disk of the temporary")
     assert list(small_disk.iterdir()) == []
 
 
@@ -231,7 +232,7 @@ def test_the_command_line_on_an_object_store(url: str, s3) -> None:
     assert extracted.returncode == 0, extracted.stderr
     assert "9 extracted" in extracted.stdout
     again = storyframes("extract", "demo/study", url, "--features", "openface", "--features", "opensmile")
-    assert "0 features are due, 9 need nothing done" in again.stderr
+    assert not missing(again.stderr, "0 features are due", "9 need nothing done")
     assert "9 done" in storyframes("status", url).stdout
     assert storyframes("verify", url).returncode == 0
     assert len(FeatureStore(url).clips()) == 54
@@ -291,8 +292,8 @@ def test_the_objects_of_another_session_are_not_read_as_this_ones(url: str) -> N
         storage.replace(f"b{path[1:]}", storage.read(path))
     (finding,) = (one for one in maintenance.verify(storage) if one.path == "current.json")
     assert (finding.session_id, finding.feature) == ("b", "frames")
-    assert "is the record of a/frames, whose folder was copied or renamed" in finding.problem
+    assert not missing(finding.problem, "a/frames", "whose folder was copied or")
     catalogue.compact(storage)
     assert FeatureStore(url).sessions == ["a"]
-    with pytest.raises(StoreError, match="b/frames is failed: b/frames/current.json: is the record of a/frames"):
+    with pytest.raises(StoreError, match=naming("b/frames", "b/frames/current.json", "a/frames")):
         FeatureStore(url).read("b", "frames", array="time")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.messages import naming
 
 from storyframes.store.records import (
     Attempt,
@@ -72,7 +73,7 @@ WRONG: list[tuple[type[Current] | type[Attempt], Callable[[dict[str, Any]], Any]
 @pytest.mark.parametrize(("kind", "change"), WRONG)
 def test_one_of_another_form_is_refused(kind: Any, change: Callable[[dict[str, Any]], Any]) -> None:
     content = unseal((CURRENT if kind is Current else ATTEMPT).to_json(), "here") or {}
-    with pytest.raises(RecordError, match="here: not a record of this format"):
+    with pytest.raises(RecordError, match=naming("not a record of this")):
         kind.parse(seal(change(content)), "here")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.messages import missing, naming
 from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
@@ -45,7 +46,7 @@ def test_vision_is_openface_beside_resnet50(store_root: Path) -> None:
 def test_vision_of_features_of_different_length_is_refused(store_root: Path) -> None:
     publish_openface(store_root, "a", 200)
     publish_resnet50(store_root, "a", 199)
-    with pytest.raises(StoreError, match=r"a: openface and resnet50 have \[199, 200\] rows"):
+    with pytest.raises(StoreError, match=naming("openface and resnet50", "[199, 200]")):
         open_store(store_root).read("a", "vision", 0, 10)
 
 
@@ -55,14 +56,14 @@ def test_read_into_an_array(store_root: Path) -> None:
     out = np.empty((5, 714), np.float64)
     assert store.read("a", "openface", 3, 8, out=out) is out
     np.testing.assert_array_equal(out, store.read("a", "openface", 3, 8))
-    with pytest.raises(StoreError, match=r"out has shape \(5, 714\); the rows asked for have \(6, 714\)"):
+    with pytest.raises(StoreError, match=naming("(5, 714)", "(6, 714)")):
         store.read("a", "openface", 3, 9, out=out)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (5, 21), (6, 5)])
 def test_rows_that_are_not_there_are_an_error(store_root: Path, start: int, stop: int) -> None:
     publish_openface(store_root, "a", 20)
-    with pytest.raises(StoreError, match=f"has rows 0 to 20; rows {start} to {stop} were asked for"):
+    with pytest.raises(StoreError, match=naming("rows 0 to 20", f"rows {start} to {stop}")):
         open_store(store_root).read("a", "openface", start, stop)
 
 
@@ -72,11 +73,11 @@ def test_errors_say_what_there_is(store_root: Path) -> None:
     store = open_store(store_root)
     with pytest.raises(StoreError, match="there is no session 'b'"):
         store.read("b", "openface")
-    with pytest.raises(StoreError, match="a has no feature 'glove'; it has openface"):
+    with pytest.raises(StoreError, match=naming("'glove'", "a has no feature")):
         store.read("a", "glove")
-    with pytest.raises(StoreError, match="a/opensmile is missing: has no audio track"):
+    with pytest.raises(StoreError, match=naming("a/opensmile", "has no audio track")):
         store.read("a", "opensmile")
-    with pytest.raises(StoreError, match="no array 'time'; it has values, valid, confidence"):
+    with pytest.raises(StoreError, match=naming("'time'", "it has values")):
         store.read("a", "openface", array="time")
 
 
@@ -105,7 +106,7 @@ def test_a_version_that_gc_removed_under_an_open_store_is_an_error_of_ours(store
     publish_openface(store_root, "a", 25, seed=2)
     catalogue.compact(local(store_root))
     assert list(maintenance.collect(local(store_root), 0))
-    with pytest.raises(StoreError, match=r"a/openface/.* cannot be opened.*: was its version removed by gc\?"):
+    with pytest.raises(StoreError, match=naming("a/openface/", "was its version removed by")):
         use(store)
 
 
@@ -126,7 +127,7 @@ def test_a_store_of_another_format_is_refused(store_root: Path) -> None:
     (store_root / "zarr.json").write_text(
         json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {"storyframes": {"format": 99}}})
     )
-    with pytest.raises(StoreError, match="has format 99; this version of storyframes reads format 1"):
+    with pytest.raises(StoreError, match=naming("has format 99", "storyframes reads", "format 1")):
         FeatureStore(store_root)
 
 
@@ -186,7 +187,7 @@ def test_a_damaged_record_is_an_error_and_shows_in_the_catalogue(store_root: Pat
         Current.parse(path.read_bytes(), "current.json")
     (entry,) = record_status.scan(local(store_root))
     assert entry.status is Status.FAILED
-    assert "the next extraction makes it again" in entry.reason
+    assert not missing(entry.reason, "the next extraction makes it")
 
 
 # --- gc --------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 from support.commands import storyframes_here
 from support.faults import faulty_disk
 from support.faults.faulty_disk import faults
+from support.messages import missing, naming
 from support.stores import local, publish_openface
 
 from storyframes.store import catalogue, maintenance, record_status, table_files
@@ -59,7 +60,7 @@ def test_a_damaged_root_group_is_named_and_written_again(store: Path, damage: by
     (finding,) = maintenance.verify(open_store(store, damaged=True))
     assert (finding.session_id, finding.path) == ("", "zarr.json")
     if damage != DAMAGE["a flipped bit that leaves it a store's"]:
-        with pytest.raises(StoreError, match=r"zarr.json is missing or damaged.*verify --repair"):
+        with pytest.raises(StoreError, match=naming("zarr.json", "verify --repair")):
             FeatureStore(store)
     assert maintenance.repair(open_store(store, damaged=True)) == ["zarr.json"]
     assert path.read_bytes() == ROOT_GROUP
@@ -119,14 +120,14 @@ def test_a_store_that_others_begin_at_the_same_time_is_one(tmp_path: Path, monke
     create_store(finished)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/.profile").touch()
-    with pytest.raises(StoreError, match="is not a feature store and not empty: give a new or an empty folder"):
+    with pytest.raises(StoreError, match=naming("feature store", "give a new or an")):
         create_store(tmp_path / "other")
 
 
 def test_another_folder_is_still_no_store(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/current.json").write_text("{}")
-    with pytest.raises(StoreError, match="is not a feature store and not empty"):
+    with pytest.raises(StoreError, match=naming("feature store", "is not a")):
         create_store(tmp_path)
     with pytest.raises(StoreError, match="is not a feature store"):
         open_store(tmp_path, damaged=True)
@@ -224,7 +225,7 @@ def test_a_file_system_without_locks_is_refused_at_the_start(tmp_path: Path, lib
     result = faulty_disk.run(library, PUBLISH, str(root), **faults(("flock", number, ".lock")))
     assert result.returncode == 1
     assert "StorageError" in result.stderr
-    assert "this file system has no locks" in result.stderr
+    assert not missing(result.stderr, "this file system has no")
     assert not (root / "a").exists()
 
 
@@ -271,7 +272,7 @@ def test_a_version_says_of_whom_it_is_where_its_record_does_not(store: Path, pla
     catalogue.compact(local(store))
     opened = FeatureStore(store)
     for look in (opened.spec, opened.attributes, opened.open_group):
-        with pytest.raises(StoreError, match="it is of 'a/openface': its folder was copied or renamed"):
+        with pytest.raises(StoreError, match=naming("'a/openface'", "its folder was copied or")):
             look(session, feature)
     (finding,) = (one for one in maintenance.verify(local(store)) if one.session_id)
     assert (finding.session_id, finding.feature) == (session, feature)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.commands import storyframes_here
 from support.media.video_variants import ffmpeg
+from support.messages import missing, naming, unlike
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -52,12 +53,13 @@ def test_what_belongs_together_by_its_name(tmp_path: Path) -> None:
         "s1_b,s1_b,v/s1_b.mp4,a/s1_b_lapel.wav,,",
         "s2,s2,v/s2.avi,,t/s2.json,o/s2.csv.gz",
     ]
-    assert made.remarks[:3] == (
-        "video: 1 hidden files, left out",
-        "audio: of no recording's name, left out: a/s9.wav",
-        "audio: 1 sessions have none",
+    assert not unlike(
+        made.remarks[:3],
+        ("1 hidden files", "left out"),
+        ("a/s9.wav", "of no recording's name"),
+        ("audio: 1 sessions have none",),
     )
-    assert "every session counts as a participant of its own" in made.remarks[-1]
+    assert not missing(made.remarks[-1], "every session counts as a")
     assert len(load_study(root).sessions) == 3
 
 
@@ -79,7 +81,7 @@ def test_sessions_that_several_participants_call_alike_have_both_in_their_ids(tm
     root = folder_of(tmp_path, "v/anna_1.mp4", "v/anna_2.mp4", "v/ben_1.mp4")
     made = make(root, names="{participant}_{session}")
     assert table(root)[1:] == ["anna-1,anna,v/anna_1.mp4", "anna-2,anna,v/anna_2.mp4", "ben-1,ben,v/ben_1.mp4"]
-    assert made.remarks == ("several participants have sessions of one name: session ids are participant-session",)
+    assert not unlike(made.remarks, ("several participants have sessions of",))
 
 
 def test_transcripts_alone_are_a_study(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_folders_of_video_and_of_sound_are_of_the_same_sessions(tmp_path: Path) 
     root = folder_of(tmp_path, "m/video/p1.mp4", "m/sound/p1.wav", "m/video/p2.mp4", "m/sound/p2.wav")
     made = make_sessions(root, {"recording": "m/*/*"})
     assert table(root)[1:] == ["p1,p1,m/video/p1.mp4,m/sound/p1.wav", "p2,p2,m/video/p2.mp4,m/sound/p2.wav"]
-    assert made.remarks[0] == "files of one name in folders of video and of sound are one session: p1, p2"
+    assert not missing(made.remarks[0], "p1", "p2")
     mixed = folder_of(tmp_path / "mixed", "anna/1.mp4", "ben/1.wav", "ben/2.mp4")  # a folder of a participant
     make_sessions(mixed, {"recording": "*/*"})
     assert [line.partition(",")[0] for line in table(mixed)[1:]] == ["anna-1", "ben-1", "ben-2"]
@@ -180,12 +182,13 @@ def test_the_command(study_copy: Path) -> None:
     arguments = ["--videos", "videos/*.avi", "--transcripts", "transcripts/*.json", "--names", "{participant}-*"]
     result = storyframes_here("init", study_copy, *arguments)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[0].endswith("sessions.csv: 3 sessions of 2 participants")
+    assert not missing(result.stdout.splitlines()[0], "sessions.csv", "3 sessions", "2 participants")
     settings = study_copy / "storyframes.toml"
-    assert result.stdout.splitlines()[1:] == [
-        f"{settings}: a configuration that fits them; read it before extraction",
-        f"next: storyframes check {study_copy} --config {settings}",
-    ]
+    assert not unlike(
+        result.stdout.splitlines()[1:],
+        (settings, "a configuration that fits them"),
+        ("storyframes check", study_copy, "--config", settings),
+    )
 
 
 # --- recordings as labs have them -----------------------------------------------------------------------------------
@@ -222,20 +225,21 @@ def test_names_that_end_otherwise_are_sessions_of_their_own_and_patterns_are_pro
     made = names(tmp_path, "ann_1.mp4", "ann_2.mp4", "ben_cam1.mp4", "ben_cam2.mp4")
     assert [row.split(",")[0] for row in table(tmp_path)[1:]] == ["ann_1", "ann_2", "ben"]
     made = names(tmp_path, "ann_1_2024-05-01.mp4", "ann_2_2024-05-02.mp4", "ben_3_2024-05-01.mp4")
-    assert "--names '{participant}_{session}_{date}' fits 3 of 3 names" in made.remarks[-1]
+    assert not missing(made.remarks[-1], "--names", "'{participant}_{session}_{date}'", "3 names")
 
 
 def test_every_misfit_is_named_at_once_with_patterns_that_fit(tmp_path: Path) -> None:
     with pytest.raises(FilesError) as error:
         names(tmp_path, "a_1.mp4", "b_20240501.mp4", "c_2024-13-01.mp4", "a_2.mp4", pattern="{participant}_{date}")
     lines = str(error.value).splitlines()
-    assert lines[0] == "--names {participant}_{date}: 3 of 4 names:"
-    assert [line.strip() for line in lines[1:4]] == [
-        "does not fit 'a_1'",
-        "does not fit 'a_2'",
-        "'c_2024-13-01': 2024-13-01 is no date as 2024-05-01 or 20240501",
-    ]
-    assert "--names '{participant}_{session}' fits 4 of 4 names" in lines[4]
+    assert not missing(lines[0], "--names {participant}_{date}", "3 of 4 names")
+    assert not unlike(
+        [line.strip() for line in lines[1:4]],
+        ("does not fit 'a_1'",),
+        ("does not fit 'a_2'",),
+        ("'c_2024-13-01'", "2024-13-01", "2024-05-01", "20240501"),
+    )
+    assert not missing(lines[4], "--names", "'{participant}_{session}'", "4 names")
 
 
 def test_recordings_of_one_session_that_contradict_each_other_are_named_at_once(tmp_path: Path) -> None:
@@ -255,7 +259,7 @@ def test_a_configuration_that_fits_the_recordings(tmp_path: Path) -> None:
         ffmpeg(*picture, *sound, tmp_path / f"media/s{number}.mp4")
     make_sessions(tmp_path, {"recording": "media/*"})
     text = (tmp_path / "storyframes.toml").read_text()
-    assert "# Frames per second of the videos, by their headers: 5, 25." in text
+    assert not missing(text, "25", "# Frames per second of")
     assert "# Videos without sound: 1." in text
     configured = load_settings(tmp_path / "storyframes.toml")
     assert (configured.features, configured.clips.window_s) == (("frames", "opensmile"), 1.0)
@@ -278,7 +282,7 @@ def test_sessions_without_a_video(tmp_path: Path) -> None:
         "p11_voice,p11_voice,,media/p11_voice.m4a",
         "p12_film,p12_film,media/p12_film.mp4,",
     ]
-    assert "neither recordings nor transcripts, left out: media/notes.txt" in made.remarks
+    assert any(not missing(one, "media/notes.txt", "neither recordings nor transcripts") for one in made.remarks)
     assert load_settings(tmp_path / "storyframes.toml").features == ("frames", "opensmile")
     for path in tmp_path.glob("*.*"):
         path.unlink()
@@ -290,7 +294,7 @@ def test_sessions_without_a_video(tmp_path: Path) -> None:
 
 def test_a_pattern_that_finds_nothing_is_answered_with_one_that_does(tmp_path: Path) -> None:
     root = folder_of(tmp_path, "2024/phone/p01.mp4", "2024/phone/p02.MOV", "notes.txt", "one.wav")
-    with pytest.raises(FilesError, match=r"media/\*: finds no file in .*; perhaps --recordings '2024/phone/\*'"):
+    with pytest.raises(FilesError, match=naming("perhaps --recordings '2024/phone/*'", "finds no file in")):
         make_sessions(root, {"recording": "media/*"})
 
 
@@ -313,7 +317,7 @@ def test_the_session_in_a_name(pattern: str, name: str, session: str) -> None:
 
 def test_the_session_in_a_name_is_one_of_the_study() -> None:
     assert session_in_name("{session}_*.eaf", "p01_kim_v2.eaf", ["p01", "p02"]) == "p01"
-    with pytest.raises(FilesError, match="may be of p01, p01_2: say more of the name"):
+    with pytest.raises(FilesError, match=naming("may be of p01", "p01_2")):
         session_in_name("{session}_*.eaf", "p01_2_kim.eaf", ["p01", "p01_2"])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.messages import naming
 
 from tasks.study.boxes import BoxesError, in_words, read_boxes
 from tasks.study.load import load_study, read_study
@@ -130,7 +131,7 @@ def test_a_table_that_has_no_boxes_is_refused(tmp_path: Path, rows: tuple[str, .
 
 
 def test_a_column_that_is_missing_is_refused_and_one_of_another_kind_is_not_read(tmp_path: Path) -> None:
-    with pytest.raises(BoxesError, match=r"b\.csv: the column 'h' is missing: a table of boxes has time_s, x, y, w, h"):
+    with pytest.raises(BoxesError, match=naming("b.csv", "'h'", "time_s")):
         read_boxes(write_boxes(tmp_path / "b.csv", "1,0,0,1", columns="time_s,x,y,w"))
     boxes = read_boxes(write_boxes(tmp_path / "b.csv", "1,0,0,1,1,sure", columns="time_s,x,y,w,h,confidence"))
     assert boxes.box.tolist() == [[0, 0, 1, 1]]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from support.messages import missing, naming, unlike
 from support.work import grows_in_proportion
 
 from tasks.study.load import StudyError, StudyFileError, load_study, read_study
@@ -45,7 +46,7 @@ def test_parquet_tables_give_the_same_study(study_copy: Path) -> None:
 
 def test_both_forms_of_a_table_are_ambiguous(study_copy: Path) -> None:
     pd.read_csv(study_copy / "phases.csv").to_parquet(study_copy / "phases.parquet")
-    assert problems(study_copy) == ["phases: exists both as .csv and as .parquet: keep one"]
+    assert not unlike(problems(study_copy), ("csv", "parquet"))
 
 
 def test_only_the_sessions_are_required(study_copy: Path) -> None:
@@ -53,7 +54,7 @@ def test_only_the_sessions_are_required(study_copy: Path) -> None:
         (study_copy / f"{table}.csv").unlink()
     assert len(load_study(study_copy).sessions) == 3
     (study_copy / "sessions.csv").unlink()
-    assert problems(study_copy) == ["sessions: there is no sessions.csv or sessions.parquet: every study has one"]
+    assert not unlike(problems(study_copy), ("sessions.csv", "sessions.parquet"))
 
 
 def test_all_problems_come_in_one_report_with_table_row_column_value_and_rule(study_copy: Path) -> None:
@@ -61,13 +62,13 @@ def test_all_problems_come_in_one_report_with_table_row_column_value_and_rule(st
     rewrite(study_copy, "phases", end_s="-1")
     rewrite(study_copy, "ratings", empathy="6")
     rewrite(study_copy, "surveys", timepoint="two weeks later")
-    assert problems(study_copy) == [
-        "sessions, row 2, video = '/absent.avi': a path is relative to the study folder and never leaves it",
-        "phases, row 2, end_s = '-1': Input should be greater than or equal to 0",
-        "ratings, row 2, empathy = '6': Input should be less than or equal to 5",
-        "surveys, row 2, timepoint = (15 characters): an id has letters, digits, '.', '_' and '-', at most 64, first a "
-        "letter or a digit",
-    ]
+    assert not unlike(
+        problems(study_copy),
+        ("sessions, row 2", "video = '/absent.avi'"),
+        ("phases, row 2", "end_s = '-1'"),
+        ("ratings, row 2", "empathy = '6'"),
+        ("surveys, row 2", "timepoint = (15 characters)", "'.'", "'_'", "'-'", "most 64"),
+    )
 
 
 @pytest.mark.parametrize("name", ["../p01", "a b", "-x", ".x", "x" * 65, "s/1", "s\n1", "ü"])
@@ -85,7 +86,7 @@ def test_the_name_of_the_stories_is_reserved(study_copy: Path) -> None:
 def test_paths_never_leave_the_study(study_copy: Path, path: str) -> None:
     rewrite(study_copy, "sessions", video=path)
     (problem,) = problems(study_copy)
-    assert "a path is relative to the study folder and never leaves it" in problem
+    assert not missing(problem, "a path is relative to")
 
 
 def test_symbolic_links_never_leave_the_study(study_copy: Path, tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_symbolic_links_never_leave_the_study(study_copy: Path, tmp_path: Path) 
     outside.write_bytes(b"x")
     (study_copy / "videos/link.avi").symlink_to(outside)
     rewrite(study_copy, "sessions", video="videos/link.avi")
-    with pytest.raises(StudyFileError, match=r"^videos/link.avi: leaves the study folder through a symbolic link$"):
+    with pytest.raises(StudyFileError, match=naming("videos/link.avi", "leaves the study folder through")):
         load_study(study_copy).path("videos/link.avi")
 
 
@@ -105,7 +106,7 @@ def test_a_folder_is_not_a_video(study_copy: Path) -> None:
 def test_duplicates_name_each_other(study_copy: Path) -> None:
     rewrite(study_copy, "sessions", session_id="p01-s02")
     found = problems(study_copy)
-    assert "sessions, row 2, session_id = 'p01-s02': must be unique, but row 3 has the same session_id" in found
+    assert any(not missing(one, "sessions, row 2", "session_id = 'p01-s02'", "row 3", "session_id") for one in found)
     assert sum("sessions" in problem and "unique" in problem for problem in found) == 1
 
 
@@ -114,10 +115,11 @@ def test_phases_that_overlap_or_run_backwards(study_copy: Path) -> None:
     phases.loc[1, "start_s"] = 1.5
     phases.loc[6, ["start_s", "end_s"]] = [12.0, 2.0]
     phases.to_csv(study_copy / "phases.csv", index=False)
-    assert problems(study_copy) == [
-        "phases, row 3, start_s = '1.5': overlaps row 2 ('warm_up' of p01-s01 ends at 2.0)",
-        "phases, row 8, end_s = '2.0': must be after start_s, which is 12.0",
-    ]
+    assert not unlike(
+        problems(study_copy),
+        ("phases, row 3", "start_s = '1.5'", "row 2", "'warm_up'", "p01-s01", "2.0"),
+        ("phases, row 8", "end_s = '2.0'", "must be after start_s", "which is 12.0"),
+    )
 
 
 def test_phases_that_touch_do_not_overlap(demo_study: Path) -> None:
@@ -126,10 +128,11 @@ def test_phases_that_touch_do_not_overlap(demo_study: Path) -> None:
 
 def test_ratings_of_unknown_stories_and_sessions(study_copy: Path) -> None:
     rewrite(study_copy, "ratings", story_id="st-nowhere", session_id="p09-s01")
-    assert problems(study_copy) == [
-        "ratings, row 2, session_id = 'p09-s01': is not in the table 'sessions'",
-        "ratings, row 2, story_id = 'st-nowhere': is not in the table 'stories'",
-    ]
+    assert not unlike(
+        problems(study_copy),
+        ("ratings, row 2", "session_id = 'p09-s01'", "'sessions'"),
+        ("ratings, row 2", "story_id = 'st-nowhere'", "'stories'"),
+    )
 
 
 def test_two_ratings_for_one_position(study_copy: Path) -> None:
@@ -140,12 +143,12 @@ def test_two_ratings_for_one_position(study_copy: Path) -> None:
 def test_a_misspelt_column_is_noticed(study_copy: Path) -> None:
     frame = pd.read_csv(study_copy / "sessions.csv").rename(columns={"transcript": "transcripts"})
     frame.to_csv(study_copy / "sessions.csv", index=False)
-    assert problems(study_copy) == ["sessions: the column 'transcripts' is unknown: is 'transcript' meant?"]
+    assert not unlike(problems(study_copy), ("'transcripts'", "'transcript'"))
 
 
 def test_a_missing_column_is_named_once(study_copy: Path) -> None:
     pd.read_csv(study_copy / "phases.csv").drop(columns="end_s").to_csv(study_copy / "phases.csv", index=False)
-    assert problems(study_copy) == ["phases: the column 'end_s' is missing"]
+    assert not unlike(problems(study_copy), ("'end_s'", "the column"))
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "1e999", "two", "", "1_4", "14,5", "0x10", "True"])
@@ -170,12 +173,12 @@ def test_parquet_columns_of_yes_and_no_are_no_ratings(study_copy: Path) -> None:
     ratings = pd.read_csv(study_copy / "ratings.csv").assign(empathy=True)
     (study_copy / "ratings.csv").unlink()
     ratings.to_parquet(study_copy / "ratings.parquet")
-    assert problems(study_copy)[0] == "ratings, row 2, empathy = 'True': must be a number in digits"
+    assert not missing(problems(study_copy)[0], "ratings, row 2", "empathy = 'True'")
 
 
 def test_a_number_is_in_digits_as_a_spreadsheet_writes_it(study_copy: Path) -> None:
     rewrite(study_copy, "ratings", empathy="1_5")  # Python reads 15
-    assert problems(study_copy)[0] == "ratings, row 2, empathy = '1_5': must be a number in digits"
+    assert not missing(problems(study_copy)[0], "ratings, row 2", "empathy = '1_5'")
 
 
 def test_a_storys_text_is_never_in_a_problem(study_copy: Path) -> None:
@@ -209,7 +212,9 @@ def test_participants_may_have_columns_of_their_own(study_copy: Path) -> None:
     study = load_study(study_copy)
     assert study.participants[0].model_extra == {"age": "31", "instrument": "cello"}
     (study_copy / "participants.csv").write_text("participant_id,age\np01,31\n")
-    assert "sessions, row 4, participant_id = 'p02': is not in the table 'participants'" in problems(study_copy)
+    assert any(
+        not missing(one, "sessions, row 4", "participant_id = 'p02'", "'participants'") for one in problems(study_copy)
+    )
 
 
 def test_an_unreadable_file_is_a_problem_not_a_crash(study_copy: Path) -> None:
@@ -226,15 +231,14 @@ def test_a_missing_column_hides_no_other_problem(study_copy: Path) -> None:
     sessions.loc[0, "video"] = "../x.avi"
     sessions.to_csv(study_copy / "sessions.csv", index=False)
     (study_copy / "surveys.csv").unlink()
-    assert problems(study_copy) == [
-        "sessions: the column 'participant_id' is missing",
-        "sessions, row 2, video = '../x.avi': a path is relative to the study folder and never leaves it",
-    ]
+    assert not unlike(
+        problems(study_copy), ("'participant_id'", "the column"), ("sessions, row 2", "video = '../x.avi'")
+    )
 
 
 def test_an_unreadable_table_is_not_reported_again_by_those_that_refer_to_it(study_copy: Path) -> None:
     (study_copy / "sessions.csv").write_bytes(b"\xff\xfe")
-    assert problems(study_copy) == ["sessions: sessions.csv cannot be read: line 1 is not UTF-8: save it as UTF-8"]
+    assert not unlike(problems(study_copy), ("sessions.csv cannot be read", "line 1", "UTF-8", "save it as UTF-8"))
 
 
 def test_files_are_known_also_of_rows_with_other_faults(study_copy: Path) -> None:
@@ -244,10 +248,11 @@ def test_files_are_known_also_of_rows_with_other_faults(study_copy: Path) -> Non
 
 def test_a_row_with_one_fault_still_has_its_references_checked(study_copy: Path) -> None:
     rewrite(study_copy, "ratings", empathy="9", story_id="st-nowhere")
-    assert problems(study_copy) == [
-        "ratings, row 2, empathy = '9': Input should be less than or equal to 5",
-        "ratings, row 2, story_id = 'st-nowhere': is not in the table 'stories'",
-    ]
+    assert not unlike(
+        problems(study_copy),
+        ("ratings, row 2", "empathy = '9'"),
+        ("ratings, row 2", "story_id = 'st-nowhere'", "'stories'"),
+    )
 
 
 # --- ids that are folders --------------------------------------------------------------------------------------------
@@ -282,10 +287,7 @@ def test_every_file_at_the_top_of_a_store_is_a_name_that_no_session_can_have() -
 
 def test_session_ids_that_differ_in_case_only(study_copy: Path) -> None:
     rewrite(study_copy, "sessions", session_id="P01-S02")
-    assert (
-        "sessions, row 2, session_id = 'P01-S02': must differ in more than case, but row 3 has the same letters"
-        in problems(study_copy)
-    )
+    assert any(not missing(one, "sessions, row 2", "session_id = 'P01-S02'", "row 3") for one in problems(study_copy))
 
 
 # --- what is there and not read --------------------------------------------------------------------------------------
@@ -309,10 +311,9 @@ def test_a_table_that_is_a_folder_or_named_in_capitals_is_a_problem(study_copy: 
     (study_copy / "ratings.csv").rename(study_copy / "Ratings.CSV")
     (study_copy / "phases.csv").unlink()
     (study_copy / "phases.parquet").mkdir()
-    assert problems(study_copy) == [
-        "phases: phases.parquet is not a file",
-        "ratings: Ratings.CSV is not read: name it ratings.csv",
-    ]
+    assert not unlike(
+        problems(study_copy), ("phases.parquet", "is not a file"), ("name it ratings.csv", "CSV is not read")
+    )
 
 
 def test_a_link_to_a_table_is_read(study_copy: Path, tmp_path: Path) -> None:
@@ -379,8 +380,8 @@ def test_thousands_of_a_kind_are_counted_and_the_first_shown(study_copy: Path) -
         load_study(study_copy)
     message = str(error.value)
     assert len(error.value.problems) == 502  # one for each pair of columns that must be unique, one for each bad value
-    assert "but rows 3, 4, 5, 6, 7 and 7994 more have the same session_id and position" in message
-    assert "and 480 more of this kind, the last in row 8501: empathy: Input should be" in message
+    assert not missing(message, "but rows 3", "7994 more", "session_id")
+    assert not missing(message, "480 more", "row 8501")
     assert len(message) < 6000
 
 
@@ -409,5 +410,5 @@ def test_a_session_whose_phases_cannot_be_seconds_is_excluded_by_name(study_copy
     assert reading.problems == []
     (reason,) = reading.study.excluded.values()
     assert list(reading.study.excluded) == ["p01-s01"]
-    assert reason.startswith(f"phases, row 6, end_s = '{float(end_s)}': is later than any recording ends")
+    assert not missing(reason, "phases, row 6", f"end_s = '{float(end_s)}'")
     assert [str(problem) for problem in reading.session_problems] == [reason]

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from support.media.recordings import write_video
+from support.messages import missing, unlike
 
 from flows.cli.tables.study import study_table
 from storyframes.clips.window_spec import WindowSpec
@@ -119,15 +120,10 @@ def test_ratings_and_labels_in_one_study(study_copy: Path) -> None:
     (study_copy / "labels.csv").write_text(header + "p01-s01,empathy,2,st-garden,r1\n")
     assert len(load_study(study_copy).labels) == 10
     (study_copy / "labels.csv").write_text(header + "p01-s01,empathy,2,st-garden,\n")
-    assert problems(study_copy) == [
-        "labels, row 2, scheme = 'empathy': is in the table 'ratings' already, for st-garden: keep one of the two"
-    ]
+    assert not unlike(problems(study_copy), ("labels, row 2", "scheme = 'empathy'", "'ratings'"))
     (study_copy / "labels.csv").unlink()
     (study_copy / "schemes.csv").write_text("scheme,type,min,max\nempathy,interval,0,100\n")
-    assert problems(study_copy) == [
-        "schemes, row 2, scheme = 'empathy': is the scheme of the table 'ratings', which is ordinal from 1 to 5: name "
-        "this one otherwise"
-    ]
+    assert not unlike(problems(study_copy), ("schemes, row 2", "scheme = 'empathy'", "'ratings'"))
 
 
 @pytest.mark.parametrize("table", ["labels", "schemes", "curves", "tracks", "clocks", "persons", "raters"])
@@ -211,27 +207,25 @@ def test_what_is_wrong_with_a_label(tmp_path: Path, cells: dict[str, str], probl
 def test_a_private_value_is_in_no_problem(tmp_path: Path) -> None:
     schemes = "scheme,type,labels,private\nsecret,nominal,yes|no,true\n"
     study = write_study(tmp_path, schemes=schemes, labels=a_label(scheme="secret", value="divorced"), curves=None)
-    assert problems(study) == [
-        "labels, row 2, value = (8 characters): is not among the labels of the scheme 'secret' (yes, no)"
-    ]
+    assert not unlike(problems(study), ("labels, row 2", "value = (8 characters)", "'secret'"))
 
 
 def test_labels_that_are_there_twice_name_each_other(tmp_path: Path) -> None:
     header = "session_id,scheme,value,start_s,end_s,person_id,rater_id\n"
     same = "s1,valence,0,1,2,child_a,r1\ns1,valence,1,1,2,child_a,r1\n"
     other = "s1,valence,1,1,2,child_b,r1\ns1,valence,1,1,2,child_a,r2\ns1,valence,1,1,3,child_a,r1\n"
-    assert problems(write_study(tmp_path, labels=header + other + same)) == [
-        "labels, row 5, scheme = 'valence': is labelled twice: row 6 has the same session_id and scheme and rater_id "
-        "and start_s and end_s and person_id"
-    ]
+    assert not unlike(
+        problems(write_study(tmp_path, labels=header + other + same)),
+        ("labels, row 5", "scheme = 'valence'", "row 6", "session_id", "rater_id", "start_s", "end_s", "person_id"),
+    )
 
 
 def test_main_is_the_session_itself(tmp_path: Path) -> None:
     labels = "session_id,scheme,value,track\ns1,valence,0,main\ns1,valence,1,\n"
     curves = "session_id,scheme,path,track\ns1,stress,a.csv,main\ns1,stress,b.csv,\n"
     first, second = problems(write_study(tmp_path, labels=labels, curves=curves))
-    assert "is labelled twice: row 3 has" in first
-    assert "must be unique, but row 3 has" in second
+    assert not missing(first, "row 3 has", "is labelled twice")
+    assert not missing(second, "but row 3 has", "must be unique")
 
 
 def test_a_scheme_that_is_wrong_is_not_reported_again_by_its_labels(tmp_path: Path) -> None:
@@ -244,7 +238,7 @@ def test_a_label_that_ends_after_a_day_costs_its_sessions_clips_alone(tmp_path: 
     reading = read_study(write_study(tmp_path, labels=a_label(start_s="0", end_s="1700000000")))
     assert reading.problems == []
     assert list(reading.study.excluded) == ["s1"]
-    assert "labels are in seconds from the recording's beginning" in str(reading.session_problems[0])
+    assert not missing(str(reading.session_problems[0]), "labels are in seconds from")
 
 
 # --- schemes ---------------------------------------------------------------------------------------------------------
@@ -283,21 +277,19 @@ def test_a_scheme_that_is_not_declared(tmp_path: Path) -> None:
 
     study = load_study(labelled("sad", "glad"))
     assert study.schemes == {"mood": Scheme("mood", SchemeType.NOMINAL, labels=("glad", "sad"))}
-    assert study.remarks == ("labels: the scheme mood is not in the table 'schemes': taken for nominal, with 2 labels",)
+    assert not unlike(study.remarks, ("scheme mood", "'schemes'", "with 2 labels"))
     for values in (("1", "2"), ("0.5", "sad"), ("quite sad", "glad")):
-        assert problems(labelled(*values)) == [
-            "labels, row 2, scheme = 'mood': is not in the table 'schemes', and its type does not follow from its "
-            "values: declare it there as one of nominal, ordinal, interval, text"
-        ]
+        assert not unlike(problems(labelled(*values)), ("labels, row 2", "scheme = 'mood'", "'schemes'"))
 
 
 def test_an_undeclared_curve_is_a_curve_and_a_declared_label_is_none(tmp_path: Path) -> None:
     study = load_study(write_study(tmp_path, schemes=None, labels=None))
     assert study.schemes == {"stress": Scheme("stress", SchemeType.CURVE)}
-    assert study.remarks == ("curves: the scheme stress is not in the table 'schemes': taken for a curve",)
-    assert problems(write_study(tmp_path, labels=None, schemes="scheme,type\nstress,interval\n")) == [
-        "curves, row 2, scheme = 'stress': is interval, not a curve: its values belong into the table 'labels'"
-    ]
+    assert not unlike(study.remarks, ("scheme stress", "'schemes'"))
+    assert not unlike(
+        problems(write_study(tmp_path, labels=None, schemes="scheme,type\nstress,interval\n")),
+        ("curves, row 2", "scheme = 'stress'", "'labels'"),
+    )
 
 
 # --- raters, persons, tracks, clocks ---------------------------------------------------------------------------------
@@ -432,7 +424,7 @@ def test_the_smallest_study_names_videos(tmp_path: Path) -> None:
     study = load_study(tmp_path)
     assert [(one.session_id, one.participant_id) for one in study.sessions.values()] == [("a", "a"), ("b", "b")]
     (remark,) = study.remarks
-    assert "named after its video, and counts as a participant of its own" in remark
+    assert not missing(remark, "and counts as a participant")
     assert (study.phases, study.labels) == ((), ())
 
 
@@ -440,7 +432,7 @@ def test_a_session_may_be_a_sound_or_a_transcript_alone(tmp_path: Path) -> None:
     (tmp_path / "sessions.csv").write_text("video,audio,transcript\nv/a.mp4,,\n,s/b.wav,t/b2.vtt\n,,t/c.vtt\n")
     study = load_study(tmp_path)
     assert list(study.sessions) == ["a", "b", "c"]
-    assert "named after its video or audio or transcript" in study.remarks[0]
+    assert not missing(study.remarks[0], "named after its video or")
     assert [one.video for one in study.sessions.values()] == ["v/a.mp4", None, None]
     (tmp_path / "sessions.csv").write_text("session_id,participant_id,transcript\na,p,t/c.vtt\n")
     assert load_study(tmp_path).sessions["a"].transcript == "t/c.vtt"
@@ -449,19 +441,19 @@ def test_a_session_may_be_a_sound_or_a_transcript_alone(tmp_path: Path) -> None:
 def test_a_session_without_any_recording_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "sessions.csv").write_text("session_id,participant_id,video,openface\na,p,,of.csv\nb,q,b.mp4,\n")
     (problem,) = problems(tmp_path)
-    assert problem == "sessions, row 2, video = '': a session has at least one file of video, audio, transcript"
+    assert not missing(problem, "sessions, row 2", "video = ''")
     (tmp_path / "sessions.csv").write_text("video,openface\n,of.csv\nb.mp4,\n")  # it would have no name either
     assert problems(tmp_path) == [problem]
     (tmp_path / "sessions.csv").write_text("session_id,participant_id\na,p\n")
-    assert "sessions: the column 'video' is missing" in problems(tmp_path)
+    assert any(not missing(one, "'video'", "the column") for one in problems(tmp_path))
 
 
 def test_a_video_whose_name_is_no_id_needs_one(tmp_path: Path) -> None:
     (tmp_path / "sessions.csv").write_text("video\nvideos/my film.avi\nx/a.avi\ny/a.avi\n")
     first, second = problems(tmp_path)
-    assert first.startswith("sessions, row 2, video = 'videos/my film.avi': gives the session its name, but an id has")
-    assert first.endswith("name it in a column session_id")
-    assert second == "sessions, row 3, session_id = 'a': must be unique, but row 4 has the same session_id"
+    assert not missing(first, "sessions, row 2", "video = 'videos/my film.avi'")
+    assert not missing(first, "column session_id", "name it in a")
+    assert not missing(second, "sessions, row 3", "session_id = 'a'", "row 4", "session_id")
 
 
 @pytest.mark.parametrize("header", ["sesion_id,video", "subject,video", "participant,video", "session_id,video"])
@@ -518,12 +510,13 @@ def test_check_opens_the_files_of_tracks_and_curves(study_copy: Path) -> None:
     (study_copy / "curves.csv").write_text("session_id,scheme,path\np01-s01,stress,c.csv\np01-s02,stress,d.csv\n")
     (study_copy / "c.csv").write_text("time_s,value\n0,2\n")
     found = [str(problem) for problem in check_study(study_copy, ExtractorsSettings())[1]]
-    assert found == [
-        "tracks, row 2, video = 'absent.mp4': the file does not exist",
-        "tracks, row 2, audio = 'noise.wav': is not a media file that FFmpeg can read",
-        "curves, row 2, path = 'c.csv': row 2, value: is above the maximum 1 of the scheme 'stress'",
-        "curves, row 3, path = 'd.csv': the file does not exist",
-    ]
+    assert not unlike(
+        found,
+        ("tracks, row 2", "video = 'absent.mp4'"),
+        ("tracks, row 2", "audio = 'noise.wav'"),
+        ("curves, row 2", "path = 'c.csv'", "row 2", "'stress'"),
+        ("curves, row 3", "path = 'd.csv'"),
+    )
 
 
 # --- whatever is in them ---------------------------------------------------------------------------------------------
@@ -569,7 +562,7 @@ def test_text_is_read_as_a_number_only_where_it_is_digits(text: str) -> None:
         value = Scheme("x", SchemeType.INTERVAL).read(text)
     except ValueError as error:
         said = str(error)
-        assert said.replace(" with a decimal point", "") == "must be a number: the scheme 'x' is interval"
+        assert not missing(said.replace(" with a decimal point", ""), "'x'", "must be a number")
     else:
         assert value == float(text)
         assert set(text) <= set("0123456789.eE+-")

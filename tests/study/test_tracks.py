@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from support.media.recordings import write_recording, write_wave
+from support.messages import missing, naming
 from support.stores import local
 from support.studies import run
 
@@ -225,7 +226,7 @@ def test_words_of_a_track_without_a_video_are_held_against_its_sound(
     write_wave(study / "anna.wav", tone(1.3, 300), RATE)
     outcome = extracted(study, store_root, glove, **voices)["voices/glove@anna"]
     assert outcome.status is Status.FAILED
-    assert "ends at 2.40 s, but the recording ends at 1.30 s: is it another session's transcript?" in outcome.reason
+    assert not missing(outcome.reason, "ends at 2.40 s", "1.30 s")
     write_wave(study / "anna.wav", tone(2.5, 300), RATE)
     assert extracted(study, store_root, glove, **voices)["voices/glove@anna"].status is Status.DONE
 
@@ -429,7 +430,7 @@ def test_a_plan_measures_every_track_and_counts_its_recordings(study: Path, glov
     }
     why_not = {name: reason for name, reason in reasons.items() if reason}
     assert set(why_not) == {"glove", "opensmile@robot_eye"}
-    assert "names no transcript for this session" in why_not["glove"]
+    assert not missing(why_not["glove"], "names no transcript for this")
     assert "has no audio track" in why_not["opensmile@robot_eye"]
     result = forecast(measured.rates, measured.recordings, workers=1)
     assert (result.sessions, result.tracks) == (4, 7)  # of the eight one's sound is not there
@@ -438,7 +439,7 @@ def test_a_plan_measures_every_track_and_counts_its_recordings(study: Path, glov
     assert of_feature["opensmile@lapel_a"].bytes > 0 < of_feature["opensmile@lapel_a"].cpu_s
     assert of_feature["frames@child_b"].bytes == pytest.approx(2 * of_feature["frames@robot_eye"].bytes, rel=0.6)
     text = "\n".join([summary(result), *(str(cell) for cell in forecast_table(result).columns[0].cells)])
-    assert text.startswith("4 sessions and 7 tracks besides their own files, 17 s of recordings: about ")
+    assert not missing(text, "4 sessions", "7 tracks", "17 s of recordings")
     assert "opensmile@lapel_b" in text
 
 
@@ -449,7 +450,7 @@ def test_a_track_that_cannot_be_measured_costs_the_forecast_nothing_else(study: 
     measured = measure_study(load_study(study), settings, 1.0, lambda *_: None, lambda *_: None)
     reasons = {rate.feature: rate.reason for rate in measured.rates}
     assert "b.wav" in reasons["opensmile@lapel_b"]
-    assert reasons["opensmile@ben"] == "no session has all its files of this track"
+    assert not missing(reasons["opensmile@ben"], "no session has all its")
     assert not reasons["opensmile@lapel_a"]
 
 
@@ -477,7 +478,7 @@ def test_the_repair_of_a_track_is_a_command_that_there_is(study: Path, store_roo
     extracted(study, store_root, glove, session_ids=("dyad",))
     findings = [Finding("dyad", "openface@child_b", "x", "damaged")]
     (line,) = repair_advice(local(store_root), findings)
-    assert "--session dyad --track child_b --features openface --force" in line
+    assert not missing(line, "--session dyad", "--track child_b", "--features openface", "--force")
 
 
 NAMES = ["x@main", "x@MAIN", "x@", "@b", "x@../b", "x@a/b", "x@a@b", "x@.b", f"x@{'b' * 65}", "x@b\n", "x@b "]
@@ -500,7 +501,7 @@ def test_nothing_is_written_under_a_bad_name(store_root: Path, track: str) -> No
 def test_a_track_without_frames_takes_no_rows_of_frames(store_root: Path) -> None:
     with (
         FeatureWriter(local(store_root), "s", FEATURES["frames"], track="lapel", frames=False) as out,
-        pytest.raises(PublishError, match="frames@lapel: time has a row for each video frame"),
+        pytest.raises(PublishError, match=naming("frames@lapel", "time has a row for")),
     ):
         out.write("time", np.arange(3.0))
         out.publish("f", {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 
 def naming(*parts: object) -> str:
@@ -21,3 +22,15 @@ def missing(text: object, *parts: object) -> list[str]:
     ['row 4']
     """
     return [str(part) for part in parts if str(part) not in str(text)]
+
+
+def unlike(texts: Iterable[object], *named: Sequence[object]) -> list[str]:
+    """Of texts those that do not have all of what they have to name, in their order; all, where they are not as many.
+
+    >>> unlike(["row 3: no video", "row 5: no sound"], ("row 3", "video"), ("row 4",))
+    ['row 5: no sound']
+    """
+    found = [str(text) for text in texts]
+    if len(found) != len(named):
+        return found or ["nothing"]
+    return [text for text, parts in zip(found, named, strict=True) if missing(text, *parts)]

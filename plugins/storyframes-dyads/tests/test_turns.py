@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.messages import missing
 from typer.testing import CliRunner
 
 from storyframes.features import FEATURES
@@ -117,7 +118,7 @@ def test_the_command_reads_words_and_their_speakers(tmp_path: Path) -> None:
     catalogue.compact(storage)
     both = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "glove,glove@b"])
     assert both.exit_code == 2
-    assert "s1/glove has words of 2 speakers, not of one: name it alone" in both.output
+    assert not missing(both.output, "s1/glove", "2 speakers")
     nothing = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "glove@a"])
     assert nothing.exit_code == 2
-    assert "no session has all of glove@a" in nothing.output
+    assert not missing(nothing.output, "glove@a", "no session has all of")

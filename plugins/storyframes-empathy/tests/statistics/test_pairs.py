@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import accuracy_score, mean_squared_error, precision_recall_fscore_support
+from support.messages import missing, naming
 from typer.testing import CliRunner
 
 from storyframes_empathy.commands.app import app
@@ -137,7 +138,7 @@ def test_what_cannot_be_scored(tmp_path: Path) -> None:
     path.write_text("story_a,story_b\na,b\na,\n")
     with pytest.raises(TableFaultError, match="row 3: has no story_b"):
         score_pairs(path, encode=letters)
-    with pytest.raises(TableFaultError, match="has no columns summary_a and summary_b"):
+    with pytest.raises(TableFaultError, match=naming("summary_a", "summary_b")):
         score_pairs(path, summaries=True, encode=letters)
     told = CliRunner().invoke(app, ["pairs", "score", str(path), "--out", str(tmp_path / "new.csv")])
     assert told.exit_code == 2
@@ -188,7 +189,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert rows["cos", "event"]["order_gap"] is None
     code, out, _ = pairs(path, "--cosine", "cos", "--times4")
     assert code == 0
-    assert "cos: 2 scores are outside 1 to 4" in out
+    assert not missing(out, "2 scores", "are outside")
     assert pairs(path)[0] == 2
     assert "--ab and --ba belong together" in pairs(path, "--ab", "ab")[2]
     assert pairs(path, "--score", "none")[0] == 2

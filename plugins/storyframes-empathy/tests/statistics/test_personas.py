@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.messages import missing
 
 from storyframes_empathy.statistics.personas import Answer, Trait, persona_prompt, read_answer
 
@@ -11,7 +12,7 @@ def test_a_prompt_has_its_four_parts_in_order() -> None:
     persona = {Trait.PERSPECTIVE_TAKING: "high", Trait.GENDER: "female"}
     prompt = persona_prompt("How sad is this?\n\n{value} text", Answer.RATING, persona)
     instruction, said, question, text, form = prompt.split("\n\n")
-    assert instruction.startswith("You take part in a study")
+    assert not missing(instruction, "You take part in a")
     assert said.index("female") < said.index("point of view of others is high")
     assert (question, text) == ("How sad is this?", "{value} text")  # a text is data, whatever stands in it
     assert "one whole number from 1" in form

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from empathy_support.text_service import PLANTED, nothing_leaked, service, write_tiny_bart
+from support.messages import missing, unlike
 from typer.testing import CliRunner
 
 from demo.stub_endpoint import Reply
@@ -200,7 +201,7 @@ def test_bad_use(indexed: tuple[Path, Path], tmp_path: Path) -> None:
         assert (done.exit_code, why in done.output) == (2, True), done.output
     done = scored(indexed, tmp_path / "runs", url, "--speaker", "visitor")
     assert done.exit_code == 1
-    assert "--speaker says what the transcripts call the participant" in done.output
+    assert not missing(done.output, "--speaker says", "what the transcripts call the")
 
 
 def test_prompts_are_kept_only_where_asked(indexed: tuple[Path, Path], tmp_path: Path) -> None:
@@ -254,7 +255,7 @@ def test_bart_of_the_demo(indexed: tuple[Path, Path], tiny_bart: Path, tmp_path:
     assert (told["samples"], told["missing"]) == (9, 0)
     assert told["truncated"] > 0
     run = json.loads((Path(told["folder"]) / "run.json").read_text())
-    assert run["caveats"] == [f"{told['truncated']} texts longer than the model reads"]
+    assert not unlike(run["caveats"], (f"{told['truncated']} texts", "longer than the model reads"))
     nothing_leaked(tmp_path / "runs")
 
 
@@ -286,7 +287,7 @@ def test_a_checkpoint_of_lightning_becomes_the_same_model(tiny_bart: Path, tmp_p
     arguments = ["score", "convert", tmp_path / "a.ckpt", "--base", tiny_bart, "--out", tmp_path / "made"]
     done = CliRunner().invoke(app, [*map(str, arguments)])
     assert done.exit_code == 0, done.output
-    assert "1 tensor of other parts left out" in done.output
+    assert not missing(done.output, "1 tensor", "of other parts left out")
     pair = [Sample("s", "p", "st", "test", 1.0, "one two", "the story is one")]
     assert Bart(tmp_path / "made").score(pair).scores == pytest.approx(Bart(tiny_bart).score(pair).scores, abs=0)
     again = CliRunner().invoke(app, [*map(str, arguments)])

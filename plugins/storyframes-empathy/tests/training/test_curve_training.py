@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from empathy_support.planted_study import Nobody
 from empathy_support.training import name, quick
+from support.messages import missing, naming
 from support.stores import local
 from support.synthetic_features import publish
 
@@ -95,7 +96,7 @@ def test_a_trace_is_trained_on_and_scored(store: FeatureStore, tmp_path: Path) -
     assert (run.scheme, run.minimum, run.maximum, run.threshold, run.score_threshold) == (CURVE, -1, 1, 0, 0.5)
     assert not table.duplicated(["session_id", "clip_id"]).any()
     assert table["rating"].between(-1, 1).all()
-    assert outcome.untrained == "the label is about no story"
+    assert not missing(outcome.untrained, "the label is about no")
 
 
 def test_another_trace_is_another_run(store: FeatureStore, tmp_path: Path) -> None:
@@ -132,10 +133,10 @@ def test_the_name_of_a_scheme_whose_labels_are_traces_leads_to_them(store: Featu
             out.write(array, np.arange(3, dtype=dtype))
         out.publish("f", {})
     catalogue.compact(local(root))
-    with pytest.raises(CannotTrainError, match="it is a curve, which is called label.arousal"):
+    with pytest.raises(CannotTrainError, match=naming("it is a curve", "label.arousal")):
         open_run(FeatureStore(root), RUN, asked(label="arousal"))
 
 
 def test_a_trace_is_about_no_story() -> None:
-    with pytest.raises(TrainSettingsError, match="the curve 'label.valence' is about no story.*--preset regression"):
+    with pytest.raises(TrainSettingsError, match=naming("'label.valence'", "--preset regression")):
         load_train_settings(None, label=CURVE)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.messages import naming
 
 from flows.settings import SettingsError, load_settings
 from storyframes_empathy.training.settings import TrainSettings, TrainSettingsError, load_train_settings
@@ -50,5 +51,5 @@ def test_whoever_reads_the_file_refuses_it(tmp_path: Path, bomb: str, load: Call
 
 
 def test_what_a_program_says_is_held_to_the_same() -> None:
-    with pytest.raises(ValueError, match="true and false mean nothing here"):
+    with pytest.raises(ValueError, match=naming("true and false mean nothing")):
         TrainSettings(epochs=True)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from empathy_support.planted_study import Nobody
 from empathy_support.training import train_and_be_killed
+from support.messages import naming
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
 from storyframes.clips.dataset import ClipDataset
@@ -168,7 +169,7 @@ def test_a_grid_with_such_a_model_is_refused_as_a_whole(study: SyntheticStudy, t
     config = tmp_path / "c.toml"
     config.write_text('[train]\nt = [{ input = "words", axis = "word" }]\n')
     asked = BenchmarkRequest(features=str(study.root), out=tmp_path / "runs", config=config)
-    with pytest.raises(TrainSettingsError, match="amer t seed 0: amer looks from the middle frame"):
+    with pytest.raises(TrainSettingsError, match=naming("amer t seed 0", "amer looks from the middle")):
         prepare_benchmark(asked)
     fits = asked.model_copy(update={"models": (ModelName.TFN, ModelName.LF_LSTM)})
     assert len(prepare_benchmark(fits).units) == 2 * 5 * 2 * 3
