@@ -100,7 +100,7 @@ def test_columns_of_any_feature_are_drawn_over_one_time_axis_with_labels_behind(
     assert loudness.get_ylabel() == "dB"
     level = sound.lines[0].get_ydata()
     np.testing.assert_allclose(loudness.lines[0].get_ydata(), 20 * np.log10(np.maximum(level, 1e-5)))
-    with pytest.raises(ValueError, match=naming("has a column 'AU99_r'", "is 'AU.._r' meant")):
+    with pytest.raises(ValueError, match=naming("'AU99_r'", "is 'AU")):
         session.plot(["AU99_r"])
     with pytest.raises(ValueError, match="several units"):
         session.plot(["AU12_r", "loudness"], ax=face)

@@ -16,6 +16,7 @@ from storyframes_empathy import DISTRIBUTION
 
 PLUG_IN = Path(__file__).parents[1]
 ROOT = PLUG_IN.parents[1]
+pytestmark = pytest.mark.slow
 OURS = {"flows", "tasks", "storyframes_empathy"}
 
 RUN_STATISTICS = (
@@ -46,8 +47,9 @@ RUN_COMMANDS = (
 from flows.cli.entry import main
 
 runs = sys.argv[1]
-how = "--phase story_share --model ef_lstm --seeds 0 --epochs 1 --out".split()
-train = ["empathy", "train", runs + "/../features", *how, runs + "/../trained"]
+how = "--phase story_share --model ef_lstm --seeds 0 --epochs 1".split()
+how += ["--config", runs + "/../small.toml", "--out", runs + "/../trained"]
+train = ["empathy", "train", runs + "/../features", *how]
 for command in (["--help"], ["empathy", "evaluate", runs], ["check", runs + "/../study"], train):
     sys.argv = ["storyframes", *command]
     try:
@@ -64,6 +66,7 @@ def test_models_are_trained_and_scores_told_with_what_the_extra_train_brings(tmp
     assert not {"prefect", "dask", "distributed", "transformers", "av", "cv2"} & modules
     runs = leave_runs(tmp_path / "runs", seeds=1)
     write_features(tmp_path / "features", StudySpec(sessions=3))
+    (tmp_path / "small.toml").write_text("[train.ef_lstm]\nhidden = 8\nlayers = 1\n")
     (tmp_path / "study").mkdir()
     (tmp_path / "study/sessions.csv").write_text("session_id,participant_id,video\ns,p,a.avi\n")
     (tmp_path / "study/a.avi").write_bytes(b"RIFF")  # looking into it takes PyAV

@@ -204,8 +204,8 @@ def test_transcripts_alone(tmp_path: Path, text_model: Path) -> None:
     check_run(trained, "t")
 
 
-def test_thirty_tiny_sessions(tmp_path: Path, text_model: Path) -> None:
-    sessions = [f"n{number:02d}" for number in range(30)]
+def test_sixteen_tiny_sessions(tmp_path: Path, text_model: Path) -> None:
+    sessions = [f"n{number:02d}" for number in range(16)]
     media = make_media(tmp_path, [], [])
     for session in sessions:
         write_captions(media / f"{session}.vtt", ("Ann",), 10)

@@ -179,7 +179,7 @@ def by_definition(scored: Scored, name: str) -> tuple[float, float] | None:
     return back(there(all_in) - reach), back(there(all_in) + reach)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(4, 7), st.sampled_from([2, 9]))
 def test_an_interval_is_the_jackknife_over_participants(seed: int, people: int, levels: int) -> None:
     scored = some(seed, people, levels=levels)
