@@ -203,6 +203,7 @@ def test_the_rerun_recording_has_every_track_on_the_sessions_timeline(group: Pat
         session.plot(["openface@child_b.AU12_r"])  # a store without a clip index has no clocks
 
 
+@pytest.mark.slow
 def test_a_comparison_is_of_all_tracks_or_of_one_and_tells_the_tracks_own_times(tmp_path: Path) -> None:
     """The camera has 10 frames a second, the session's own 15: row 20 is at 2.0 s there, not at 1.33 s."""
     stores = []
@@ -265,6 +266,7 @@ def cells(page: str) -> list[list[str]]:
     return [[re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
 
 
+@pytest.mark.slow
 def test_every_scheme_of_labels_is_in_the_report(group: Path, tmp_path: Path) -> None:
     folder = copied(group, tmp_path)
     (folder / "study/schemes.csv").write_text(
@@ -323,6 +325,7 @@ def test_columns_of_several_raters_are_shown_each(group: Path, tmp_path: Path) -
     assert "How are the clips of each rapport_rater-2 split?" in page
 
 
+@pytest.mark.slow
 def test_a_study_without_labels_says_so(group: Path, dyad: Path, tmp_path: Path) -> None:
     curves = report_of(copied(dyad, tmp_path / "dyad"), tmp_path / "curves")
     assert ["valence", "curve", "1", "1 of 1", "1"] in cells(curves)

@@ -98,6 +98,7 @@ def test_a_store_is_its_owners_alone_until_it_is_shared(root: Path) -> None:
     assert modes(root) == {("folder", "2750", GID), ("file", "0640", GID)}
 
 
+@pytest.mark.slow
 def test_two_users_write_one_store_by_turns(root: Path) -> None:
     assert owner(lambda: sharing.share(local(root), GROUP, write=True)) == {}
     for number, user in enumerate((colleague, owner, colleague)):

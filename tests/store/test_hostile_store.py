@@ -280,6 +280,7 @@ def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, parts: list
 # --- on an object store ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_hostile_records_and_rows_on_an_object_store(url: str) -> None:
     storage = create_store(url)
     publish_far(url, "a", 130)

@@ -98,6 +98,7 @@ def test_an_error_before_the_commit_leaves_nothing(url: str) -> None:
     assert FeatureStore(url).sessions == []
 
 
+@pytest.mark.slow
 def test_a_writer_killed_before_the_commit_is_never_seen(url: str, monkeypatch) -> None:
     create_store(url)
     before = publish(url, "a", seed=1)
@@ -145,6 +146,7 @@ def test_two_writers_at_once_leave_one_current_version_and_both_readable(url: st
     assert not list(maintenance.verify(open_storage(url)))
 
 
+@pytest.mark.slow
 def test_many_runs_at_once_lose_nothing_from_the_catalogue(url: str) -> None:
     """Each run publishes a session and compacts; whoever compacts last has seen all."""
     create_store(url)
@@ -200,6 +202,7 @@ def test_a_failure_is_noted_and_forgotten(url: str) -> None:
     assert record_status.read_status(storage, "a", "frames").status is Status.DONE
 
 
+@pytest.mark.slow
 def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> None:
     from tasks.extract import extract
     from tasks.extractors.registry import ExtractorsSettings

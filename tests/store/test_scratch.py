@@ -280,6 +280,7 @@ def write_vectors(path: Path, word: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["a", "b"])
 def test_a_killed_conversion_of_word_vectors_is_swept_by_the_next(cache: Path, tmp_path: Path, word: str) -> None:
     from tasks.extractors.glove import load_word_vectors

@@ -121,6 +121,7 @@ def act(storage: Reading, what: str, session: str, feature: str, number: int) ->
 steps = st.tuples(st.sampled_from(ACTIONS), st.sampled_from(SESSIONS), st.sampled_from(NAMES), st.integers(1, 6))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(changes=st.lists(steps, max_size=8))
 def test_a_store_that_changes_is_shown_as_its_records_are(changes: list[tuple[str, str, str, int]]) -> None:

@@ -197,6 +197,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return faulty_disk.build(tmp_path_factory.mktemp("library"))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
 def test_a_file_system_that_cannot_flush_folders_has_a_caveat(tmp_path: Path, library: Path, number: int) -> None:
@@ -209,6 +210,7 @@ def test_a_file_system_that_cannot_flush_folders_has_a_caveat(tmp_path: Path, li
     assert not list(maintenance.verify(local(root)))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("cc")
 def test_another_error_of_a_flush_publishes_nothing(tmp_path: Path, library: Path) -> None:
     root = tmp_path / "features"

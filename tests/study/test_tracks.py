@@ -443,6 +443,7 @@ def test_a_plan_measures_every_track_and_counts_its_recordings(study: Path, glov
     assert "opensmile@lapel_b" in text
 
 
+@pytest.mark.slow
 def test_a_track_that_cannot_be_measured_costs_the_forecast_nothing_else(study: Path, glove: dict) -> None:
     (study / "b.wav").write_bytes(b"no sound")
     (study / "ben.wav").unlink()
