@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.media.recordings import FPS, write_recording, write_wave
+from support.messages import missing
 from support.models.tiny_audio_models import DEPTH, FAMILIES, GROUP, RATE, STRIDED, WIDTH, sound_model
 from support.stores import local
 from support.studies import extract_session, make_study
@@ -333,7 +334,7 @@ def test_sound_shorter_than_one_row_is_an_error_that_says_so(
         assert str(outcomes["m"].status) == "done"
         assert Caveat.SHORT_SOUND in outcomes["m"].caveats
     else:
-        assert "shorter than the 0.025 s that one row of" in reason(outcomes, "m")
+        assert missing(reason(outcomes, "m"), "0.025 s", "shorter") == []
 
 
 def test_a_model_that_gives_nan_is_an_error_that_names_the_moment(tmp_path: Path, models: dict[str, Path]) -> None:
@@ -345,7 +346,7 @@ def test_a_model_that_gives_nan_is_an_error_that_names_the_moment(tmp_path: Path
     weights["encoder.layer_norm.bias"][3] = float("nan")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     said = reason(heard(tmp_path, RATE, folder), "m")
-    assert "the model gives NaN or infinity for the sound at 0.01 s (and for 48 of the 49 rows around it)" in said
+    assert missing(said, "0.01 s", "48 of", "49 rows", "NaN") == []
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.media.recordings import FPS, write_recording
+from support.messages import missing, naming
 from support.models.tiny_text_models import DEPTH, LIMIT, WIDTH, make_model, make_sentence_model
 from support.stores import local
 from support.studies import extract_session, make_study
@@ -184,7 +185,7 @@ def test_several_layers_stand_side_by_side(models: Mapping[str, Path]) -> None:
 
 @pytest.mark.parametrize(("layer", "range_"), [(DEPTH + 1, "0 to 3"), (-DEPTH - 2, "-4")])
 def test_a_layer_that_is_not_there_is_told_before_any_work(models: Mapping[str, Path], layer: int, range_: str) -> None:
-    with pytest.raises(ExtractionError, match=rf"layer = {layer}, .* has 3 blocks: .*{range_}"):
+    with pytest.raises(ExtractionError, match=naming(layer, "3 blocks", range_)):
         TextEmbedding(section(models["bert"], layer=layer, pool="mean"), CommonSettings()).check_tool()
 
 
@@ -227,7 +228,7 @@ def test_an_activation_that_would_be_replaced_in_silence_is_refused(tmp_path: Pa
 
 
 def test_a_model_without_a_pooling_asks_for_one(models: Mapping[str, Path]) -> None:
-    with pytest.raises(ExtractionError, match="set pool = 'mean' or 'cls'"):
+    with pytest.raises(ExtractionError, match=naming("pool = 'mean'", "'cls'")):
         TextEmbedding(section(models["bert"]), CommonSettings()).check_tool()
 
 
@@ -256,7 +257,7 @@ def test_a_gpu_that_is_not_there_is_no_reason_to_compute_elsewhere(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     settings = section(models["bert"], pool="mean", device="cuda", sessions_per_gpu=2)
     assert TextEmbedding(settings, CommonSettings()).needs == {"GPU": 0.5}
-    with pytest.raises(ExtractionError, match="device = 'cuda': torch finds no GPU here"):
+    with pytest.raises(ExtractionError, match=naming("device = 'cuda'", "GPU")):
         embed(settings)
 
 
@@ -281,7 +282,7 @@ def test_a_model_that_gives_nan_is_an_error_and_no_words_are_told(study: Path, t
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     _, outcome = outcome_of(study, tmp_path / "f", source=f"path:{folder}")
     assert outcome.status == "failed"
-    assert "gives NaN or infinity for utterance 1" in outcome.reason
+    assert missing(outcome.reason, "utterance 1", "NaN") == []
     assert "garden" not in outcome.reason
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.media.recordings import write_video
 from support.media.video_variants import INTERLACED, Variant, ffmpeg, make
+from support.messages import naming
 
 from tasks.media.container import RecordingError, ShownFrame
 from tasks.media.recording import SAMPLED, read_frame_times, read_frames
@@ -29,6 +30,7 @@ def numbers(path: Path) -> np.ndarray:
 # --- AVI with B-frames -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("options", ["-c:v mpeg4 -bf 2", "-c:v mpeg4 -bf 1 -vtag XVID", "-c:v libx264", "-c:v libxvid"])
 def test_frames_that_the_recorder_of_an_avi_with_b_frames_dropped(tmp_path: Path, options: str) -> None:
     """Of those up to 40 one in seven is left out at its source; the times of the others stay theirs."""
@@ -40,6 +42,7 @@ def test_frames_that_the_recorder_of_an_avi_with_b_frames_dropped(tmp_path: Path
     assert not times.truncated
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize(
     ("container", "video"),
     [
@@ -83,6 +86,7 @@ def test_the_container_says_when_its_first_frame_is_shown(tmp_path: Path, contai
 # --- edit lists ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("suffix", ["mp4", "mov"])
 @pytest.mark.parametrize("options", ["-c:v libx264 -g 25", "-c:v libx264 -bf 0 -g 25", "-c:v mpeg4 -g 12"])
 @pytest.mark.parametrize("part", ["-ss 0.5", "-ss 0.52 -t 0.9", "-t 1.3"])
@@ -100,12 +104,13 @@ def test_a_video_that_was_trimmed_without_coding_it_again(tmp_path: Path, suffix
     assert read_header(path).promised_frames == len(expected)
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_trimmed_video_that_is_cut_off_is_still_noticed(tmp_path: Path) -> None:
     whole, path = tmp_path / "whole.mp4", tmp_path / "v.mp4"
     ffmpeg(*PATTERN, "-t", "2", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "25", whole)
     ffmpeg("-ss", "0.5", "-i", whole, "-c", "copy", "-movflags", "+faststart", path)
     path.write_bytes(path.read_bytes()[:-700])
-    with pytest.raises(TruncatedError, match=r"v\.mp4: the header promises 37 frames, 3\d decode"):
+    with pytest.raises(TruncatedError, match=naming("v.mp4", "37 frames")):
         read_frame_times(path)
 
 
@@ -118,6 +123,7 @@ def packets(path: Path) -> list[tuple[int, int]]:
         return [(packet.pos, packet.size) for packet in container.demux(video=0) if packet.size]
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("lost", [1, 2, 3, 5, 20])
 @pytest.mark.parametrize("suffix", ["avi", "mkv", "mp4", "fragments.mp4"])
 def test_a_file_that_lost_its_last_frames(tmp_path: Path, suffix: str, lost: int) -> None:
@@ -130,9 +136,7 @@ def test_a_file_that_lost_its_last_frames(tmp_path: Path, suffix: str, lost: int
     assert len(whole.time) == 100
     path.write_bytes(path.read_bytes()[: position + size // 2])
     for read in (read_frame_times, lambda path: list(read_frames(path, 16))):
-        with pytest.raises(
-            TruncatedError, match=rf"v\.{suffix}: (the header promises|the file is \d+ bytes|of 1 of its packets)"
-        ):
+        with pytest.raises(TruncatedError, match=rf"v\.{suffix}: .*(promises|\d+ bytes|1 of its packets)"):
             read(path)
     rest = read_frame_times(path, allow_truncated=True)
     assert rest.truncated
@@ -147,11 +151,12 @@ def test_a_recorder_that_dropped_frames_at_the_end_is_told_from_a_file_that_was_
     path.write_bytes(path.read_bytes()[: position + size - 2])
     with pytest.raises(
         TruncatedError,
-        match=r"v\.avi: (the header promises \d+ frames, 7 decode|of 1 of its packets a part is missing)",
+        match=r"v\.avi: .*(7 decode|1 of its packets)",
     ):
         read_frame_times(path)
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("suffix", ["avi", "mkv", "mp4"])
 def test_a_first_frame_that_does_not_decode(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"v.{suffix}"
@@ -162,7 +167,7 @@ def test_a_first_frame_that_does_not_decode(tmp_path: Path, suffix: str) -> None
     start = content.index(b"\xff\xd8", position)
     content[start : start + size - 8] = bytes(size - 8)
     path.write_bytes(content)
-    with pytest.raises(TruncatedError, match=rf"v\.{suffix}: (the header promises 20 frames, 19|1 of its packets)"):
+    with pytest.raises(TruncatedError, match=rf"v\.{suffix}: .*(20 frames, 19|1 of its packets)"):
         read_frame_times(path)
     times = read_frame_times(path, allow_truncated=True)
     np.testing.assert_allclose(times.time, whole.time[1:] - whole.time[1], atol=1e-9)
@@ -171,6 +176,7 @@ def test_a_first_frame_that_does_not_decode(tmp_path: Path, suffix: str) -> None
     assert read_header(path).start_s == pytest.approx(0.04, abs=1e-9)
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_broadcast_may_begin_in_the_middle(tmp_path: Path) -> None:
     path = tmp_path / "v.ts"
     ffmpeg(*PATTERN, "-t", "2", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "10", path)
@@ -196,6 +202,7 @@ def without_first_packet(whole: Path, path: Path) -> Path:
     return path
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -238,6 +245,7 @@ def test_a_video_that_begins_with_the_changes_of_a_lost_picture_is_refused(
     assert np.abs(rest - expected[len(expected) - len(rest) :]).mean(axis=(1, 2, 3)).max() < 4
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize(
     ("name", "options"), [("v.mpg", "-c:v mpeg2video -g 12"), ("v.avi", "-c:v mjpeg -q:v 2"), ("v.mov", "-c:v png")]
 )
@@ -251,6 +259,7 @@ def test_where_a_decoder_waits_for_a_whole_picture_the_rest_is_good(tmp_path: Pa
     assert len(rest) >= 26
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_broadcast_that_renews_its_picture_bit_by_bit_has_no_keyframes(tmp_path: Path) -> None:
     whole, path = tmp_path / "whole.ts", tmp_path / "v.ts"
     refresh = ("-x264-params", "intra-refresh=1:keyint=20:bframes=0")
@@ -264,6 +273,7 @@ def test_a_broadcast_that_renews_its_picture_bit_by_bit_has_no_keyframes(tmp_pat
     np.testing.assert_array_equal(rest, expected[len(expected) - len(rest) :])
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_frame_that_the_decoder_calls_damaged_is_no_frame(tmp_path: Path) -> None:
     """All 50 decode, and the file is as long as it says: only the decoder knows."""
     path = tmp_path / "v.mkv"
@@ -273,12 +283,13 @@ def test_a_frame_that_the_decoder_calls_damaged_is_no_frame(tmp_path: Path) -> N
     content[position + size // 2 : position + size // 2 + 150] = b"\x55" * 150
     path.write_bytes(content)
     for read in (read_frame_times, lambda path: list(read_frames(path, 16))):
-        with pytest.raises(TruncatedError, match=r"v\.mkv: 1 of its frames are damaged, as the decoder says: the file"):
+        with pytest.raises(TruncatedError, match=naming("1 of", "v.mkv")):
             read(path)
     times = read_frame_times(path, allow_truncated=True)
     assert (len(times.time), times.truncated) == (50, True)
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_change_of_size_in_mid_stream(tmp_path: Path) -> None:
     parts = []
     for number, size in enumerate(("96x80", "64x48")):
@@ -311,6 +322,7 @@ def test_frames_without_a_time_of_their_own(tmp_path: Path) -> None:
 # --- a decoder that lies ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("variant", INTERLACED, ids=lambda variant: variant.name)
 def test_a_decoder_that_hands_out_unwritten_memory_is_caught_at_once(
     tmp_path: Path, variant: Variant, monkeypatch
@@ -321,10 +333,11 @@ def test_a_decoder_that_hands_out_unwritten_memory_is_caught_at_once(
     """
     path = make(tmp_path, variant, interlaced=True)
     monkeypatch.setattr(ShownFrame, "interlaced", False)
-    with pytest.raises(RecordingError, match=rf"{variant.name}: frame (1|33) is another picture with OpenCV than"):
+    with pytest.raises(RecordingError, match=rf"{variant.name}: frame (1|33) .*OpenCV"):
         list(read_frames(path, 8))
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("first_wrong", [0, 1, SAMPLED, SAMPLED + 1, 2 * SAMPLED])
 def test_a_decoder_that_gives_an_old_picture_is_caught_at_the_next_sample(
     tmp_path: Path, first_wrong: int, monkeypatch
@@ -338,6 +351,7 @@ def test_a_decoder_that_gives_an_old_picture_is_caught_at_the_next_sample(
         list(read_frames(path, 8))
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize(
     ("spoilt", "message"),
     [
@@ -353,11 +367,12 @@ def test_a_decoder_that_stops_or_changes_size_is_caught(tmp_path: Path, spoilt, 
         list(read_frames(path, 8))
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_codec_that_opencv_does_not_decode_is_named(tmp_path: Path) -> None:
     path = tmp_path / "v.mkv"
     ffmpeg(*PATTERN, "-t", "1", "-pix_fmt", "yuv420p", "-c:v", "libsvtav1", path)
     assert len(read_frame_times(path).time) == 25
-    with pytest.raises(RecordingError, match=r"v\.mkv: frame 1 \(av1\) decodes with FFmpeg, but not with OpenCV"):
+    with pytest.raises(RecordingError, match=naming("frame 1", "v.mkv", "av1", "OpenCV")):
         next(read_frames(path, 8))
 
 

@@ -6,6 +6,7 @@ import av
 import numpy as np
 import pytest
 from support.media.recordings import write_video
+from support.messages import naming
 
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frame_times, read_frames
@@ -32,6 +33,7 @@ def test_a_variable_frame_rate_gives_true_times(tmp_path: Path, name: str, codec
     assert read_header(path).start_s == pytest.approx(shown[0], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_batches_hold_every_frame_once_in_rgb_with_its_time(demo_study: Path) -> None:
     path = demo_study / "videos/p01-s01.avi"
     batches = list(read_frames(path, 100))
@@ -52,6 +54,7 @@ def test_a_batch_is_the_callers_to_keep(demo_study: Path) -> None:
     np.testing.assert_array_equal(first.rgb, kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -80,6 +83,7 @@ def test_frames_that_an_avi_never_recorded_are_not_damage(tmp_path: Path) -> Non
     assert not frames.truncated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "frames"), [("trunc.avi", 448), ("corrupt_mid.avi", 659)])
 def test_what_decodes_of_a_truncated_file_can_be_used_if_allowed(shared: Path, name: str, frames: int) -> None:
     path = shared / "data/openface/faults" / name
@@ -93,12 +97,12 @@ def test_a_cut_matroska_file_is_noticed_by_its_length(tmp_path: Path) -> None:
     whole = read_frame_times(path)
     assert not whole.truncated
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(TruncatedError, match=r"the header promises 20\.1 s, 10\.0 s decode"):
+    with pytest.raises(TruncatedError, match=naming("20.1 s", "10.0 s")):
         read_frame_times(path)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match=r"absent\.avi: cannot be read: No such file"):
+    with pytest.raises(RecordingError, match=naming("absent.avi", "read")):
         read_frame_times(tmp_path / "absent.avi")
 
 

@@ -38,16 +38,19 @@ def check(path: Path, variant: Variant) -> None:
     assert times.interlaced == (variant.frames if variant in INTERLACED else 0)
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("variant", PROGRESSIVE, ids=lambda variant: variant.name)
 def test_progressive_video_is_what_ffmpeg_shows(tmp_path: Path, variant: Variant) -> None:
     check(make(tmp_path, variant), variant)
 
 
+@pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize("variant", INTERLACED, ids=lambda variant: variant.name)
 def test_interlaced_video_is_what_ffmpeg_shows_deinterlaced(tmp_path: Path, variant: Variant) -> None:
     check(make(tmp_path, variant, interlaced=True), variant)
 
 
+@pytest.mark.needs("ffmpeg")
 def test_a_video_that_becomes_interlaced_and_progressive_again(tmp_path: Path) -> None:
     laced = Variant("b.ts", f"-c:v mpeg2video {LACED} -top 1", mean=1.0)
     parts = [make(tmp_path, Variant(name, "-c:v mpeg2video")) for name in ("a.ts", "c.ts")]
@@ -68,6 +71,7 @@ def test_a_video_that_becomes_interlaced_and_progressive_again(tmp_path: Path) -
             np.testing.assert_array_equal(got, picture)
 
 
+@pytest.mark.needs("ffmpeg")
 def test_deinterlacing_gives_the_same_pictures_every_time(tmp_path: Path) -> None:
     path = make(tmp_path, INTERLACED[5], interlaced=True)
     first, again = (np.concatenate([batch.rgb for batch in read_frames(path, 7)]) for _ in range(2))

@@ -40,7 +40,7 @@ def python() -> Path:
     return Path(made.stdout.strip()) / "bin/python"
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def bundle(private_home: Path, python: Path) -> Path:
     """MediaPipe's models as its Tasks read them, in this user's cache, made of those in a pinned wheel of before."""
     made = HOLISTIC.path

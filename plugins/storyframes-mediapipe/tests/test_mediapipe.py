@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +14,12 @@ import zarr
 from storyframes_mediapipe.extractor import SPEC, MediaPipe, MediaPipeSettings
 from storyframes_mediapipe.landmarks import BODY, FACE, HAND
 from support.commands import storyframes
+from support.messages import missing, naming
 from support.studies import extract_session, one_session_study
 
 import storyframes as reader
-from storyframes.testing import check_extractor
-from tasks.extractors.base import CommonSettings, ExtractionError, InputFile, Source
+from storyframes.testing import check_extractor, contract, rules
+from tasks.extractors.base import CommonSettings, ExtractionError
 from tasks.extractors.openface.csv_output import read_openface_csv
 from tasks.extractors.openface.tool import cut_clip
 from tasks.extractors.registry import registered
@@ -28,8 +28,11 @@ from tasks.media.upright import write_lossless
 
 HERE = Path(__file__).parent
 PROGRAM = Path(sys.modules[MediaPipe.__module__].__file__ or "").parent / "program"
-FIRST, FRAMES = 240, 120  # of a recording of the demo: its last eight seconds
-LEFT, BACK = 96, 108  # about when the face leaves the picture, and when it is back
+FIRST, FRAMES = 300, 60  # of a recording of the demo: its last four seconds
+LEFT, BACK = 36, 48  # about when the face leaves the picture, and when it is back
+
+# All of them need the environment of its program, which takes many seconds of a processor.
+pytestmark = [pytest.mark.usefixtures("bundle"), pytest.mark.slow]
 
 
 def arrays(root: Path, session_id: str) -> dict[str, np.ndarray]:
@@ -114,7 +117,7 @@ def test_the_face_is_where_openface_saw_it(extracted: dict[str, np.ndarray], dem
     values = np.concatenate(list(read_openface_csv(demo_study / "openface/p01-s01.csv.gz", FIRST + FRAMES)))[FIRST:]
     columns = list(reader.FEATURES["openface"].columns)
     both = (values[:, columns.index("success")] == 1) & (extracted["parts"][:, 1] == 1)
-    assert both.sum() > 100
+    assert both.sum() > 40
     mesh = {"mesh_1": 30, "mesh_33": 36, "mesh_263": 45, "mesh_152": 8}  # nose, outer eye corners, chin
     for name, number in mesh.items():
         theirs = values[:, [columns.index(f"x_{number}"), columns.index(f"y_{number}")]]
@@ -174,17 +177,7 @@ print(json.dumps([both["parts"].tolist(), both["hands_2d"][:, 20].tolist(), both
     assert (one_parts, empty, found) == ([0, 0, 0, 1], [True, False], 1)
 
 
-def test_every_parameter_is_in_the_fingerprint_and_reaches_mediapipe(clip: Path, tmp_path: Path, python: Path) -> None:
-    source = Source("s1", {"video": InputFile(Path("v"), "v", "0" * 64, 0, 0)})
-
-    def digest(**settings: object) -> str:
-        return MediaPipe(MediaPipeSettings(**settings), CommonSettings()).fingerprint(source).digest
-
-    confidences = [name for name in MediaPipeSettings.model_fields if name.startswith("min_")]
-    other = {"static_image_mode": True} | dict.fromkeys(confidences, 0.4)
-    changed = {digest(**{name: value}) for name, value in other.items()}
-    assert len(changed | {digest()}) == 7
-    assert digest(cpus=2, timeout_s=7) == digest()
+def test_a_parameter_reaches_mediapipe(clip: Path, tmp_path: Path) -> None:
     values = []
     for number, settings in enumerate(({}, {"static_image_mode": True})):
         root = tmp_path / str(number)
@@ -193,18 +186,9 @@ def test_every_parameter_is_in_the_fingerprint_and_reaches_mediapipe(clip: Path,
     assert not np.array_equal(values[0], values[1])
 
 
-def test_the_bundle_may_be_anywhere_and_its_content_decides(tmp_path: Path, python: Path, bundle: Path) -> None:
-    def plug_in(model: Path) -> MediaPipe:
-        return MediaPipe(MediaPipeSettings(model=model), CommonSettings())
-
-    copy, other = tmp_path / "copy.task", tmp_path / "other.task"
-    shutil.copyfile(bundle, copy)
-    other.write_bytes(bundle.read_bytes() + b"x")
-    source = Source("s1", {"video": InputFile(Path("v"), "v", "0" * 64, 0, 0)})
-    here, moved, changed = (plug_in(path).fingerprint(source).digest for path in (bundle, copy, other))
-    assert here == moved != changed
-    with pytest.raises(ExtractionError, match=r"\[mediapipe\] model = .*gone.task' does not exist"):
-        plug_in(tmp_path / "gone.task").check_tool()
+def test_a_bundle_that_is_not_there_is_named(tmp_path: Path, python: Path) -> None:
+    with pytest.raises(ExtractionError, match=naming("[mediapipe] model", "gone.task", "not exist")):
+        MediaPipe(MediaPipeSettings(model=tmp_path / "gone.task"), CommonSettings()).check_tool()
 
 
 def test_without_the_bundle_one_sentence_says_where_to_get_it(
@@ -213,14 +197,13 @@ def test_without_the_bundle_one_sentence_says_where_to_get_it(
     (tmp_path / "storyframes").mkdir()
     (tmp_path / "storyframes/environments").symlink_to(python.parents[2])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(ExtractionError, match=r"get https://.*/holistic_landmarker\.task and put it at .*/models/"):
+    with pytest.raises(ExtractionError, match=naming("https://", "/holistic_landmarker.task", "/models/")):
         MediaPipe(MediaPipeSettings(), CommonSettings()).check_tool()
     listed = storyframes("models", "list", "--json", environment=os.environ)
     (model,) = (model for model in json.loads(listed.stdout) if model["model"] == "mediapipe-holistic")
     refused = storyframes("models", "fetch", "mediapipe-holistic", environment=os.environ)
     assert refused.returncode == 1
-    assert "its authors publish no checksum" in refused.stderr
-    assert model["licence"] in refused.stderr
+    assert missing(refused.stderr, "checksum", model["licence"]) == []
 
 
 EXTRACT = """
@@ -233,15 +216,18 @@ assert outcomes["mediapipe"].status == "done", outcomes["mediapipe"].reason
 """
 
 
-def test_it_keeps_the_contract_of_extractors(tmp_path: Path, demo_study: Path, python: Path) -> None:
-    """Damaged and missing inputs, fingerprints, another process, flat memory. Where the bundle is decides nothing."""
-    short, long = tmp_path / "short.avi", tmp_path / "long.avi"
-    for path, seconds in ((short, 1.0), (long, 4.0)):
-        cut_clip(demo_study / "videos/p01-s01.avi", path, seconds)
+def test_it_keeps_the_contract_of_extractors(tmp_path: Path, demo_study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damaged and missing inputs, fingerprints, another process; short recordings show no growth of memory.
+
+    Where the bundle is decides nothing.
+    """
+    monkeypatch.setattr(contract, "RULES", tuple(rule for rule in rules.RULES if rule is not rules._memory))
+    cut_clip(demo_study / "videos/p01-s01.avi", short := tmp_path / "short.avi", 1.0)
     decides_nothing = ("cpus", "timeout_s", "timeout_s_per_video_s", "model", "pins")
-    check_extractor(MediaPipe, short, longer=long, decides_nothing=decides_nothing)
+    check_extractor(MediaPipe, short, decides_nothing=decides_nothing)
 
 
+@pytest.mark.needs("unshare")
 def test_it_needs_no_network(clip: Path, tmp_path: Path, python: Path) -> None:
     """In a network namespace of its own, in which there is nothing, not even a loopback that is up."""
     apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
@@ -260,7 +246,7 @@ def test_it_is_listed_and_says_what_it_lacks(tmp_path: Path, python: Path, clip:
     assert "yes" in line
     elsewhere = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     there = storyframes("extractors", "list", environment=elsewhere)
-    assert "'storyframes extractors install mediapipe' makes it" in there.stdout
+    assert "storyframes extractors install mediapipe" in there.stdout
     refused = storyframes("extract", clip, tmp_path / "features", "--features", "mediapipe", environment=elsewhere)
     assert refused.returncode == 2
-    assert "mediapipe cannot be extracted here: it runs in an environment of its own" in refused.stderr
+    assert missing(refused.stderr, "mediapipe", "environment of its own") == []

@@ -20,6 +20,8 @@ from storyframes_people.pieces import find_pieces
 from tasks.extractors.base import ExtractionError
 from tasks.media.upright import write_lossless
 
+pytestmark = [pytest.mark.usefixtures("bundle"), pytest.mark.slow]
+
 
 @pytest.fixture(scope="module")
 def scene() -> Scene:
@@ -37,6 +39,7 @@ def video(tmp_path_factory: pytest.TempPathFactory, scene: Scene) -> Path:
     return set_matrix(lying, (0, 1, -1, 0))
 
 
+@pytest.mark.needs("ffmpeg")
 def test_everybody_is_found_and_attributed_in_every_picture(video: Path, scene: Scene) -> None:
     chosen = choose_pictures(video, 5)
     assert (chosen.width, chosen.height, len(chosen)) == (WIDTH, HEIGHT, 16)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -23,6 +22,8 @@ if find_spec("storyframes_pyfeat") is None:
     pytest.exit("the plug-in is not installed: run its tests with 'make test', or pip install it", 2)
 
 from storyframes_pyfeat.extractor import FACE_DETECTOR, MULTITASK, PyFeat  # noqa: E402 - where it is installed
+
+from tasks.media.upright import write_lossless  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -89,11 +90,7 @@ def rgb() -> np.ndarray:
 
 def recording(rgb: np.ndarray, path: Path) -> Path:
     """The frames, lossless, eight in a second."""
-    if shutil.which("ffmpeg") is None:
-        pytest.skip("FFmpeg's command is not installed")
-    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "192x160", "-r", "8", "-i", "-"]
-    command = ["ffmpeg", "-v", "error", *raw, "-c:v", "rawvideo", "-pix_fmt", "bgr24", str(path)]
-    subprocess.run(command, input=rgb.tobytes(), check=True)
+    write_lossless(path, np.ascontiguousarray(rgb[..., ::-1]), 8.0)
     return path
 
 

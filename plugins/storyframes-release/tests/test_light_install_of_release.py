@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from support.stores import publish_openface, remember_sessions
 from support.synthetic_features import StudySpec, write_features
 from support.systems.light_install import ONLY_WHAT_IS_DECLARED, RUN_COMMANDS, light_modules
@@ -39,6 +40,7 @@ def run(commands: list[list[str]], before: str = "") -> tuple[list[str], str]:
     return [line for line in result.stdout.splitlines() if " ended with " in line], result.stderr
 
 
+@pytest.mark.slow
 def test_a_store_is_exported_and_released_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
     root, out = str(write_features(tmp_path / "features", StudySpec(sessions=2)).root), str(tmp_path)
     remember_sessions(Path(root), "s00", "s01")
@@ -56,6 +58,7 @@ def test_a_store_is_exported_and_released_with_the_declared_dependencies_alone(t
     assert f"exporting to mat needs scipy: {install_line('files', 'storyframes-release')}" in said.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_on_windows_a_store_is_exported_and_never_written(tmp_path: Path) -> None:
     root = write_features(tmp_path / "features", StudySpec(sessions=2)).root
     before, exported = _contents(root), str(tmp_path / "exported")

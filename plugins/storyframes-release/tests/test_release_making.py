@@ -72,6 +72,7 @@ def test_arrays_of_a_plug_in_are_released_as_a_whole_where_they_are_named(
             np.testing.assert_array_equal(store.read(new, "opensmile", array=array), before)
 
 
+@pytest.mark.slow
 def test_what_a_killed_release_left_is_removed_by_the_next(original: FeatureStore, tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     place = tmp_path / "place"

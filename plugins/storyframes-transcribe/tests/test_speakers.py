@@ -29,6 +29,8 @@ from storyframes.store.records import Caveat
 from tasks.extractors.speaking import SPEC
 from tasks.study import load_study, name_transcripts, read_transcript
 
+pytestmark = pytest.mark.needs("espeak-ng", "faster_whisper")
+
 WORDS = [("harmonica", 1.0), ("velvet", 2.5), ("marmalade", 3.5), ("lantern", 6.0)]  # in seconds of the session
 KIM, LEE = [(0.9, 2.0), (3.4, 4.3), (5.8, 6.9)], [(2.4, 3.3), (5.8, 6.9)]  # at the last word both may speak
 ROOM_S, LEE_S = 0.8, 0.5  # the microphone began so much before the session, and so did Lee's camera

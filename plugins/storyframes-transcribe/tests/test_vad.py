@@ -24,6 +24,8 @@ from tasks.clip_index.index import update_clip_index
 from tasks.planning.selection import Selection
 from tasks.study import load_study
 
+pytestmark = pytest.mark.needs("espeak-ng", "faster_whisper")
+
 ONSETS = {"morning": 1.0, "elephants": 2.5, "yesterday": 4.25}
 
 
