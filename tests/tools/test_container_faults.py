@@ -142,6 +142,7 @@ def test_what_was_printed_last_begins_with_a_word(
 # --- as root, and killed ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.needs("root")
 def test_plan_measures_the_container_on_a_cut_that_its_user_may_read(
     engine,
@@ -173,6 +174,7 @@ extract(study, root, "p01-s01", backend="container", engine=sys.argv[3], image=s
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_reaper", [True, False])
 def test_container_and_output_go_with_the_worker(
     engine,

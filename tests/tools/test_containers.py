@@ -22,6 +22,7 @@ from support.tools.openface_tools import extract, open_values
 from tasks.tools.containers import ContainerError, ContainerJob, EngineName, Mount
 from tasks.tools.hpc_engines import find_engine
 
+pytestmark = pytest.mark.slow
 pytest_plugins = ["support.tools.container_engines"]
 
 
