@@ -171,6 +171,7 @@ def test_without_the_landmarks_there_is_no_face_and_other_landmarks_make_it_stal
         (study / "s.csv").write_text(text)
 
 
+@pytest.mark.slow
 def test_models_of_pictures_share_one_pass_and_each_has_its_own_rows(
     study: Path, colours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def resnet50_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return torchvision_weights(tmp_path_factory.mktemp("weights") / "own.pth", "resnet50")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"engine": "torch"}], ids=["openvino", "torch"])
 def test_torchvisions_resnet50_as_a_section_gives_the_stored_values_of_the_built_in_one(
     resnet50_weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]

@@ -210,6 +210,7 @@ def test_a_model_of_timm_pools_as_it_does_itself(made, family: str, engine: Netw
     close(rows(encoder(folder, Library.TIMM), pictures(), engine), expected)
 
 
+@pytest.mark.slow
 def test_models_that_differ_in_their_weights_alone_are_not_taken_for_one_another(made, tmp_path: Path) -> None:
     """Converted networks are kept for the next session."""
     first = made(Library.TRANSFORMERS, "vit")
@@ -278,6 +279,7 @@ TORCHVISION = {
 }  # resnet50 is in test_embed_image_features
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TORCHVISION)
 def test_a_model_of_torchvision_gives_what_goes_into_its_classifier(tmp_path: Path, name: str) -> None:
     weights = torchvision_weights(tmp_path / "weights.pth", name)

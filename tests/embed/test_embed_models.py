@@ -379,6 +379,7 @@ def test_a_model_in_the_hubs_cache_is_found_and_one_that_is_not_names_the_comman
         find_model(settings.model_copy(update={"revision": COMMIT[::-1]}))
 
 
+@pytest.mark.slow
 def test_models_are_fetched_from_the_hub(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bert / "README.md").write_text("---\nlanguage: en\nlicense: mit\n---\n# Tiny\n")
     (tmp_path / "c.toml").write_text(

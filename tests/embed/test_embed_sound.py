@@ -108,6 +108,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory, models: dict[str, Path]) ->
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_click_is_in_the_row_whose_time_is_the_clicks(clicks: FeatureStore, family: str) -> None:
     """A row may be late or early by half of what it hears; over many clicks that is 0 in the mean.
@@ -126,6 +127,7 @@ def test_a_click_is_in_the_row_whose_time_is_the_clicks(clicks: FeatureStore, fa
     assert abs(np.mean(late)) < 0.004  # 0.0125 where a row had the time at which it begins
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["wav2vec2", "whisper"])
 def test_means_over_frames_are_those_of_the_rows_in_them(clicks: FeatureStore, family: str) -> None:
     time, rows = clicks.read("s", family, array="time"), clicks.read("s", family)
@@ -212,6 +214,7 @@ def apart(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.linalg.norm(one - other, axis=1).max() / spread)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", STRIDED)
 def test_chunked_equals_whole(spoken: FeatureStore, family: str) -> None:
     """What enters the blocks to rounding; what leaves them, with attention over all of a window, to 5 %."""
@@ -226,6 +229,7 @@ def test_chunked_equals_whole(spoken: FeatureStore, family: str) -> None:
     assert not caveats(spoken, f"{family}_cut")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*GROUP, "whisper"])
 def test_what_sees_a_window_as_a_whole_is_stamped(spoken: FeatureStore, family: str) -> None:
     assert caveats(spoken, f"{family}_cut")
@@ -234,22 +238,26 @@ def test_what_sees_a_window_as_a_whole_is_stamped(spoken: FeatureStore, family: 
         assert apart(spoken.read("s", f"{family}_whole"), spoken.read("s", f"{family}_cut")) > 0.05
 
 
+@pytest.mark.slow
 def test_a_model_whose_attention_reaches_over_the_seams_is_stamped(spoken: FeatureStore) -> None:
     assert quality(spoken, "mixing")["seam_difference"] > 0.05
     assert caveats(spoken, "mixing")
 
 
+@pytest.mark.slow
 def test_chunks_without_context_are_stamped_as_nothing_measures_them(spoken: FeatureStore) -> None:
     assert "seam_difference" not in quality(spoken, "alone")
     assert caveats(spoken, "alone")
 
 
+@pytest.mark.slow
 def test_batches_and_halves_give_the_same_rows(spoken: FeatureStore) -> None:
     whole = spoken.read("s", "wav2vec2_cut")
     np.testing.assert_allclose(spoken.read("s", "in_batches"), whole, atol=1e-4)
     assert 0 < apart(whole[:, 2 * WIDTH :], spoken.read("s", "halved")) < 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "model"), [("in_layers", "wav2vec2"), ("as_it_is", "as_it_is")])
 def test_values_are_those_of_transformers_with_the_models_own_processor(
     spoken: FeatureStore, models: dict[str, Path], name: str, model: str
@@ -267,6 +275,7 @@ def test_values_are_those_of_transformers_with_the_models_own_processor(
     np.testing.assert_allclose(stored, expected, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_layers_stand_side_by_side_under_names_of_their_own_or_as_their_mean(spoken: FeatureStore) -> None:
     rows, mean = spoken.read("s", "in_layers"), spoken.read("s", "mean_of_layers")
     assert spoken.columns("s", "in_layers")[WIDTH] == "in_layers_l1_0000"

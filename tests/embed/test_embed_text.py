@@ -91,6 +91,7 @@ def minilm(study: Path) -> FeatureStore:
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("session", "array"),
     [("s", "values"), ("s", "start"), ("s", "end"), ("s", "frame_utterance"), ("s", "speaker"), ("stories", "values")],
@@ -101,6 +102,7 @@ def test_sbert_as_a_section_stores_what_sbert_stores(minilm: FeatureStore, sessi
     np.testing.assert_array_equal(minilm.read(session, "minilm", array=array), built_in)
 
 
+@pytest.mark.slow
 def test_the_store_says_which_model_it_was(minilm: FeatureStore) -> None:
     told = minilm.attributes("s", "minilm")
     assert told["model"]["source"] == "path:model"

@@ -147,6 +147,7 @@ def plain(folder: Path, frames: np.ndarray) -> np.ndarray:
         return torch.cat([state[0].mean(0) for state in states]).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FRAMES)
 def test_rows_are_what_transformers_gives_for_the_same_frames(
     store: FeatureStore, study: Path, models: dict[str, Path], family: str
@@ -164,6 +165,7 @@ def test_rows_are_what_transformers_gives_for_the_same_frames(
     assert apart.min() > 100 * 1e-5  # another window would show
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FRAMES)
 def test_an_event_is_in_the_rows_whose_windows_show_it_and_a_gap_has_no_row(store: FeatureStore, family: str) -> None:
     rows, start, end = store.read("s", family), *(store.read("s", family, array=name) for name in ("start", "end"))
@@ -180,6 +182,7 @@ def test_an_event_is_in_the_rows_whose_windows_show_it_and_a_gap_has_no_row(stor
     assert (attributes["rate"], attributes["rate_of_model"]) == (4.0, None)
 
 
+@pytest.mark.slow
 def test_of_a_region_windows_have_rows_while_somebody_is_seen(store: FeatureStore) -> None:
     assert store.read("s", "videomae@part", array="valid").tolist() == [1, 0, 0, 0, 0, 0, 0]
     assert np.isfinite(store.read("s", "videomae@part")[0]).all()
@@ -206,6 +209,7 @@ def test_planning_measures_windows_that_are_longer_than_its_sample(study: Path, 
     assert (measured.window_s, measured.stride_s) == (0.5, 3.0)
 
 
+@pytest.mark.slow
 def test_torchvisions_model_without_its_weights_is_a_caveat_and_gives_what_torchvision_gives(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +249,7 @@ def cut_clips(study: Path, store: FeatureStore, window_s: float) -> None:
     write_clip_index(build_clip_index(load_study(study), spec, store).clips, store.storage)
 
 
+@pytest.mark.slow
 def test_a_clip_has_the_windows_that_lie_in_it_or_the_nearest_ones(store: FeatureStore, study: Path) -> None:
     """Clips of the second camera, whose clock is another one, and rows of both cameras."""
     cut_clips(study, store, WINDOW_S)
@@ -273,6 +278,7 @@ def test_a_clip_has_the_windows_that_lie_in_it_or_the_nearest_ones(store: Featur
     assert 0 < np.concatenate(nearest[1::2]).mean() < 1  # the gap, and the end of the first camera
 
 
+@pytest.mark.slow
 def test_rows_that_a_clip_cannot_have_are_refused(store: FeatureStore, study: Path) -> None:
     cut_clips(study, store, 0.4)
     with pytest.raises(ValueError, match=naming("'videomae@child'", "'frame'", "axis=", "rate=")):
@@ -281,6 +287,7 @@ def test_rows_that_a_clip_cannot_have_are_refused(store: FeatureStore, study: Pa
         ClipDataset(store.storage.location, [ClipInput("videomae", axis="word")])
 
 
+@pytest.mark.slow
 def test_tables_have_the_start_the_middle_and_the_end_of_a_window(store: FeatureStore, study: Path) -> None:
     cut_clips(study, store, WINDOW_S)  # the index has the clocks
     table = store.to_pandas("s", "videomae@child")
