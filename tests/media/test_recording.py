@@ -61,10 +61,8 @@ def test_a_batch_is_the_callers_to_keep(demo_study: Path) -> None:
         ("garbage.avi", r"garbage\.avi: is not a media file"),
         ("header_only.avi", r"header_only\.avi: is not a media file"),
         ("audio_only.avi", r"audio_only\.avi: has no video stream"),
-        pytest.param("trunc.avi", r"trunc\.avi: the header promises 842 frames, 448 decode", marks=pytest.mark.slow),
-        pytest.param(
-            "corrupt_mid.avi", r"corrupt_mid\.avi: the header promises 702 frames, 659 decode", marks=pytest.mark.slow
-        ),
+        pytest.param("trunc.avi", r"trunc\.avi: .*842 frames, 448 decode", marks=pytest.mark.slow),
+        pytest.param("corrupt_mid.avi", r"corrupt_mid\.avi: .*702 frames, 659 decode", marks=pytest.mark.slow),
     ],
 )
 def test_a_damaged_file_says_what_is_wrong(shared: Path, name: str, message: str) -> None:

@@ -36,7 +36,7 @@ from storyframes_release.export_command import spoken_words
 from tasks.clip_index.index import build_clip_index, write_clip_index
 
 SPLITS = ("train", "val", "test")
-STUDY = StudySpec(sessions=6, lacking={"s03": ("openface",)})
+STUDY = StudySpec(sessions=10, lacking={"s03": ("openface",)})
 
 
 @pytest.fixture(scope="module")
