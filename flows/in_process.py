@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import pwd
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -233,6 +232,8 @@ class Claims:
 
 
 def _this_process() -> str:
+    import pwd  # Windows has none, and the commands that refuse to write there import this module
+
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:  # a container's user without a name
