@@ -5,7 +5,8 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, STORIES, Axis, feature_spec
@@ -56,7 +58,8 @@ def write_features(root: Path, spec: StudySpec | None = None) -> SyntheticStudy:
     """A store of one's own, copied from the first of its kind in this process."""
     spec = spec or StudySpec()
     if repr(spec) not in _written:
-        _written[repr(spec)] = _write(_folder() / "features", spec)
+        with _not_flushed():
+            _written[repr(spec)] = _write(_folder() / "features", spec)
     written = _written[repr(spec)]
     shutil.copytree(written.root, root)
     return replace(written, root=root, arrays=dict(written.arrays), clips=written.clips.copy())
@@ -75,12 +78,27 @@ def _values(number: int, frames: int) -> dict[str, Arrays]:
 
 
 @cache
+def _store(frames: int) -> Path:
+    """A store of all sessions that were asked for; each of their features is written once."""
+    root = _folder() / "features"
+    create_store(root)
+    return root
+
+
+@cache
 def _version(number: int, frames: int, feature: str) -> Path:
-    """The folder of a session with this feature alone: each is written once, half a second of a processor for all."""
-    root, session = _folder(), f"s{number:02d}"
-    create_store(root / "features")
-    publish(root / "features", session, feature, _values(number, frames)[feature])
-    return root / "features" / session
+    """The folder of a feature of a session."""
+    root, session = _store(frames), f"s{number:02d}"
+    publish(root, session, feature, _values(number, frames)[feature])
+    return root / session / feature
+
+
+@contextmanager
+def _not_flushed() -> Iterator[None]:
+    """What is written need not outlast a power cut: flushing every file takes most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: None)
+        yield
 
 
 def _write(root: Path, spec: StudySpec) -> SyntheticStudy:
@@ -90,7 +108,10 @@ def _write(root: Path, spec: StudySpec) -> SyntheticStudy:
     for number, session in enumerate(sessions):
         for feature, values in _values(number, spec.frames).items():
             if feature not in spec.lacking.get(session, ()):
-                shutil.copytree(_version(number, spec.frames, feature), root / session, dirs_exist_ok=True)
+                version = _version(number, spec.frames, feature)
+                shutil.copytree(version, root / session / feature)
+                shutil.copy2(version.parent / "zarr.json", root / session)  # the group of the session
+                shutil.copystat(version.parent, root / session)
                 arrays |= {(session, feature, name): rows for name, rows in values.items()}
     vectors = np.random.default_rng(99).normal(size=(len(STORY_IDS), 384)).astype(np.float32)
     publish(root, STORIES, "sbert", {"values": vectors}, {"story_ids": STORY_IDS})
