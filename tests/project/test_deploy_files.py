@@ -7,7 +7,6 @@ import errno
 import importlib.metadata
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -132,26 +131,22 @@ def test_no_secret_is_in_a_file() -> None:
                 assert found.startswith("${") or "PASSWORD" in found, f"{path.name}: {found}"
 
 
+@pytest.mark.needs("systemd-analyze")
 def test_the_units_are_what_systemd_understands(tmp_path: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd is not installed")
     for unit in (DEPLOY / "systemd").glob("*.service"):
         # The program and the user that an installation has.
         text = re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", unit.read_text())
         (tmp_path / unit.name).write_text(re.sub(r"(?m)^(User|Group)=.*", r"\1=daemon", text))
-        done = subprocess.run([analyze, "verify", str(tmp_path / unit.name)], capture_output=True, text=True)
+        done = subprocess.run(["systemd-analyze", "verify", str(tmp_path / unit.name)], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.needs("systemd-analyze")
 @pytest.mark.parametrize("name", ["server", "worker"])
 def test_the_units_are_confined(name: str) -> None:
     """Exposure at most 2.5 of 10."""
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd is not installed")
     unit = DEPLOY / f"systemd/storyframes-{name}.service"
-    command = [analyze, "security", "--offline=true", "--no-pager", "--threshold=25", str(unit)]
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=25", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
@@ -194,9 +189,8 @@ def needed_by(name: str, extras: set[str], found: dict[str, set[str]] | None = N
     return found
 
 
+@pytest.mark.needs("systemd-analyze")
 def test_a_slip_in_a_unit_is_seen(tmp_path: Path) -> None:
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd is not installed")
     unit = tmp_path / "slip.service"
     unit.write_text("[Service]\nExecStart=/bin/true\nNoNewPrivilege=yes\n")
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)

@@ -16,6 +16,7 @@ import pytest
 from support.systems.installed import Installed, clean
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
 TUTORIALS = [path for path in sorted((ROOT / "docs/tutorials").glob("*.md")) if "{code-cell}" in path.read_text()]
 
 
@@ -61,6 +62,7 @@ def site(extracted_demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.needs("sphinx")
 def test_every_link_leads_somewhere(site: Path) -> None:
     pages = {path.resolve(): read(path) for path in site.rglob("*.html")}
     assert len(pages) > 20
@@ -77,6 +79,7 @@ def test_every_link_leads_somewhere(site: Path) -> None:
     assert nowhere == []
 
 
+@pytest.mark.needs("sphinx")
 def test_every_page_leads_to_all_others_and_says_which_it_is(site: Path) -> None:
     pages = {f"{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} - {"index.html", "release.html"}
     page = site / "release.html"
@@ -85,6 +88,7 @@ def test_every_page_leads_to_all_others_and_says_which_it_is(site: Path) -> None
     assert re.search(r'class="toctree-l1 current active">', page.read_text())
 
 
+@pytest.mark.needs("sphinx")
 def test_only_files_outside_the_pages_are_named_instead_of_linked(site: Path) -> None:
     texts = [re.sub(r"<[^>]+>", "", path.read_text()) for path in site.rglob("*.html")]
     named = {name for text in texts for name in re.findall(r"\((\S+) in the source\)", text)}
@@ -92,12 +96,14 @@ def test_only_files_outside_the_pages_are_named_instead_of_linked(site: Path) ->
     assert [name for name in named if not (ROOT / name).exists() or name.startswith("docs/")] == []
 
 
+@pytest.mark.needs("sphinx")
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     loads = {load for path in site.rglob("*.html") for load in read(path).loads}
     assert loads
     assert [load for load in loads if urlsplit(load).scheme not in ("", "data") or urlsplit(load).netloc] == []
 
 
+@pytest.mark.needs("sphinx")
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_tutorials_show_what_their_cells_gave(site: Path, tutorial: Path) -> None:
     cells = tutorial.read_text().count("```{code-cell}")
@@ -108,6 +114,7 @@ def test_tutorials_show_what_their_cells_gave(site: Path, tutorial: Path) -> Non
     assert "Traceback" not in page
 
 
+@pytest.mark.needs("sphinx")
 def test_the_reference_has_what_is_public(site: Path) -> None:
     import storyframes
 

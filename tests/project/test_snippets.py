@@ -19,7 +19,7 @@ PAGES = sorted(
 )
 # By page and what the example says: the test that runs it as it stands.
 RUN_BY = {
-    ("docs/everyday.md", "ClipLoader"): "test_the_example_of_batches",
+    ("docs/everyday.md", "ClipLoader"): "test_the_other_examples_of_training",
     ("docs/everyday.md", "store.read("): "test_examples_that_need_the_demo",
     ("README.md", "storyframes.extract("): "test_the_example_of_the_readme",
     ("docs/report.md", ""): "test_examples_that_need_the_demo",
@@ -69,12 +69,14 @@ def examples(test: str) -> list[str]:
     return [code for page, code in PYTHON if kind(page, code) == test]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", examples("test_examples_that_need_the_demo"))
 def test_examples_that_need_the_demo(code: str, extracted_demo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(extracted_demo[0].parent)
     exec(compile(code, "example", "exec"), {})
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme(extracted_demo, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(extracted_demo[0].parent)
     (code,) = examples("test_the_example_of_the_readme")
@@ -82,6 +84,7 @@ def test_the_example_of_the_readme(extracted_demo, monkeypatch: pytest.MonkeyPat
     assert capsys.readouterr().out.strip() == code.rpartition("# ")[2].strip() == "(2396, 67)"
 
 
+@pytest.mark.slow
 def test_one_file_in_one_line_as_documented(demo_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(demo_study / "videos/p01-s01.avi", "talk.mp4")

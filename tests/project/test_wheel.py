@@ -30,6 +30,7 @@ print(*(module.__file__ for module in (flows, storyframes, tasks, torch)), sep="
 """
 
 
+@pytest.mark.slow
 def test_the_demo_runs_from_the_wheel(installed: Installed, extracted_demo) -> None:
     demo, result = extracted_demo
     assert result.returncode == 0, result.stderr
@@ -41,12 +42,14 @@ def test_the_demo_runs_from_the_wheel(installed: Installed, extracted_demo) -> N
     assert not torch.is_relative_to(installed.environment)
 
 
+@pytest.mark.slow
 def test_a_message_of_the_wheel_names_the_wheel(installed: Installed) -> None:
     code = "from storyframes.installation import install_line; print(install_line('s3'))"
     asked = subprocess.run([installed.python, "-c", code], env=clean(), capture_output=True, text=True)
     assert shlex.split(asked.stdout) == ["pip", "install", f"{installed.wheel}[s3]"], asked.stderr
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_what_is_imported_and_nothing_else(installed: Installed) -> None:
     with zipfile.ZipFile(installed.wheel) as wheel:
         names = set(wheel.namelist())
@@ -64,6 +67,7 @@ def test_the_wheel_holds_what_is_imported_and_nothing_else(installed: Installed)
     assert told == minors
 
 
+@pytest.mark.slow
 def test_the_source_distribution_holds_what_the_makefile_asks_for(installed: Installed) -> None:
     with tarfile.open(installed.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
