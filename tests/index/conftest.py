@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.curve_studies import write_timed
+from support.clip_indexes import write_timed
 
 
 @pytest.fixture(scope="module")

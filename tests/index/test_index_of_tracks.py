@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from support.messages import missing, naming
 from support.stores import local
 from support.track_features import (
     CAMERA_RATES,
@@ -81,9 +82,7 @@ def test_an_index_that_does_not_know_a_track_is_refused(made: tuple[Path, Arrays
     clips = build_clip_index(without, WINDOWS, store).clips
     assert "clocks" not in clips.attrs
     write_clip_index(clips, local(root))
-    with pytest.raises(
-        ValueError, match="how the clock of the track 'lapel' runs in 3 of 3 sessions .* 'storyframes i"
-    ):
+    with pytest.raises(ValueError, match=naming("'lapel'", "3 of 3 sessions", "'storyframes i")):
         ClipDataset(root, ["audio@lapel"])
     ClipDataset(root, ["resnet50"], "session_id == 's15'")
 
@@ -96,10 +95,7 @@ def test_a_session_whose_tracks_share_nothing_in_time_gives_no_clips(
     clocks = {**study.clocks, "s25": {"c": clock_of(offset_s, 0)}}
     built = build_clip_index(replace(study, clocks=clocks), WINDOWS, store)
     assert list(built.excluded) == ["s25"]
-    assert built.excluded["s25"].startswith(
-        f"its track 'cam' was by its clock recorded from {until} s of the session, which is from 0.00 to 10.48 s: they "
-        "share nothing in time. Is the clock right?"
-    )
+    assert missing(built.excluded["s25"], "'cam'", f"from {until} s", "from 0.00 to 10.48 s", "clock") == []
     assert set(built.clips["session_id"]) == set(SESSIONS) - {"s25"}
     clocks["s25"] = {"c": clock_of(offset_s - 1.5 * np.sign(offset_s), 0)}
     assert not build_clip_index(replace(study, clocks=clocks), WINDOWS, store).excluded
@@ -110,8 +106,8 @@ def test_a_lapel_that_shares_nothing_in_time_is_told_by_its_sound(store: Feature
     only = {one: {name: tracks[name] for name in ("main", "lapel")} for one, tracks in study.tracks.items()}
     built = build_clip_index(replace(study, tracks=only), WINDOWS, store)
     assert set(built.excluded) == set(SESSIONS)
-    assert "its track 'lapel' was by its clock recorded from 11.00 to 16.00 s" in built.excluded["s30"]
-    assert "every session has something wrong with it" in built.remarks[0]
+    assert missing(built.excluded["s30"], "'lapel'", "from 11.00 to 16.00 s") == []
+    assert "every session" in built.remarks[0]
 
 
 OF_CAMERA = replace(WINDOWS, track="cam")
@@ -192,7 +188,7 @@ def test_a_clock_that_changed_changes_the_index_that_is_updated(tmp_path: Path, 
 def test_the_sessions_own_camera_is_then_wanted_with_a_rate(made: tuple[Path, Arrays], store: FeatureStore) -> None:
     root, arrays = made
     write_clip_index(build_clip_index(study_of(sessions=SESSIONS), OF_CAMERA, store).clips, local(root))
-    with pytest.raises(ValueError, match=r"track 'main' are not those of the clips .* 'resnet50' .* rate=15 for"):
+    with pytest.raises(ValueError, match=naming("track 'main'", "'resnet50'", "rate=15")):
         ClipDataset(root, ["resnet50"], "session_id == 's15'")
     dataset = ClipDataset(root, [ClipInput("resnet50", rate=15)], "session_id == 's15'")
     times = arrays["s15", "frames", "time"]
@@ -219,15 +215,14 @@ def test_sessions_without_the_camera_give_no_clips_by_name(store: FeatureStore) 
     study = study_of(sessions=SESSIONS)
     tracks = {**study.tracks, "s25": {"main": study.tracks["s25"]["main"]}}
     built = build_clip_index(replace(study, tracks=tracks), OF_CAMERA, store)
-    assert built.excluded == {
-        "s25": "it has no track 'cam', and [clips] track = 'cam' cuts its frames into clips; it has main"
-    }
+    assert list(built.excluded) == ["s25"]
+    assert missing(built.excluded["s25"], "no track 'cam'", "[clips] track = 'cam'", "it has main") == []
     for built in (
         build_clip_index(study, replace(WINDOWS, track="lapel"), store),
         build_clip_index(study, OF_CAMERA, None),
     ):
         assert set(built.excluded) == set(SESSIONS)
-        assert built.excluded["s30"].endswith("but when they are is not known: extract 'frames' of it")
+        assert built.excluded["s30"].endswith("extract 'frames' of it")
         assert len(built.clips) == 0
 
 

@@ -229,7 +229,7 @@ def of_raters_by_hand(parts: list[Part], start: int, stop: int, within: Within, 
     return np.nan if len(votes) > 1 and votes[-1][0] == votes[-2][0] else votes[-1][1]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(
     parts=st.lists(PARTS, min_size=1, max_size=12),
     windows=st.lists(st.tuples(st.integers(0, 55), st.integers(1, 20)), min_size=1, max_size=8),

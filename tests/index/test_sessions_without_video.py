@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.media.mixed_sessions import ENDS_S, FEATURES, HAS, ROWS, extract_mixed, make, write_files
+from support.messages import missing, naming
 from support.pages.page_data import page_data
 from support.studies import run
 from typer.testing import CliRunner
@@ -77,7 +78,7 @@ def test_frames_of_a_video_that_the_study_names_no_more_are_named(tmp_path: Path
     for again in range(2):  # before and after an extraction that finds no video
         index = build_clip_index(load_study(study), spec, FeatureStore(tmp_path / "store"))
         assert list(index.warnings) == ["silent"]
-        assert "the study names no video of it, but the store has frames of one" in index.warnings["silent"]
+        assert missing(index.warnings["silent"], "no video", "frames") == []
         if not again:
             run(study, tmp_path / "store", Selection(only=("frames",)))
 
@@ -124,9 +125,7 @@ def test_rows_for_frames_are_masked_where_there_are_none(mixed: Path) -> None:
     batch = dataset.read(range(len(dataset)))
     np.testing.assert_array_equal(batch["audio"][camera], alone.read(range(len(alone)))["audio"])
     assert batch["audio_mask"].any(axis=1).tolist() == camera.tolist()
-    with pytest.raises(
-        ValueError, match=r"lack the input 'audio' \(of podcast\): give it a rate=, which needs no frames"
-    ):
+    with pytest.raises(ValueError, match=naming("'audio'", "podcast", "rate=")):
         ClipDataset(mixed / "store", [ClipInput("audio", axis="frame")], where)
     none = ClipDataset(mixed / "store", [ClipInput("audio", axis="frame", missing="mask")], 'session_id == "podcast"')
     assert none.fields["audio"] == alone.fields["audio"]  # a split may have no session with a camera
@@ -144,7 +143,7 @@ def test_a_continuous_label_of_a_sound_is_read_at_a_rate(tmp_path: Path, files: 
     done("index", study, tmp_path / "store", "--config", tmp_path / "seconds.toml")
     valence = ClipDataset(tmp_path / "store", [ClipInput("label.valence", rate=10.0)])
     assert valence[1]["label.valence"].tolist() == list(range(5, 15))  # from 0.5 s on
-    with pytest.raises(ValueError, match="'label.valence' \\(of podcast\\): give it a rate=, which needs no frames"):
+    with pytest.raises(ValueError, match=naming("'label.valence'", "podcast", "rate=")):
         ClipDataset(tmp_path / "store", ["label.valence"])
 
 
@@ -152,10 +151,7 @@ def test_windows_in_frames_say_which_two_lines_help(mixed: Path) -> None:
     study = load_study(mixed / "study")
     index = build_clip_index(study, WindowSpec(window=25, stride=10), FeatureStore(mixed / "store"))
     assert set(index.excluded) == {"podcast", "chat"}
-    assert index.excluded["chat"] == (
-        "it has no video, and [clips] window = 25 counts frames: cut clips in seconds, by two lines under [clips] in "
-        "place of window and stride: window_s = 1 and stride_s = 0.4"
-    )
+    assert missing(index.excluded["chat"], "no video", "[clips] window = 25", "window_s = 1 and stride_s = 0.4") == []
     alone = build_clip_index(study, WindowSpec(), None)
     assert "window_s = 4.8 and stride_s = 0.6" in alone.excluded["podcast"]  # 120 frames at the others' 25
 
@@ -201,7 +197,7 @@ def test_a_session_of_unknown_length_is_excluded_by_name(tmp_path: Path, files: 
     (study / "podcast.wav").write_bytes(b"no sound")  # not through the hard link
     for spec in (WindowSpec(window_s=1.0), WindowSpec()):
         index = build_clip_index(load_study(study), spec, None)
-        assert index.excluded["podcast"].startswith("it has no video, and neither its sound nor its transcript says")
+        assert missing(index.excluded["podcast"], "no video", "sound", "transcript") == []
     assert set(build_clip_index(load_study(study), WindowSpec(window_s=1.0), None).clips["session_id"]) == {"chat"}
 
 
@@ -242,7 +238,7 @@ class LengthOfWords(Extractor[ExtractorSettings]):
 
 def test_what_needs_frames_has_no_input_whatever_it_reads(files: Path) -> None:
     source = Source("chat", {"transcript": input_file(files / "chat.json")}, frameless=True)
-    with pytest.raises(MissingInputError, match="the study names no video for this session"):
+    with pytest.raises(MissingInputError, match="no video"):
         LengthOfWords(ExtractorSettings(), CommonSettings()).fingerprint(source)
     assert LengthOfWords(ExtractorSettings(), CommonSettings()).fingerprint(replace(source, frameless=False)).digest
 
@@ -260,12 +256,12 @@ def test_phases_are_cut_at_the_end_of_the_sound(tmp_path: Path, files: Path) -> 
         ["podcast", "a", 0.0],
         ["podcast", "b", 1.3],
     ]
-    assert index.warnings == {
-        "podcast": "the phase 'b' ends at 9.00 s, the sound ends at 2.50 s",
-        "chat": "the phase 'b' ends at 9.00 s, the last utterance ends at 3.30 s",
-    }
+    assert set(index.warnings) == {"podcast", "chat"}
+    assert missing(index.warnings["podcast"], "phase 'b'", "9.00 s", "sound", "2.50 s") == []
+    assert missing(index.warnings["chat"], "phase 'b'", "9.00 s", "utterance", "3.30 s") == []
 
 
+@pytest.mark.slow
 def test_commands_work_on_sessions_without_a_camera(mixed: Path, tmp_path: Path) -> None:
     study, store, config = mixed / "study", mixed / "store", ("--config", mixed / "seconds.toml")
     done("check", study, *config)

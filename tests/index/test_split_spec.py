@@ -11,14 +11,19 @@ from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 from storyframes import ClipDataset, OversamplingSampler, PaperOrderOversamplingSampler, SplitSpec
 from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.features import FEATURES
 
 SPLITS = ("train", "val", "test")
+WITHOUT = [name for name in FEATURES if name != "frames"]  # labels need none
 OTHER = SplitSpec(seed=5, shares=(0.4, 0.3, 0.3))
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> SyntheticStudy:
-    return write_features(tmp_path_factory.mktemp("study") / "features", StudySpec(sessions=12))
+    return write_features(
+        tmp_path_factory.mktemp("study") / "features",
+        StudySpec(sessions=12, lacking={f"s{number:02d}": WITHOUT for number in range(12)}),
+    )
 
 
 def drawn(study: SyntheticStudy, spec: SplitSpec) -> dict[str, str]:
@@ -82,7 +87,7 @@ def test_the_papers_order_does_not_go_on_in_other_splits(study) -> None:
     )
     state = one.state_dict(consumed=3)
     one.load_state_dict(state)
-    with pytest.raises(ValueError, match="it cannot go on at the next sample of another order"):
+    with pytest.raises(ValueError, match="another order"):
         other.load_state_dict({**state, "total": other.total})
 
 
@@ -95,7 +100,7 @@ def test_a_pickled_dataset_has_its_splits(study) -> None:
 
 
 def test_splits_that_cannot_be_are_refused(study) -> None:
-    with pytest.raises(ValueError, match="three shares, of train, val and test"):
+    with pytest.raises(ValueError, match="three shares"):
         SplitSpec(shares=(0.5, 0.5))
     with pytest.raises(TypeError, match="split='train' is no SplitSpec"):
         ClipDataset(study.root, ["label"], split="train")

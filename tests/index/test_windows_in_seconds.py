@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clip_indexes import build_index
+from support.messages import missing, naming
 from support.stores import local
 from support.synthetic_features import publish, study_of
 
@@ -65,7 +66,7 @@ def check_windows_of_their_seconds(
     assert (index["stop_s"] - index["start_s"]).to_numpy() == pytest.approx(spec.window_s, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     fps=st.sampled_from([15, 25, NTSC, 30]),
     kind=st.sampled_from(["even", "milliseconds", "jitter", "gaps"]),
@@ -193,11 +194,8 @@ def test_windows_in_frames_over_other_rates_name_the_sessions(tmp_path: Path) ->
     built = build_clip_index(study(list(rates)), WindowSpec(), store)
     assert set(built.excluded) == {"c", "e"}
     assert set(built.clips["session_id"]) == {"a", "b", "d"}
-    assert built.excluded["c"] == (
-        "its 30.00 frames per second are not the 15.00 of other sessions, and [clips] window = 120 counts frames, so "
-        "its clips would last 4.00 s instead of 8.00 s: cut clips in seconds, by two lines under [clips] in place of "
-        "window and stride: window_s = 8 and stride_s = 1"
-    )
+    said = ("30.00 frames", "15.00", "[clips] window = 120", "4.00 s", "8.00 s", "window_s = 8 and stride_s = 1")
+    assert missing(built.excluded["c"], *said) == []
     in_seconds = build_clip_index(study(list(rates)), WindowSpec(window_s=8), store)
     assert in_seconds.excluded == {}
     lengths = (in_seconds.clips["stop_frame"] - in_seconds.clips["start_frame"]).groupby(in_seconds.clips["session_id"])
@@ -259,6 +257,6 @@ def test_clips_of_several_lengths_are_not_put_into_one_batch(tmp_path: Path) -> 
     store = store_of(tmp_path / "store", {"a": 15.0, "b": 30.0})
     built = build_clip_index(study(["a", "b"]), WindowSpec(window_s=8), store)
     write_clip_index(built.clips, local(tmp_path / "store"))
-    with pytest.raises(ValueError, match=r"clips have \[120, 240\] frames: filter those of one length, give .* rate="):
+    with pytest.raises(ValueError, match=naming("[120, 240] frames", "rate=")):
         ClipDataset(store, ["frames"])
     assert ClipDataset(store, ["frames"], "stop_frame - start_frame == 240").fields["frames_time"].shape == (240,)

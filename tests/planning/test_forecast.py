@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.media.newcomer import RECORDINGS, SENTENCES, record, speak
 from support.media.recordings import write_recording
+from support.messages import missing, naming
 
 from tasks.extract import extract
 from tasks.extractors.base import Input
@@ -160,7 +161,7 @@ def test_every_input_of_a_recording_can_be_cut(demo_study: Path, tmp_path: Path,
     session = load_study(demo_study).sessions["p01-s01"]
     sample = Sample(tmp_path, seconds=2, of_s=24)
     if kind in (Input.STORIES, Input.CURVE):
-        with pytest.raises(SampleError, match="stories.csv: there is no way to cut a sample of such an input"):
+        with pytest.raises(SampleError, match=naming("stories.csv", "sample")):
             sample.cut(kind, demo_study / "stories.csv", 30)
         return
     if kind is Input.REGION:  # boxes are of moments: those of the sample are among them
@@ -184,6 +185,7 @@ def test_every_input_of_a_recording_can_be_cut(demo_study: Path, tmp_path: Path,
             assert max(one.end_s for one in read_transcript(cut.path).utterances) <= 2
 
 
+@pytest.mark.slow
 def test_rates_of_the_demo_study(demo_study: Path) -> None:
     study = load_study(demo_study)
     settings = ExtractorsSettings(features=("frames", "openface", "opensmile", "glove"))
@@ -198,6 +200,8 @@ def test_rates_of_the_demo_study(demo_study: Path) -> None:
 NEWCOMERS = ("p01_phone.mp4", "p04_browser.webm", "p06_webcam.avi", "p07_screen.mkv", "p08_fast.mp4", "p09_slow.mp4")
 
 
+@pytest.mark.needs("espeak-ng")
+@pytest.mark.slow
 def test_the_disk_that_a_newcomers_study_needs(tmp_path: Path) -> None:
     """Phones, browsers, a silent video and a sound alone, at 5 to 48 frames a second."""
     media = tmp_path / "study"
@@ -250,9 +254,9 @@ def test_the_command(demo_study: Path, tmp_path: Path) -> None:
     ]
     done = subprocess.run([*command, "--workers", "3"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "3 sessions, 72 s of recordings: about" in done.stdout
+    assert missing(done.stdout, "3 sessions", "72 s") == []
     assert "with 3 workers" in done.stdout
-    assert "glove is not in these sums" in done.stdout
+    assert missing(done.stdout, "glove is not in") == []
     part = [*command, "--session", "p01-s01", "--features", "frames,opensmile", "--json"]
     told = json.loads(subprocess.run(part, capture_output=True, text=True, cwd=ROOT).stdout)
     assert (told["sessions"], told["recorded_s"]) == (1, pytest.approx(24))

@@ -141,10 +141,10 @@ def test_a_clusters_file_is_read_as_strictly(tmp_path: Path, text: str) -> None:
 def test_what_a_program_says_is_held_to_the_same() -> None:
     with pytest.raises(ValueError, match=r"timeout_s\n.*finite number"):
         OpenFaceSettings(timeout_s=float("inf"))
-    with pytest.raises(ValueError, match=r"window = True: a whole number of frames"):
+    with pytest.raises(ValueError, match="window = True"):
         WindowSpec(window=True)
     for shares in ((0.7, 0.2, 0.2), (7, 2, 1), (0.1, 0.1, 0.1)):
-        with pytest.raises(ValueError, match="have to add up to 1"):
+        with pytest.raises(ValueError, match="add up to 1"):
             SplitSpec(shares=shares)
     assert SplitSpec(shares=(1 / 3, 1 / 3, 1 / 3))
     assert SplitSpec(shares=(0.333, 0.333, 0.334))
@@ -153,7 +153,7 @@ def test_what_a_program_says_is_held_to_the_same() -> None:
 @pytest.mark.parametrize("engine", [Podman, Docker])
 def test_no_image_is_an_option_of_an_engine(engine: type[Podman | Docker]) -> None:
     for image in ("--privileged", f"--privileged@{DIGEST}", f"-v=/:/host@{DIGEST}", f"a b@{DIGEST}"):
-        with pytest.raises(ContainerError, match="is no name of an image"):
+        with pytest.raises(ContainerError, match="name of an image"):
             engine("/no/such/engine").resolve(image)
 
 
@@ -164,7 +164,7 @@ _VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=3), _VALUES))
-@examples(deadline=None)
+@examples(deadline=None, max_examples=30)
 def test_whatever_is_in_it_is_taken_or_refused_in_a_line(content: dict) -> None:
     with contextlib.suppress(ConfigFileError):
         check_values(content)

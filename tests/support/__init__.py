@@ -1,9 +1,8 @@
 """What several files of tests share. The fixtures are in `fixtures`, which conftest.py takes.
 
 Studies and stores: `studies` (small studies, and their extraction without Prefect and Dask) · `pairs` (studies of two
-people with several cameras and microphones, extracted) · `changing_study` (a study that changes in every way that a
-clip index can notice) · `clip_indexes` (an index from tables in memory) · `curve_studies` (curves of raters beside a
-video) · `stores` (versions in a folder) · `object_stores` (versions on an object store) · `hostile_stores` (as a
+people with several cameras and microphones, extracted) · `clip_indexes` (from tables in memory, and of studies
+with curves) · `stores` (versions in a folder) · `object_stores` (versions on an object store) · `hostile_stores` (as a
 stranger may make them) · `synthetic_features` (the features of a whole study, without any extraction) ·
 `track_features` (those of sessions with several devices).
 
