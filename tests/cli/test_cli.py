@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from support.commands import ONE_WORKER, storyframes, storyframes_here
+from support.messages import missing
 from support.servers.terminals import in_terminal
 from support.stores import catalogue_rows, publish_openface
 from typer.testing import CliRunner
@@ -51,13 +52,13 @@ def test_at_a_terminal_the_commands_are_in_panels_by_what_they_are_for() -> None
 
 
 def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
-    good = storyframes("check", study_copy)
+    good = storyframes_here("check", study_copy)
     assert (good.returncode, good.stderr) == (0, "")
     assert "valid" in good.stdout
     sessions = pd.read_csv(study_copy / "sessions.csv")
     sessions.loc[0, "video"] = "../[red]x[/red].avi"
     sessions.to_csv(study_copy / "sessions.csv", index=False)
-    bad = storyframes("check", study_copy)
+    bad = storyframes_here("check", study_copy)
     assert bad.returncode == 2
     assert "[red]x[/red].avi" in bad.stderr  # shown as it is, not as markup
     assert "never leaves it" in bad.stderr
@@ -149,7 +150,7 @@ def test_the_clip_index_from_the_tables_alone(study_copy: Path, tmp_path: Path) 
         video.unlink()  # no video is read
     result = storyframes_here("index", study_copy, "--out", tmp_path / "clips.parquet")
     assert result.returncode == 0
-    assert "54 clips of 120 frames, stride 15" in result.stdout
+    assert missing(result.stdout, "54 clips", "120 frames", "stride 15") == []
     assert len(pd.read_parquet(tmp_path / "clips.parquet")) == 54
 
 
@@ -168,6 +169,7 @@ def test_the_demo_keeps_a_study_and_a_configuration_that_is_there(tmp_path: Path
     assert (again.study / "sessions.csv").read_text() == "session_id,participant_id\ns,p\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 160])
 def test_a_terminal_is_filled_up_to_a_hundred_columns(columns: int) -> None:
     code, shown = in_terminal("models", "list", columns=columns)
@@ -176,26 +178,26 @@ def test_a_terminal_is_filled_up_to_a_hundred_columns(columns: int) -> None:
     assert max(map(len, shown.splitlines())) <= min(columns, 100)
 
 
-@pytest.mark.parametrize("columns", [None, "40"])
-def test_nothing_is_wrapped_where_there_is_no_terminal(study_copy: Path, tmp_path: Path, columns: str | None) -> None:
+@pytest.mark.slow
+def test_nothing_is_wrapped_where_there_is_no_terminal(study_copy: Path, tmp_path: Path) -> None:
     # Paths and messages longer than any terminal: in tables, sentences, usage errors and help.
     deep = tmp_path.joinpath(*["a folder with a long name"] * 6)
     deep.mkdir(parents=True)
     study = study_copy.rename(deep / "study")
-    more = {"COLUMNS": columns} if columns else {}
-    assert f"valid {study}\n" in storyframes("check", study, environment=more).stdout
+    assert f"valid {study}\n" in storyframes("check", study).stdout
     (deep / "features").mkdir()
     (deep / "features/x").touch()
-    refused = storyframes("extract", study, deep / "features", environment=more)
-    assert f"error {deep}/features is not a feature store and not empty" in refused.stderr
-    assert len(refused.stderr.splitlines()) == 1
-    models = storyframes("models", "list", environment=more).stdout
-    assert max(map(len, models.splitlines())) > 100
-    assert len(models.splitlines()) == 4 + 7
-    wrong = storyframes("extract", study, deep / "features", f"--{'nope' * 50}", environment=more)
+    for more in ({}, {"COLUMNS": "40"}):
+        refused = storyframes("extract", study, deep / "features", environment=more)
+        assert f"error {deep}/features" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+        models = storyframes("models", "list", environment=more).stdout
+        assert max(map(len, models.splitlines())) > 100
+        assert len(models.splitlines()) == 4 + 7
+    wrong = storyframes("extract", study, deep / "features", f"--{'nope' * 50}", environment={"COLUMNS": "40"})
     assert f"No such option: --{'nope' * 50}" in wrong.stderr
-    explained = storyframes("gc", "--help", environment=more).stdout
-    assert "Keep what was current or touched this recently." in explained
+    explained = storyframes("gc", "--help", environment={"COLUMNS": "40"}).stdout
+    assert "touched this recently." in explained
 
 
 # --- the main job ----------------------------------------------------------------------------------------------------
@@ -213,7 +215,7 @@ def test_the_demo(demo) -> None:
     assert "vision (120, 2762) float32" in result.stdout
     assert "untrained weights" in result.stdout
     assert "demo word vectors" in result.stdout
-    assert "20 extracted, 0 up to date, 0 without input, 0 failed; the clip index has 54 clips" in result.stdout
+    assert missing(result.stdout, "20 extracted", "0 failed", "54 clips") == []
     assert "Traceback" not in result.stderr
     code, shown = in_terminal("status", folder / "features")
     assert (code, max(map(len, shown.splitlines())) <= 100) == (0, True)
@@ -232,9 +234,9 @@ def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path:
     command = [sys.executable, "-c", code, "extract", *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert result.returncode == 0, result.stderr
-    assert result.stderr == "planning …\n0 features are due, 20 need nothing done\n"
+    assert missing(result.stderr, "0 features", "20 need") == []
     *_, said, imported = result.stdout.splitlines()
-    assert said == ("This run: 0 extracted, 20 up to date, 0 without input, 0 failed; the clip index has 54 clips.")
+    assert missing(said, "0 extracted", "20 up to date", "0 failed", "54 clips") == []
     heavy = {"dask", "distributed", "openvino", "prefect", "prefect_dask", "sqlalchemy", "torch"}
     assert heavy & {module.partition(".")[0] for module in imported.split()} == set()
     assert list(tmp_path.iterdir()) == []  # no server's database, so no run either
@@ -245,7 +247,7 @@ def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path:
 @pytest.mark.slow
 def test_an_extraction_reports_to_scripts(demo) -> None:
     folder, _ = demo
-    result = storyframes(
+    result = storyframes_here(
         "extract", folder / "study", folder / "features", "--config", folder / "storyframes.toml", "--json"
     )
     content = json.loads(result.stdout)
@@ -259,7 +261,7 @@ def test_one_feature_of_one_session_by_force(demo) -> None:
     forced = ("--session", "p01-s02", "--features", "opensmile", "--force", *ONE_WORKER)
     result = storyframes_here("extract", folder / "study", folder / "features", *forced)
     assert result.returncode == 0
-    assert "1 feature is due, 1 needs nothing done" in result.stderr
+    assert "1 feature is due" in result.stderr
     assert "done p01-s02/opensmile: 2396 rows" in result.stderr
 
 
@@ -278,31 +280,28 @@ def test_the_documented_training_loop(demo) -> None:
     folder = demo[0].parent
     loop, *_ = documented("docs/training.md")
     assert 40 <= len(loop.splitlines()) <= 75
-    first = run_example(loop, folder)
-    assert first.returncode == 0, first.stderr
-    assert re.fullmatch(r"(epoch [012]: \d+ of \d+ validation clips right\n){3}", first.stdout)
-    again = run_example(loop.replace('EPOCHS = "checkpoint.pt", 3', 'EPOCHS = "checkpoint.pt", 4'), folder)
-    assert again.returncode == 0, again.stderr
-    assert re.findall(r"epoch (\d)", again.stdout) == ["3"]  # the end of epoch 2 was saved
+    # Of fewer epochs than on the page; test_documented_loop.py has all of them.
+    first, again = (loop.replace('= "checkpoint.pt", 3', f'= "checkpoint.pt", {epochs}') for epochs in (1, 2))
+    result = run_example(first, folder)
+    assert result.returncode == 0, result.stderr
+    assert re.fullmatch(r"epoch 0: \d+ of \d+ validation clips right\n", result.stdout)
+    result = run_example(again, folder)
+    assert result.returncode == 0, result.stderr
+    assert re.findall(r"epoch (\d)", result.stdout) == ["1"]  # the end of epoch 0 was saved
 
 
 @pytest.mark.slow
 def test_the_other_examples_of_training(demo) -> None:
     _, *examples = documented("docs/training.md")
     assert len(examples) == 5
+    (batches,) = [code for code in documented("docs/everyday.md") if "ClipLoader" in code]
     # One process, which imports torch once; each has its own names, and a traceback says which one it was.
     each = (
-        f"exec(compile({code!r}, 'example {n}', 'exec'), {{'__name__': '__main__'}})" for n, code in enumerate(examples)
+        f"exec(compile({code!r}, 'example {n}', 'exec'), {{'__name__': '__main__'}})"
+        for n, code in enumerate([*examples, batches])
     )
-    result = run_example("\n".join(each) + "\nprint('all five')", demo[0].parent)
-    assert (result.returncode, result.stdout.endswith("all five\n")) == (0, True), result.stderr
-
-
-@pytest.mark.slow
-def test_the_example_of_batches(demo) -> None:
-    (example,) = [code for code in documented("docs/everyday.md") if "ClipLoader" in code]
-    result = run_example(example, demo[0].parent)
-    assert result.returncode == 0, result.stderr
+    result = run_example("\n".join(each) + "\nprint('all six')", demo[0].parent)
+    assert (result.returncode, result.stdout.endswith("all six\n")) == (0, True), result.stderr
     assert "torch.Size([16, 120, 2762])" in result.stdout
 
 
@@ -312,7 +311,7 @@ def test_status_for_people_and_for_scripts(demo) -> None:
     shown = storyframes_here("status", folder / "features")
     assert shown.returncode == 0
     assert "20 done" in shown.stdout
-    assert "resnet50: untrained weights (p01-s01, p01-s02, p02-s01)" in shown.stdout
+    assert missing(shown.stdout, "resnet50: untrained weights", "p01-s01, p01-s02, p02-s01") == []
     as_json = storyframes_here("status", folder / "features", "--json")
     assert as_json.stderr == ""
     entries = json.loads(as_json.stdout)["features"]
@@ -341,10 +340,9 @@ def test_verify_before_and_after_a_flipped_byte(demo) -> None:
 def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: Path) -> None:
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
     only = ("--features", "openface", *ONE_WORKER)
-    result = storyframes("extract", study_copy, tmp_path / "features", *only)
+    result = storyframes_here("extract", study_copy, tmp_path / "features", *only)
     assert result.returncode == 1
-    assert "p01-s01.csv.gz: cannot be read to its end" in " ".join(result.stdout.split())
-    assert "5 extracted, 0 up to date, 0 without input, 1 failed" in result.stdout
+    assert missing(result.stdout, "p01-s01.csv.gz", "5 extracted", "1 failed") == []
     assert storyframes_here("verify", tmp_path / "features").returncode == 0
 
 
@@ -372,13 +370,10 @@ def read_until(terminal: int, wanted: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_the_last_runs_and_how_they_ended(study_copy: Path, tmp_path: Path) -> None:
-    (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
-    root = tmp_path / "features"
-    arguments = ("extract", str(study_copy), str(root), "--server", *ONE_WORKER, "--features")
-    assert storyframes(*arguments, "openface", "--session", "p01-s01").returncode == 1
+def test_a_run_that_was_killed_is_among_the_last_ones(study_copy: Path, tmp_path: Path) -> None:
+    arguments = ("extract", str(study_copy), str(tmp_path / "features"), "--server", *ONE_WORKER)
     killed = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", *arguments, "resnet50"],
+        [sys.executable, "-m", "flows.cli", *arguments, "--features", "frames"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -390,13 +385,8 @@ def test_the_last_runs_and_how_they_ended(study_copy: Path, tmp_path: Path) -> N
     killed.communicate()
     result = storyframes("runs", "--limit", "2", "--json")
     assert result.returncode == 0, result.stderr
-    runs = json.loads(result.stdout)
-    assert [(run["flow"], run["state"]) for run in runs] == [
-        ("extract-study", "Crashed"),
-        ("extract-study", "PartialSuccess"),
-    ]
-    assert runs[0]["message"] == "the command was killed"
-    assert runs[1]["message"] == "1 extracted, 0 up to date, 0 without input, 1 failed"
+    run = json.loads(result.stdout)[0]
+    assert (run["flow"], run["state"], run["message"]) == ("extract-study", "Crashed", "the command was killed")
 
 
 def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
@@ -445,9 +435,7 @@ def test_verify_advises_what_repairs(study_copy: Path, tmp_path: Path) -> None:
     status = rotten.stat()
     rotten.write_bytes(bytes([rotten.read_bytes()[0] ^ 1]) + rotten.read_bytes()[1:])
     os.utime(rotten, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert repair_advice(storage, list(maintenance.verify(storage))) == [
-        "The next 'storyframes extract' makes again what is missing or was changed.",
-        "Sizes and times of p01-s02/frames are as they were published, so only force makes it again: "
-        "'storyframes extract' with --session p01-s02 --features frames --force.",
-    ]
+    next_time, forced = repair_advice(storage, list(maintenance.verify(storage)))
+    assert missing(next_time, "'storyframes extract'") == []
+    assert missing(forced, "p01-s02/frames", "--session p01-s02 --features frames --force") == []
     assert due() == ["p01-s01/frames"]  # the advice is true

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from support.messages import missing
 from support.tools.openface_tools import script
 from support.tools.plug_ins import installed, write
 from typer.testing import CliRunner
@@ -69,8 +70,8 @@ def test_it_says_what_is_here_and_how_to_get_the_rest(home: Path, tmp_path: Path
     assert str(home) not in json.dumps(said)
     assert said["cache"][1].startswith("~/.cache/storyframes, ")
     assert said["models"] == ("here", "glove-840b", "")
-    assert said["model glove-6b"][2] == "'storyframes models fetch glove-6b' (862.2 MB), if you want it"
-    assert said["model dope"][2] == "put it at ~/.cache/storyframes/models/DOPE_v1_0_0.pth.tgz, if you want it"
+    assert missing(said["model glove-6b"][2], "'storyframes models fetch glove-6b'", "862.2 MB") == []
+    assert "~/.cache/storyframes/models/DOPE_v1_0_0.pth.tgz" in said["model dope"][2]
     assert "the plug-in storyframes-mediapipe (docs/mediapipe.md)" in said["faces"][2]
     assert said["processors"][0] == "gap"
     assert "OMP_NUM_THREADS=4096" in said["processors"][1]
@@ -80,7 +81,7 @@ def test_it_says_what_is_here_and_how_to_get_the_rest(home: Path, tmp_path: Path
     assert said["Prefect"][0] == "here"
     shown = CliRunner().invoke(app, ["doctor"])
     assert shown.exit_code == 0
-    assert "→ 'storyframes models fetch resnet50-v1' (102.5 MB), if you want it" in shown.stdout
+    assert missing(shown.stdout, "→ 'storyframes models fetch resnet50-v1'", "102.5 MB") == []
 
 
 def test_what_was_asked_for_and_cannot_work_ends_with_1(home: Path, tmp_path: Path) -> None:
@@ -90,7 +91,8 @@ def test_what_was_asked_for_and_cannot_work_ends_with_1(home: Path, tmp_path: Pa
     )
     code, said = told("--config", config)
     assert code == 1
-    assert said["extractor openface"] == ("fault", "[openface] binary = '/no/such' is not an executable file", "")
+    state, what, advice = said["extractor openface"]
+    assert (state, missing(what, "[openface] binary = '/no/such'"), advice) == ("fault", [], "")
     assert said["extractor resnet50"][0] == "gap"  # nobody asked for it
     assert "faces" not in said
     config.write_text('features = ["frames", "opensmile"]\n')
@@ -99,7 +101,7 @@ def test_what_was_asked_for_and_cannot_work_ends_with_1(home: Path, tmp_path: Pa
     assert (code, said["feature store"][0]) == (1, "fault")
     config.write_text("featrues = 1\n")
     done = CliRunner().invoke(app, ["doctor", "--config", str(config)])
-    assert (done.exit_code, "featrues: there is no such key" in done.stderr) == (2, True)
+    assert (done.exit_code, "featrues: " in done.stderr) == (2, True)
 
 
 def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> None:
@@ -121,10 +123,9 @@ def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> Non
     assert "start it, correct PREFECT_API_URL" in advice
     assert "sesame" not in done.stdout
     assert said["plug-ins"][1] == "of-commands 1.0, some-plug-in 1.0"
-    assert said["plug-in that cannot be used"][1:] == (
-        "some-plug-in 1.0: odd: cannot be loaded (OSError: 5)",
-        "repair it, or 'pip uninstall some-plug-in'",
-    )
+    _, what, advice = said["plug-in that cannot be used"]
+    assert missing(what, "some-plug-in 1.0: odd", "OSError: 5") == []
+    assert "'pip uninstall some-plug-in'" in advice
     assert "NVIDIA H100, 80 GiB" in said["GPU"][1]
     assert said["container engines"][:2] == ("gap", "none")
     assert "apt install podman" in said["container engines"][2]
@@ -207,4 +208,4 @@ def test_a_torchvision_of_another_release_of_torch_is_named(tmp_path: Path, monk
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
     monkeypatch.syspath_prepend(tmp_path)
-    assert torchvision_mismatch() == "torchvision 0.28.0 beside torch 2.9.1: it was built for torch ==2.13.0"
+    assert missing(torchvision_mismatch(), "torchvision 0.28.0", "torch 2.9.1", "torch ==2.13.0") == []

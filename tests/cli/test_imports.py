@@ -43,7 +43,7 @@ def test_what_the_package_offers_is_there() -> None:
     for name in set(storyframes.__all__) - {"FEATURES", "__version__"}:
         assert getattr(storyframes, name).__name__ == name
     assert "openface" in storyframes.FEATURES
-    with pytest.raises(AttributeError, match="module 'storyframes' has no attribute 'Features'"):
+    with pytest.raises(AttributeError, match="'storyframes' .*'Features'"):
         storyframes.Features  # noqa: B018
 
 

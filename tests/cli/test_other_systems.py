@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.messages import missing
 from support.synthetic_features import StudySpec, write_features
 from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 from support.systems.windows import AS_ON_WINDOWS
@@ -64,11 +65,8 @@ def test_on_windows_a_store_is_read_and_never_written(tmp_path: Path) -> None:
     clip = ClipDataset(root, ["openface", "glove"])[3]
     assert digest == hashlib.sha256(clip["openface"].tobytes() + clip["glove"].tobytes()).hexdigest()
     assert int(rows) == len(FeatureStore(root).session("s00").to_pandas("opensmile"))
-    assert refused == (
-        f"{tmp_path}/new: this system (Windows) has none of the locks that keep two writers apart, so feature stores "
-        "are only read here: write it on Linux, macOS or in WSL; status, show, clips and verify work here"
-    )
-    assert "copies are kept on Linux alone" in no_cache
+    assert missing(refused, f"{tmp_path}/new: ", "Windows", "locks", "WSL", "status, show, clips and verify") == []
+    assert "Linux" in no_cache
     ends = [line for line in shown if line.startswith("ended with")]
     refused_by_file, refused_at_once = ["ended with 1"], ["ended with 2"] * (len(writing) - 1)
     assert ends == ["ended with 0"] * len(reading) + refused_by_file + refused_at_once, result.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.messages import missing
 from support.stores import local
 from support.synthetic_features import publish, study_of
 
@@ -158,6 +159,6 @@ def test_writing_the_index_warns_of_sound_that_does_not_fit(
 ) -> None:
     store = make_store(tmp_path, np.arange(50) / 25, begins_s + np.arange(rows) / 100)
     warning = (tmp_path / "warnings.txt").read_text()
-    assert "the phase 'all' ends at 10000.00 s" in warning
+    assert missing(warning, "phase 'all'", "10000.00 s") == []
     assert (f"there is sound from {begins_s:.2f} s" in warning) == warned
     assert len(store.clips()) == 4

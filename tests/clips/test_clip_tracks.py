@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.messages import missing, naming
 from support.stores import local
 from support.track_features import (
     DRIFT,
@@ -165,9 +166,9 @@ def test_a_grid_at_the_cameras_own_rate_is_copied_as_it_lies(
 
 
 def test_frames_of_another_camera_are_refused_with_the_rate_to_give(store: FeatureStore) -> None:
-    with pytest.raises(ValueError, match="frame 0 of s15 is at 0.000 s, the track's at 3.200 s of the session") as one:
+    with pytest.raises(ValueError, match=naming("frame 0 of s15", "0.000 s", "3.200 s")) as one:
         ClipDataset(store, ["openface@cam"], "session_id == 's15'")
-    assert "say how many rows a second 'openface@cam' is to have, rate=25 for about its own" in str(one.value)
+    assert missing(one.value, "'openface@cam'", "rate=25") == []
     with pytest.raises(ValueError, match=r"rate=29\.97 for about its own"):
         ClipDataset(store, [ClipInput("vision", track="cam")], "session_id == 's30'")
     ClipDataset(store, [ClipInput("openface", rate=25, track="cam")], "session_id == 's15'")
@@ -180,7 +181,7 @@ def test_a_camera_that_ends_early_is_refused_without_a_rate(tmp_path: Path) -> N
     write_camera(root, arrays, "s15", "twin", frame_times(15, 5))
     catalogue.compact(local(root))
     write_clip_index(build_clip_index(study_of(sessions=("s15",)), WINDOWS, FeatureStore(root)).clips, local(root))
-    with pytest.raises(ValueError, match="s15 has clips to frame 150, and the track 75 frames"):
+    with pytest.raises(ValueError, match=naming("s15", "150", "75 frames")):
         ClipDataset(root, ["resnet50@twin"])
     assert len(ClipDataset(root, ["resnet50@twin"], "stop_s < 5")) > 3
 
@@ -288,7 +289,7 @@ def test_a_session_without_the_track_can_be_left_out(tmp_path: Path) -> None:
     catalogue.compact(local(root))
     study = study_of(sessions=("s15", "s25"))
     write_clip_index(build_clip_index(study, WINDOWS, FeatureStore(root)).clips, local(root))
-    with pytest.raises(ValueError, match=r"lack the input 'audio@lapel' \(of s15\): leave them out with drop_missing"):
+    with pytest.raises(ValueError, match=naming("'audio@lapel'", "s15", "drop_missing")):
         ClipDataset(root, ["audio@lapel"])
     assert set(ClipDataset(root, ["audio@lapel"], drop_missing=True).clips["session_id"]) == {"s25"}
 
@@ -324,6 +325,6 @@ def test_what_cannot_be_of_a_track_is_refused(store: FeatureStore, inputs: list,
 
 
 def test_a_name_and_a_track_that_differ_are_refused() -> None:
-    with pytest.raises(ValueError, match="'openface@a' is of the track 'a', and track='b' is another one"):
+    with pytest.raises(ValueError, match=naming("'openface@a'", "track='b'")):
         ClipInput("openface@a", track="b")
     assert ClipInput("openface@a") == ClipInput("openface", track="a")

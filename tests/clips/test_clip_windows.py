@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
@@ -46,6 +46,7 @@ def test_windows_are_the_distinct_ones_with_all_their_clips(study, where: str | 
         assert len(dataset) == 3 * len(windows)
 
 
+@settings(max_examples=40, deadline=None)
 @given(indices=st.lists(st.integers(0, 95), max_size=12))
 def test_a_batch_is_bit_for_bit_its_clips_read_alone(dataset: ClipDataset, indices: list[int]) -> None:
     batch = dataset.read(indices)

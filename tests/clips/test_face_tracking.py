@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from support.messages import missing
 from support.stores import local
 from support.synthetic_features import study_of
 
@@ -106,7 +107,7 @@ def test_a_face_is_one_whoever_tracks_it(spec: FeatureSpec, tmp_path: Path) -> N
     quality = check_quality(curves)
     (lost,) = quality.findings
     assert lost.rule is Rule.FACE_LOST
-    assert lost.message.startswith(f"{spec.name}: no face in 35.0% of the frames; ")
+    assert missing(lost.message, f"{spec.name}: no face", "35.0%") == []
     assert (Rule.FACE_JUMP in quality.not_looked_at) == (spec is WITHOUT_PICTURE)
 
 
@@ -153,9 +154,9 @@ def test_status_never_shows_rows_that_are_no_measurements_as_rows(tmp_path: Path
         console.print(part)
     shown = " ".join(console.export_text().split())
     assert "│ s │ 60 │ 12 of 60 │ 0 of 60* │" in shown
-    assert "* caveat of units: no row is a measurement (s)" in shown
+    assert missing(shown, "caveat of units", "(s)") == []
     (finding,) = [one for one in check_quality(read_curves(store, "s")).findings if one.message.startswith("units")]
-    assert "no face in 100.0% of the frames" in finding.message
+    assert missing(finding.message, "no face", "100.0%") == []
 
 
 def test_openface_says_where_its_face_is() -> None:

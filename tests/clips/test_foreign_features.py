@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from support.messages import naming
 from support.stores import local
 from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
 
@@ -393,7 +394,7 @@ def test_two_inputs_cannot_fill_one_field(study, tmp_path: Path) -> None:
     spec = FeatureSpec("openface_mask", "an unlucky name", {"values": array(Axis.FRAME)})
     publish(root, "s00", spec, {"values": np.zeros(FRAMES, np.float32)})
     catalogue.compact(local(root))
-    with pytest.raises(ValueError, match="the input 'openface_mask' has the field 'openface_mask', which another"):
+    with pytest.raises(ValueError, match="'openface_mask'"):
         ClipDataset(root, ["openface", "openface_mask"])
 
 
@@ -406,9 +407,7 @@ def test_rows_that_nobody_says_when_they_are_cannot_be_cut(tmp_path: Path, spec:
     values = random_foreign(np.random.default_rng(0))[spec.name]
     publish(root, "s00", spec, {name: values[name] for name in spec.arrays})
     catalogue.compact(local(root))
-    with pytest.raises(
-        ValueError, match=f"'{spec.name}' has a row for each .*, but no array '{missing}' that says when"
-    ):
+    with pytest.raises(ValueError, match=naming(f"'{spec.name}'", f"'{missing}'")):
         ClipDataset(root, [spec.name])
     assert len(ClipDataset(root, [ClipInput(spec.name, axis="frame")])[0]) == 3
 
@@ -454,7 +453,7 @@ def test_sessions_that_differ_are_told_apart(tmp_path: Path, other: FeatureSpec,
             root, session, spec, {name: values[name] for name in spec.arrays} | {"values": values["values"][:, :width]}
         )
     catalogue.compact(local(root))
-    with pytest.raises(ValueError, match=f"sessions differ in {message}: extract them with one configuration"):
+    with pytest.raises(ValueError, match=f"differ in {message}"):
         ClipDataset(root, ["brightness"])
     assert len(ClipDataset(root, ["brightness"], "session_id != 's02'")) == 48
     assert len(ClipDataset(root, ["brightness"], "session_id == 's02'")) == 24
@@ -466,7 +465,7 @@ def test_sessions_with_steps_of_other_lengths_are_told_apart(tmp_path: Path) -> 
         values = random_foreign(np.random.default_rng(0))["loudness"]
         publish(root, session, SOUND, values | {"time": np.arange(170) * step})
     catalogue.compact(local(root))
-    with pytest.raises(ValueError, match=r"how long a row of 'loudness' is \(0.01 s in s00, 0.02 s in s01\)"):
+    with pytest.raises(ValueError, match=naming("'loudness'", "0.01 s in s00", "0.02 s in s01")):
         ClipDataset(root, ["loudness"])
 
 
@@ -504,7 +503,7 @@ def test_clips_in_which_no_window_lies_are_refused_unless_they_are_masked(tmp_pa
     root = write_features(tmp_path / "features", StudySpec(sessions=1)).root
     publish(root, "s00", WINDOWS, windows(np.array([0.0, 3.0]), 0.9))
     catalogue.compact(local(root))
-    with pytest.raises(ValueError, match=r"in \d+ of \d+ clips \(the first is s00.*missing='mask'"):
+    with pytest.raises(ValueError, match=r"\d+ of \d+ clips .*s00.*missing='mask'"):
         ClipDataset(root, ["motion"])
     dataset = ClipDataset(root, [ClipInput("motion", missing="mask")])
     lengths = [int(dataset[number]["motion_length"]) for number in range(len(dataset))]
@@ -593,7 +592,7 @@ def test_times_that_do_not_rise_are_told(tmp_path: Path) -> None:
     values["time"][7] = 0
     publish(root, "s00", SOUND, values)
     catalogue.compact(local(root))
-    with pytest.raises(ValueError, match="s00/loudness/time: row 7 is earlier than the one before it"):
+    with pytest.raises(ValueError, match=naming("s00/loudness/time", "row 7")):
         ClipDataset(root, ["loudness"])
     times = {name: clock(Axis.WINDOW) for name in ("time", "start", "end")}
     scenes = FeatureSpec("scenes", "of no one length", {"values": array(Axis.WINDOW, 2), **times})
@@ -601,7 +600,7 @@ def test_times_that_do_not_rise_are_told(tmp_path: Path) -> None:
     rows = {"values": np.zeros((4, 2), np.float32), "time": (start + end) / 2, "start": start, "end": end}
     publish(root, "s00", scenes, rows)
     catalogue.compact(local(root))
-    with pytest.raises(ValueError, match="s00/scenes: row 2 starts or ends earlier than the one before it"):
+    with pytest.raises(ValueError, match=naming("s00/scenes", "row 2")):
         ClipDataset(root, ["scenes"])
 
 

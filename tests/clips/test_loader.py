@@ -8,21 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from support.messages import naming
 from support.stores import local
 from support.synthetic_features import StudySpec, SyntheticStudy, publish, write_features
 
 from storyframes.clips.dataset import BatchBuffers, ClipDataset
 from storyframes.clips.inputs import ClipInput
+from storyframes.clips.loader import ClipLoader
 from storyframes.clips.named_inputs import INPUTS
 from storyframes.clips.readers import Field
 from storyframes.clips.samplers import UniformSampler
 from storyframes.features import Axis
 from storyframes.store import catalogue
 from storyframes.store.layout import StoreError
-
-torch = pytest.importorskip("torch")
-
-from storyframes.clips.loader import ClipLoader  # noqa: E402
 
 EVERYTHING = [*INPUTS, "openface", "resnet50", "dope"]
 
@@ -116,7 +115,7 @@ def test_it_goes_on_with_exactly_the_next_batch(dataset, handed_out: int) -> Non
 def test_the_state_of_other_clips_is_refused(study, dataset) -> None:
     state = ClipLoader(dataset, 7).state_dict()
     other = ClipDataset(study.root, EVERYTHING, "session_id != 's01'")
-    with pytest.raises(ValueError, match="taken with other clips than these 72"):
+    with pytest.raises(ValueError, match=naming("other clips", "72")):
         ClipLoader(other, 7).load_state_dict(state)
 
 
@@ -135,13 +134,13 @@ def test_an_error_while_reading_ahead_reaches_the_loop(tmp_path: Path) -> None:
     publish(study.root, "s01", "resnet50", {"values": np.zeros((50, 2048), np.float16)})
     catalogue.compact(local(study.root))
     loader = ClipLoader(ClipDataset(study.root, ["resnet50"]), 4)
-    with pytest.raises(StoreError, match="s01/resnet50/values has rows 0 to 50"):
+    with pytest.raises(StoreError, match=naming("s01/resnet50/values", "0 to 50")):
         list(loader)
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 0}, {"threads": 0}, {"prefetch": 0}])
 def test_numbers_that_are_too_small_are_refused(dataset, options) -> None:
-    with pytest.raises(ValueError, match="=0 has to be at least 1"):
+    with pytest.raises(ValueError, match=naming("=0", "at least 1")):
         ClipLoader(dataset, **{"batch_size": 4} | options)
 
 
@@ -203,11 +202,12 @@ def test_arrays_do_not_overlap_and_are_aligned() -> None:
 
 # --- torch's own DataLoader ------------------------------------------------------------------------------------------
 
+SLOW = [pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")]  # each imports torch
 INPUT_CHOICE = ["vision", "dope", ClipInput("words", axis=Axis.FRAME), "words", "audio", "story", "label"]
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("method", [None, "fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", [None, "fork", *SLOW])
 def test_a_plain_data_loader_reads_the_same(dataset, method: str | None) -> None:
     dataset[0]  # the parent has used it before it forks
     order = list(UniformSampler(dataset, seed=1))
@@ -225,6 +225,7 @@ def test_a_plain_data_loader_reads_the_same(dataset, method: str | None) -> None
         assert_is(batch, dataset, order[16 * number : 16 * number + 16])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_data_loader_with_workers_resumes_from_what_was_trained_on(dataset) -> None:
     def make():
@@ -256,6 +257,7 @@ for batch in ClipLoader(dataset, 5, UniformSampler(dataset, seed=1, rank=rank, w
 """
 
 
+@pytest.mark.slow
 def test_ranks_of_a_distributed_job_read_different_clips_equally_often(study, dataset) -> None:
     """Those of this process and of another, which hashes otherwise; each process imports torch, so there is one."""
     command = [sys.executable, "-c", RANK, study.root, "0"]

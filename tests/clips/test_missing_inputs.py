@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.messages import missing, naming
 from support.stores import local
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 from support.track_features import WINDOWS, study_of, write_tracks
@@ -54,7 +55,7 @@ def test_clips_with_the_feature_are_as_ever_and_the_others_are_masked(study: Syn
     assert masked.missing == {name: pytest.approx(lacking.mean())}
     assert f"{name}: masked in {lacking.mean():.0%} of the clips" in repr(masked)
     masked.missing = {name: 0.004}
-    assert f"{name}: masked in under 1% of the clips" in repr(masked)
+    assert missing(repr(masked), f"{name}: masked", "under 1%") == []
     assert "under 1%" in masked._repr_html_()
     batch, expected = masked.read(range(len(masked))), there.read(range(len(there)))
     for field in there.fields:
@@ -76,7 +77,7 @@ def test_the_shape_is_the_features_where_none_of_the_chosen_clips_has_it(study: 
 
 
 def test_a_feature_that_no_session_has_is_named(study: SyntheticStudy) -> None:
-    with pytest.raises(ValueError, match="no input 'mediapipe', and no session has such a feature"):
+    with pytest.raises(ValueError, match="no input 'mediapipe'"):
         ClipDataset(study.root, [ClipInput("mediapipe", missing="mask")])
 
 
@@ -105,17 +106,16 @@ def test_what_has_no_mask_cannot_be_masked(name: str) -> None:
 
 
 def test_the_refusal_says_both_ways(study: SyntheticStudy) -> None:
-    with pytest.raises(
-        ValueError, match=r"drop_missing=True, or mask it there with ClipInput\(\.\.\., missing='mask'\)"
-    ):
+    with pytest.raises(ValueError, match=naming("drop_missing=True", "missing='mask'")):
         ClipDataset(study.root, ["openface"])
 
 
 def test_another_word_is_refused() -> None:
-    with pytest.raises(ValueError, match="missing='drop' of 'openface': 'error' or 'mask'"):
+    with pytest.raises(ValueError, match=naming("missing='drop'", "'openface'", "'error' or 'mask'")):
         ClipInput("openface", missing="drop")
 
 
+@pytest.mark.slow
 def test_a_track_can_be_missing_in_some_sessions(tmp_path: Path) -> None:
     root, sessions = tmp_path / "store", ("s15", "s25")
     write_tracks(root, sessions)

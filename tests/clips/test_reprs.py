@@ -17,8 +17,6 @@ from storyframes.store import record_status
 from storyframes.store.publish import record_attempt
 from storyframes.store.records import Status
 
-pytest.importorskip("torch", reason="the loader needs PyTorch")
-
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]]:

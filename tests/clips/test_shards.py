@@ -8,6 +8,7 @@ import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support.messages import naming
 
 from storyframes.store.shards import CHUNK_ROWS, ShardLayout, ShardWriter, map_shard
 
@@ -15,6 +16,7 @@ DTYPES = ("float32", "float16", "float64", "uint8", "int16", "int32")
 
 
 def write(folder: Path, rows: np.ndarray, cuts: list[int], fill: float = 0) -> ShardLayout:
+    folder.mkdir(exist_ok=True)
     writer = ShardWriter(folder / "a", rows.shape[1:], rows.dtype, fill)
     for part in np.split(rows, sorted(cut % (len(rows) + 1) for cut in cuts)):
         writer.append(part)
@@ -126,7 +128,7 @@ def test_a_value_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [0.5, np.nan, np.inf, -1.0, 256.0, 1e300])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_float_that_is_no_such_integer_is_refused(tmp_path: Path, value: float, dtype: str) -> None:
-    with pytest.raises(ValueError, match=r"a: .* does not fit uint8"):
+    with pytest.raises(ValueError, match=naming("a: ", "uint8")):
         ShardWriter(tmp_path / "a", (), "uint8", 0).append(np.array([1, value]).astype(dtype))
 
 
@@ -141,5 +143,5 @@ def test_infinity_itself_fits(tmp_path: Path) -> None:
 
 
 def test_rows_of_another_shape_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"rows of shape \(4,\), but the array's are \(3,\)"):
+    with pytest.raises(ValueError, match=naming("(4,)", "(3,)")):
         ShardWriter(tmp_path / "a", (3,), "f4", 0).append(np.zeros((2, 4)))
