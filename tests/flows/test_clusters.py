@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from support.commands import storyframes
+from support.messages import missing, naming
 from support.processes import command_line, wait_for
 
-import flows.clusters.slurm
+from flows.clusters import slurm
 from flows.clusters.connection import ClusterError, Connection, check_needs, wait_for_workers
 from flows.clusters.dask_cluster import dask_cluster, local_workers
 from flows.clusters.settings import (
@@ -63,7 +64,7 @@ def test_the_seconds_of_a_walltime(walltime: str, seconds: int) -> None:
 def test_a_walltime_that_the_environment_would_replace_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SBATCH_TIMELIMIT", "5")
     with (
-        pytest.raises(ClusterError, match="^SBATCH_TIMELIMIT=5 would replace the 'walltime' of the cluster's file"),
+        pytest.raises(ClusterError, match=naming("SBATCH_TIMELIMIT=5", "'walltime'")),
         dask_cluster(Slurm(kind="slurm", cpu=WorkerShape(count=1)), []),
     ):
         pass
@@ -72,19 +73,19 @@ def test_a_walltime_that_the_environment_would_replace_is_refused(monkeypatch: p
 def test_work_on_a_gpu_is_not_judged_by_what_a_processor_takes(tmp_path: Path) -> None:
     storage = create_store(tmp_path)
     check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000, gpu=True)])
-    with pytest.raises(ClusterError, match="^a/dope is expected to take 45000 s, and a job may take 60 s"):
+    with pytest.raises(ClusterError, match=naming("a/dope", "45000 s", "60 s")):
         check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000)])
     array = PartArray(parts=1, features=["dope"])
     note_part(storage, "a", array, 1, PartState(costs={"dope": (100.0, 10.0)}, cpus=1))
-    with pytest.raises(ClusterError, match="^a/dope is expected to take 4500 s, as parts before took"):
+    with pytest.raises(ClusterError, match=naming("a/dope", "4500 s", "parts before")):
         check_walltime(storage, 60, [Expected("a/dope", frozenset(["dope"]), 45_000, gpu=True)])
 
 
 def test_a_squeue_that_cannot_be_run_ends_no_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    queue = flows.clusters.slurm._squeue({"17"})
+    queue = slurm._squeue({"17"})
     assert (queue.lines, queue.may_have("17")) == ([], True)
-    assert queue.error == "Slurm does not answer: squeue cannot be run (No such file or directory)"
+    assert missing(queue.error, "squeue", "No such file or directory") == []
 
 
 @pytest.mark.parametrize(
@@ -102,18 +103,18 @@ def test_what_slurm_says_of_jobs_whose_workers_are_missing(
     (tmp_path / "squeue").write_text(f"#!/bin/sh\n{answers}\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(flows.clusters.slurm, "_ANSWERS_S", 1.0)
+    monkeypatch.setattr("flows.clusters.slurm._ANSWERS_S", 1.0)
     job = SimpleNamespace(job_id="17", refusal="")
     cluster: Any = SimpleNamespace(scheduler_info={"workers": {}}, workers={"cpu-0": job}, loop=None, scheduler=None)
-    jobs = flows.clusters.slurm._Jobs(cluster, Slurm(kind="slurm", cpu=WorkerShape(count=1)), set(), [], print)
+    jobs = slurm._Jobs(cluster, Slurm(kind="slurm", cpu=WorkerShape(count=1)), set(), [], print)
     assert jobs.state() == said
-    assert flows.clusters.slurm._squeue({"17"}).may_have("17") == ("no job" not in said)
+    assert slurm._squeue({"17"}).may_have("17") == ("no job" not in said)
 
 
 def test_a_job_that_took_the_place_of_one_that_ended_is_kept() -> None:
     ended, new = object(), object()
     cluster: Any = SimpleNamespace(workers={"cpu-0": new}, loop=None, scheduler=None)
-    jobs = flows.clusters.slurm._Jobs(cluster, Slurm(kind="slurm", cpu=WorkerShape(count=1)), set(), [], print)
+    jobs = slurm._Jobs(cluster, Slurm(kind="slurm", cpu=WorkerShape(count=1)), set(), [], print)
     jobs._forget("cpu-0", ended)
     jobs._forget("cpu-1", ended)
     assert cluster.workers == {"cpu-0": new}
@@ -177,7 +178,7 @@ def test_a_configuration_means_this_machine_unless_it_says_otherwise() -> None:
 
 
 def test_neither_a_file_nor_an_address() -> None:
-    with pytest.raises(ClusterSettingsError, match=r"is neither an address \(tls://host:port\) nor a file"):
+    with pytest.raises(ClusterSettingsError, match=naming("node1:8786", "tls://host:port")):
         load_cluster("node1:8786")
 
 
@@ -225,12 +226,12 @@ def test_sessions_that_share_a_gpu_find_one() -> None:
 
 
 def test_workers_without_resources_can_do_nothing() -> None:
-    with pytest.raises(ClusterError, match="a worker that declares no resources"):
+    with pytest.raises(ClusterError, match="no resources"):
         check_needs([{"CPU": 1}], [{}])
 
 
 def test_no_scheduler_at_the_address() -> None:
-    with pytest.raises(ClusterError, match=r"there is no Dask scheduler at tcp://127\.0\.0\.1:9"):
+    with pytest.raises(ClusterError, match=naming("no Dask scheduler", "tcp://127.0.0.1:9")):
         wait_for_workers(Connection("tcp://127.0.0.1:9"), [{"CPU": 1}], 0)
 
 
@@ -268,7 +269,7 @@ def test_workers_that_never_start_are_an_error_that_says_so(monkeypatch: pytest.
 
     monkeypatch.setattr(flows.clusters.dask_parts, "Worker", DyingWorker)
     with (
-        pytest.raises(ClusterError, match="a worker's process died 5 times while it started: out of memory"),
+        pytest.raises(ClusterError, match=naming("died 5 times", "out of memory")),
         dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]),
     ):
         pass
@@ -286,4 +287,4 @@ def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: 
     asked = ("--features", "dope", "--config", config)
     result = storyframes("extract", study_copy, tmp_path / "features", *asked, environment=shared_server)
     assert result.returncode == 2
-    assert "a feature asks for 1 GPU, but no worker has that (there is: CPU " in " ".join(result.stderr.split())
+    assert missing(result.stderr, "asks for 1 GPU", "CPU ") == []

@@ -24,7 +24,7 @@ from support.servers.deployment_server import running
 
 from storyframes.store.feature_store import FeatureStore
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("postgresql")]
 
 
 @pytest.fixture(scope="module")
@@ -251,9 +251,15 @@ def openface_versions(house: House) -> set[str]:
     return {path.read_text() for path in (house.folder / "features").glob("*/openface/current.json")}
 
 
-def test_a_run_outlives_an_outage_of_the_database(house: House) -> None:
+def test_a_run_outlives_a_restart_of_the_server_and_an_outage_of_the_database(house: House) -> None:
     run, go_on = waiting_nightly(house, "outage")
     assert house.read(run)["state"]["name"] == "Running"
+    lease = house.read(run)["state"]["state_details"]["deployment_concurrency_lease_id"]
+    house.server.restart()
+    # What the flow asks every few minutes, and ends itself where it is refused.
+    renewed = house.api.post(f"v2/concurrency_limits/leases/{lease}/renew", json={"lease_duration": 300})
+    assert renewed.status_code == 204
+    assert house.ended(nightly(house))["state"]["name"] == "Cancelled"  # the place is taken
     before = openface_versions(house)
     house.database.stop()
     until(lambda: house.read(run), lambda it: not it)
@@ -261,18 +267,6 @@ def test_a_run_outlives_an_outage_of_the_database(house: House) -> None:
     until(lambda: openface_versions(house) - before, bool)  # it goes on computing and publishing
     time.sleep(5)
     house.database.start()
-    assert how(house.ended(run)) == ALL_DONE
-
-
-def test_a_run_keeps_its_place_when_the_server_is_restarted(house: House) -> None:
-    run, go_on = waiting_nightly(house, "restart")
-    lease = house.read(run)["state"]["state_details"]["deployment_concurrency_lease_id"]
-    house.server.restart()
-    # What the flow asks every few minutes, and ends itself where it is refused.
-    renewed = house.api.post(f"v2/concurrency_limits/leases/{lease}/renew", json={"lease_duration": 300})
-    assert renewed.status_code == 204
-    assert house.ended(nightly(house))["state"]["name"] == "Cancelled"  # the place is taken
-    go_on.touch()
     assert how(house.ended(run)) == ALL_DONE
 
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from support.messages import naming
 from support.processes import wait_for
 from support.stores import catalogue_rows
 
@@ -26,12 +27,12 @@ def test_a_scheduler_that_lets_everybody_in_must_be_asked_for(tmp_path: Path) ->
     plain = "kind: address\naddress: tcp://node1:8786\n"
     (tmp_path / "c.yaml").write_text(plain)
     for text in ("tcp://node1:8786", str(tmp_path / "c.yaml")):
-        with pytest.raises(ClusterSettingsError, match="asks for no proof of identity"):
+        with pytest.raises(ClusterSettingsError, match="proof of identity"):
             load_cluster(text)
     (tmp_path / "c.yaml").write_text(plain + "insecure: true\n")
     assert load_cluster(str(tmp_path / "c.yaml")).insecure
     (tmp_path / "c.yaml").write_text(plain + "insecure: true\ntls: {ca: a, cert: b, key: c}\n")
-    with pytest.raises(ClusterSettingsError, match="does not use the certificates of 'tls': write tls://"):
+    with pytest.raises(ClusterSettingsError, match=naming("'tls'", "tls://")):
         load_cluster(str(tmp_path / "c.yaml"))
 
 
@@ -91,6 +92,7 @@ def cluster_in(folder: Path, workers: str) -> Iterator[subprocess.Popen[bytes]]:
             process.wait(60)
 
 
+@pytest.mark.needs("openssl")
 @pytest.mark.slow
 def test_an_existing_scheduler_does_the_work(
     somebody_elses: Path, study_copy: Path, tmp_path: Path, shared_server
@@ -110,6 +112,7 @@ def test_an_existing_scheduler_does_the_work(
         assert len(client.scheduler_info()["workers"]) == 2  # it is somebody else's, and goes on
 
 
+@pytest.mark.needs("openssl")
 @pytest.mark.slow
 def test_a_scheduler_that_is_killed_is_one_sentence_and_what_was_published_is_in_the_tables(
     study_copy: Path, tmp_path: Path, shared_server, monkeypatch: pytest.MonkeyPatch
@@ -142,11 +145,11 @@ def test_a_scheduler_that_is_killed_is_one_sentence_and_what_was_published_is_in
         with pytest.raises(ClusterError, match=f"the Dask scheduler at {address} is not reached any more"):
             waiting.result()
     assert (run.returncode, "Traceback" in errors) == (1, False), errors
-    assert f"the Dask scheduler at {address} ended or is not reached any more" in printed + errors
-    assert (printed + errors).count("ended or is not reached") == 1
+    assert (printed + errors).count(f"the Dask scheduler at {address} ended") == 1
     assert len(catalogue_rows(tmp_path / "features")) >= 1  # the frame times that were published
 
 
+@pytest.mark.needs("openssl")
 @pytest.mark.slow
 def test_certificates_of_others_open_nothing(somebody_elses: Path, tmp_path: Path) -> None:
     from distributed.security import Security
@@ -191,7 +194,7 @@ def test_certificates_that_cannot_be_used(tmp_path: Path, name: str, content, mo
 
 def test_tls_without_certificates() -> None:
     with (
-        pytest.raises(ClusterError, match="there are no certificates for tls://node1:8786: name them under 'tls'"),
+        pytest.raises(ClusterError, match=naming("no certificates", "tls://node1:8786", "'tls'")),
         dask_cluster(load_cluster("tls://node1:8786"), []),
     ):
         pass

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from support.commands import storyframes_here
 from support.media.recordings import write_recording
+from support.messages import missing
 from support.processes import HANG_S, ended, ports_of, wait_for
 from support.servers.prefect_runs import request
 from support.stores import local
@@ -61,6 +62,7 @@ def statuses(root: Path) -> dict[str, Status]:
     return {f"{entry.session_id}/{entry.feature}": entry.status for entry in record_status.scan(local(root))}
 
 
+@pytest.mark.slow
 def test_neither_prefect_nor_dask_is_imported_and_nothing_listens(small_study: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     environment = os.environ | {"XDG_STATE_HOME": str(state)}
@@ -75,7 +77,7 @@ def test_neither_prefect_nor_dask_is_imported_and_nothing_listens(small_study: P
     printed = run.stdout.read()
     assert run.wait(HANG_S) == 0, rest
     *_, said, modules = printed.splitlines()
-    assert said.startswith("This run: 4 extracted, 0 up to date, 0 without input, 0 failed; the clip index has ")
+    assert missing(said, "4 extracted", "0 up to date", "0 failed", "the clip index has ") == []
     assert {module.partition(".")[0] for module in modules.split()} & _FOREIGN == set()
     assert seen == set()
     assert not state.exists()  # no server's database
@@ -85,11 +87,12 @@ def test_neither_prefect_nor_dask_is_imported_and_nothing_listens(small_study: P
         assert path.stat().st_mode & 0o077 == 0, path
     again = subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True)
     *_, said, modules = again.stdout.splitlines()
-    assert said.startswith("This run: 0 extracted, 4 up to date"), again.stderr
+    assert missing(said, "0 extracted", "4 up to date") == [], again.stderr
     # With nothing due no recording is opened, no array, and no model: each of these takes long to import.
     assert {module.partition(".")[0] for module in modules.split()} & (_FOREIGN | _OF_EXTRACTION) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_keeps_what_is_done_and_ends_in_order(
     small_study: Path, tmp_path: Path, number: signal.Signals
@@ -114,6 +117,7 @@ def test_an_interruption_keeps_what_is_done_and_ends_in_order(
     assert not list(maintenance.verify(local(tmp_path / "features")))
 
 
+@pytest.mark.slow
 def test_a_unit_that_kills_the_process_is_the_last_one_of_the_next_run(small_study: Path, tmp_path: Path) -> None:
     """And in the store it is failed, with the reason, as a worker's death would be; or a part's end."""
     root, number = tmp_path / "features", tmp_path / "number"
@@ -133,14 +137,14 @@ def test_a_unit_that_kills_the_process_is_the_last_one_of_the_next_run(small_stu
     number.write_text("KILL")
     code, said = run()
     assert code == -signal.SIGKILL
-    assert f"s0001/openface: {died}: it is tried again, last" in said
+    assert f"s0001/openface: {died}" in said
     done = {name: status for name, status in statuses(root).items() if status is Status.DONE}
     assert len(done) == len(statuses(root)) - 1 == 5  # all the others
     (failed,) = (entry for entry in record_status.scan(local(root)) if entry.status is Status.FAILED)
     assert (failed.session_id, failed.feature, failed.reason) == ("s0001", "openface", died)
     number.unlink()
     code, said = run()
-    assert (code, f"s0001/openface: {died}: it is tried again, last" in said) == (0, True), said
+    assert (code, f"s0001/openface: {died}" in said) == (0, True), said
     assert set(statuses(root).values()) == {Status.DONE}
     assert not list(root.glob(".unit-*"))
 
@@ -199,16 +203,17 @@ def test_workers_are_of_this_machine(small_study: Path, tmp_path: Path) -> None:
         "extract", small_study, tmp_path / "features", "--workers", 2, "--cluster", tmp_path / "slurm.yaml"
     )
     assert refused.returncode == 2
-    assert "--workers 2 is of this machine, and the cluster is of kind 'slurm'" in refused.stderr
+    assert missing(refused.stderr, "--workers 2", "'slurm'") == []
 
 
 def test_what_no_processor_can_do_is_refused(small_study: Path, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[resnet50]\nallow_untrained = true\ndevice = "cuda"\n')
     asked = ("--features", "resnet50", "--config", tmp_path / "c.toml", "--workers", 1)
     refused = storyframes_here("extract", small_study, tmp_path / "features", *asked)
-    assert (refused.returncode, "a feature asks for 1 GPU, but no worker has that" in refused.stderr) == (2, True)
+    assert (refused.returncode, "asks for 1 GPU" in refused.stderr) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["environment", "profile", "file", "nowhere"])
 def test_a_configured_server_is_found_wherever_prefect_finds_it(tmp_path: Path, where: str) -> None:
     code = (

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import ONE_WORKER
+from support.messages import missing
 from support.processes import ended
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +96,7 @@ def test_an_extraction_says_that_the_next_one_goes_on(demo_study: Path, tmp_path
             break
     shown += command.stderr.read()
     assert ended(command) == 130
-    assert shown.splitlines()[-1] == "interrupted: what was published stays, the same command goes on from there"
+    assert missing(shown.splitlines()[-1], "interrupted: ", "published stays", "same command") == []
     assert "Traceback" not in shown
     assert "rror" not in shown
 
@@ -149,7 +150,7 @@ def test_three_ctrl_c_of_a_terminal_end_the_workers_without_a_traceback(demo_stu
             break
     shown += command.stderr.read()
     assert ended(command) == 130
-    assert shown.splitlines()[-1] == "interrupted: what was published stays, the same command goes on from there"
+    assert missing(shown.splitlines()[-1], "interrupted: ", "published stays", "same command") == []
     assert "Traceback" not in shown
     assert "KeyboardInterrupt" not in shown
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
 from email.utils import formatdate
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -16,6 +17,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from support.messages import naming
 from support.processes import wait_for
 
 from flows.clusters import kubernetes
@@ -34,6 +36,7 @@ def settings() -> Kubernetes:
     return loaded
 
 
+@cache
 def published_schema(kind: str) -> dict:
     """The operator's own schema of a resource, as its package ships it, with Kubernetes' schema of a pod in it."""
     import dask_kubernetes
@@ -55,6 +58,8 @@ def strict(schema: Any) -> Any:
     return result
 
 
+@pytest.mark.slow
+@pytest.mark.needs("dask_kubernetes")
 def test_the_manifests_are_what_the_operator_understands(settings: Kubernetes) -> None:
     manifest = cluster_manifest(settings, NAME)
     jsonschema.validate(manifest["spec"], strict(published_schema("daskcluster")))
@@ -76,6 +81,8 @@ def test_the_manifests_are_what_the_operator_understands(settings: Kubernetes) -
     assert workers["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
+@pytest.mark.needs("dask_kubernetes")
+@pytest.mark.slow
 @pytest.mark.parametrize("slip", ["envFrm", "securityContex"])
 def test_a_slip_in_a_manifest_is_caught_by_the_schema(settings: Kubernetes, slip: str) -> None:
     manifest = cluster_manifest(settings, NAME)
@@ -104,6 +111,8 @@ def test_every_pod_passes_pod_security_restricted(settings: Kubernetes) -> None:
             assert not any("hostPort" in port for port in container.get("ports", ()))
 
 
+@pytest.mark.slow
+@pytest.mark.needs("dask_kubernetes")
 def test_the_operator_makes_of_them_what_a_run_needs(settings: Kubernetes) -> None:
     """By the operator's own functions: its scheduler is reached, and every pod has the label of the network policy."""
     from dask_kubernetes.operator.controller import controller
@@ -200,6 +209,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     api.server.server_close()
 
 
+@pytest.mark.needs("dask_kubernetes")
 def test_clusters_of_killed_flows_are_removed_and_no_others(settings: Kubernetes, api: Api) -> None:
     for name, alive_s in (("dead", api.now_s - 3600), ("living", api.now_s - 60), ("unknown", "")):
         api.add(cluster_manifest(settings, f"storyframes-{name}"), f"{alive_s}")
@@ -210,6 +220,7 @@ def test_clusters_of_killed_flows_are_removed_and_no_others(settings: Kubernetes
     assert api.queries[-1].endswith("labelSelector=app.kubernetes.io%2Fname%3Dstoryframes")
 
 
+@pytest.mark.needs("dask_kubernetes")
 def test_a_flow_says_that_it_goes_on_by_the_clock_of_the_server(settings: Kubernetes, api: Api, monkeypatch) -> None:
     api.add(manifest := cluster_manifest(settings, NAME), "0", api.now_s)
     monkeypatch.setattr(kubernetes, "_SAY_EVERY_S", 0.01)
@@ -224,18 +235,20 @@ def test_a_flow_says_that_it_goes_on_by_the_clock_of_the_server(settings: Kubern
     assert remove_leftovers("storyframes") == [NAME]
 
 
+@pytest.mark.needs("dask_kubernetes")
 def test_what_another_run_has_removed_is_no_error_and_a_refusal_is_one_sentence(settings: Kubernetes, api: Api) -> None:
     for name in ("first", "second"):
         api.add(cluster_manifest(settings, f"storyframes-{name}"), "1")
     api.refusals = {"storyframes-first": 404}
     assert remove_leftovers("storyframes") == ["storyframes-second"]
     api.refusals = {"storyframes-first": 403}
-    with pytest.raises(ClusterError, match="does not delete the DaskCluster storyframes-first, which a killed flow"):
+    with pytest.raises(ClusterError, match=naming("delete", "DaskCluster storyframes-first")):
         remove_leftovers("storyframes")
 
 
+@pytest.mark.needs("dask_kubernetes")
 def test_no_api_server_is_one_sentence(tmp_path: Path, api: Api) -> None:
     api.server.shutdown()
     api.server.server_close()
-    with pytest.raises(ClusterError, match="the Kubernetes API does not list the DaskClusters of storyframes"):
+    with pytest.raises(ClusterError, match=naming("Kubernetes API", "DaskClusters of storyframes")):
         remove_leftovers("storyframes")

@@ -77,6 +77,7 @@ def test_what_is_said_is_what_was_said_when_the_index_was_made(settled: Repeated
     assert (kept.excluded, kept.warnings, kept.remarks) == (anew.excluded, anew.warnings, anew.remarks)
 
 
+@pytest.mark.slow
 def test_neither_arrow_nor_pandas_is_imported(settled: Repeated) -> None:
     code = (
         "import atexit, sys; atexit.register(lambda: print(*sys.modules))\n"

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import storyframes
+from support.messages import missing
 
 from flows.server import deployments
 from flows.server import prefect_server as prefect_server_module
@@ -88,6 +89,7 @@ def test_a_configured_server_is_asked_who_it_is(
         assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "url"),
     [
@@ -264,7 +266,7 @@ gunzip -c {study}/openface/s0001.csv.gz > $out/s0001.csv
     )
     tool.chmod(0o755)
     config = tmp_path / "storyframes.toml"
-    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 1\n')
     arguments = ["extract", study, tmp_path / "features", "--config", config, "--features", "openface", "--server"]
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     return subprocess.Popen(
@@ -307,7 +309,7 @@ def test_a_run_goes_on_when_its_own_server_is_killed_and_leaves_the_database_of_
         printed, errors = run.communicate()
         assert run.returncode == 0, errors
         assert asked == []
-    assert "2 extracted, 0 up to date, 0 without input, 0 failed; the clip index has" in printed
+    assert missing(printed, "2 extracted", "0 failed", "the clip index has") == []
     assert "Traceback" not in errors
     known = storyframes("runs", "--json", "--limit", "1", environment=environment)
     assert known.returncode == 0, known.stderr
@@ -336,12 +338,13 @@ def test_a_run_whose_server_does_not_stay_alive_ends_with_its_tables_written(tmp
         killer.join()
     assert run.returncode == 1
     assert "Traceback" not in errors
-    assert "Prefect server died again and again: extract again, what was published stays" in printed
+    assert missing(printed, "Prefect server died", "extract again") == []
     assert (tmp_path / "features/catalogue.parquet").exists()
     assert (tmp_path / "features/clips.parquet").exists()
     assert "1 done" in printed  # the frame times, which the server outlived
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["a file", "below a file"])
 def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, demo_study: Path, home: str) -> None:
     (tmp_path / "file").touch()
@@ -351,20 +354,23 @@ def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, demo_study: 
     assert refused.returncode == 2
     *before, said = refused.stderr.splitlines()
     assert before == ["planning …", "starting a Prefect server …"]
-    assert said.startswith(f"error Prefect's database cannot be kept in {place}")
-    assert said.endswith("set XDG_STATE_HOME to a folder that can be written to")
+    assert said.startswith("error ")
+    assert missing(said, "Prefect", place, "set XDG_STATE_HOME") == []
 
 
+@pytest.mark.slow
 def test_a_home_on_a_read_only_file_system_is_one_sentence(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     refused = storyframes("runs", environment={"XDG_STATE_HOME": "", "HOME": str(small_disk)})
     assert refused.returncode == 2
     *before, said = refused.stderr.splitlines()
     assert before == []
-    assert said.startswith(f"error Prefect's database cannot be kept in {small_disk}")
-    assert "Read-only file system" in said
+    assert said.startswith("error ")
+    assert missing(said, "Prefect", small_disk, "Read-only file system") == []
 
 
+@pytest.mark.needs("unshare")
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("runs",), ("models", "list")])
 def test_a_user_without_a_home_is_one_sentence(command: tuple[str, ...]) -> None:
     nobody_known = ["unshare", "--user", "--map-user=54321"]  # no HOME, and no line in the table of users
@@ -372,7 +378,7 @@ def test_a_user_without_a_home_is_one_sentence(command: tuple[str, ...]) -> None
     words = [*nobody_known, str(Path(sys.executable).with_name("storyframes")), *command]
     refused = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert refused.stderr.splitlines()[-1].startswith("error this user has no home folder: set HOME")
+    assert missing(refused.stderr.splitlines()[-1], "error ", "home folder", "set HOME") == []
     assert "Traceback" not in refused.stderr
 
 

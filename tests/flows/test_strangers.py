@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 LOOPBACK = "0100007F"
 HERE, THERE = "10.231.77.1", "10.231.77.2"
 
-pytestmark = pytest.mark.slow
+# To become another user, and to make another network.
+pytestmark = [pytest.mark.slow, pytest.mark.needs("root", "ip")]
 
 
 @dataclass
@@ -42,14 +43,12 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user needs root")
     folder = tmp_path_factory.mktemp("run")
     tool = folder / "FeatureExtraction"
     tool.write_text("#!/bin/sh\ntouch $0.runs\nexec sleep 1000\n")
     tool.chmod(0o755)
     config = folder / "c.toml"
-    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 1\n')
     command = [sys.executable, "-m", "flows.cli", "extract", "--server", str(demo_study), str(folder / "features")]
     command += ["--features", "openface", "--config", str(config)]
     mark = f"STORYFRAMES_TEST={uuid.uuid4()}"
@@ -76,8 +75,6 @@ def run(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def other_network() -> Iterator[list[str]]:
     """What to put before a command so that it runs on another machine, as far as the network can tell."""
-    if os.geteuid() != 0:
-        pytest.skip("another network namespace needs root")
     name, near, far = (f"{it}{os.getpid() % 100000}" for it in ("strangers", "sfn", "sff"))
 
     def ip(*arguments: str) -> None:

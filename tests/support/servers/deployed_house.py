@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from support.processes import wait_for
 from support.servers.deployment_server import (
@@ -120,8 +119,7 @@ def deployed_house(folder: Path) -> Iterator[House]:
     from tasks.media.synthesize import SyntheticStudy, write_study
 
     programs = postgres_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
+    assert programs is not None, 'mark the test with needs("postgresql")'
     write_study(folder / "study", SyntheticStudy(sessions=2, seconds=3, width=160, height=120))
     shutil.copytree(folder / "study/openface", folder / "recorded")
     (csv,) = (folder / "study/openface").glob("s0002*")

@@ -14,8 +14,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from support.processes import wait_for
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "sbatch", "scontrol")
@@ -56,14 +54,6 @@ PartitionName=urgent Nodes=ci1 PriorityTier=2 DefMemPerCPU=100 State=UP
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 """
-
-
-def skip_without_slurm() -> None:
-    """Skip a test where no Slurm can be started."""
-    if missing := [program for program in PROGRAMS if shutil.which(program) is None]:
-        pytest.skip(f"Slurm is not installed ({', '.join(missing)})")
-    if os.geteuid() != 0:
-        pytest.skip("a fake GPU is a device file, which needs root")
 
 
 @contextlib.contextmanager
