@@ -146,7 +146,8 @@ def test_one_that_was_changed_by_hand_is_not_used_and_is_made_again(require: Req
     (tmp_path / "removed").rename(packages / "tiny-1.0.dist-info")
     (made.folder / "bin/python").unlink()
     refused(requirements, "interpreter is gone")
-    assert find_environment(requirements) == install_environment(requirements)
+    made = install_environment(requirements)
+    assert find_environment(requirements) == made
 
 
 INSTALL = """
