@@ -64,6 +64,7 @@ def kill_reapers(worker: int) -> None:
         os.kill(reaper, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_output_and_all_that_the_tool_started_go_with_the_worker(
     study_copy: Path, store_root: Path, tool: Path, temporary: Path, tmp_path: Path, deadly: signal.Signals
@@ -76,6 +77,7 @@ def test_the_output_and_all_that_the_tool_started_go_with_the_worker(
     wait_for(lambda: not any(alive(pid) for pid in pids))
 
 
+@pytest.mark.slow
 def test_when_the_reaper_is_killed_too_the_next_run_removes_it(
     study_copy: Path, store_root: Path, tool: Path, temporary: Path, tmp_path: Path
 ) -> None:
@@ -93,6 +95,7 @@ def test_when_the_reaper_is_killed_too_the_next_run_removes_it(
     assert not left.exists()
 
 
+@pytest.mark.slow
 def test_a_reaper_that_is_killed_disturbs_nobody(
     study_copy: Path, store_root: Path, temporary: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +117,7 @@ def test_a_reaper_that_is_killed_disturbs_nobody(
     assert not outputs(temporary)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGINT])
 def test_the_output_goes_with_the_command(
     study_copy: Path, store_root: Path, tool: Path, temporary: Path, tmp_path: Path, deadly: signal.Signals
@@ -131,6 +135,7 @@ def test_the_output_goes_with_the_command(
     wait_for(lambda: not any(alive(pid) for pid in pids))
 
 
+@pytest.mark.slow
 def test_a_killed_plan_leaves_no_cut_of_a_recording(
     study_copy: Path, tool: Path, temporary: Path, tmp_path: Path
 ) -> None:
@@ -146,6 +151,7 @@ def test_a_killed_plan_leaves_no_cut_of_a_recording(
     wait_for(lambda: not list(temporary.glob("storyframes-*")))
 
 
+@pytest.mark.slow
 def test_a_passing_server_takes_its_folder_with_it(temporary: Path, tmp_path: Path) -> None:
     kept = tmp_path / "state/storyframes/prefect"
     kept.mkdir(parents=True)

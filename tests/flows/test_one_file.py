@@ -195,6 +195,7 @@ def test_a_feature_that_fails_leaves_the_others(talk: Path, cache: Path, tmp_pat
         gone.to_pandas("glove")
 
 
+@pytest.mark.slow
 def test_words_come_with_a_transcript(talk: Path, cache: Path) -> None:
     view = storyframes.extract(talk, "glove", transcript=talk.with_suffix(".json"), cache=cache, glove=VECTORS)
     table = view.to_pandas()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from support.called_files import called_files, described
 from support.servers.prefect_runs import request
 
@@ -15,6 +16,7 @@ from tasks.media.synthesize import SyntheticStudy, write_study
 MOST, MOST_WITH_PLANNING = 30, 43
 
 
+@pytest.mark.slow
 def test_a_session_comes_from_planning_to_its_current_version_in_few_files(tmp_path: Path) -> None:
     """Of resnet50, in a process that has extracted another session: networks are loaded, caches are filled."""
     study = tmp_path / "study"

@@ -209,6 +209,7 @@ def test_automations_are_what_prefect_understands() -> None:
     assert automations["storyframes silent"].trigger.within.total_seconds() == 26 * 3600
 
 
+@pytest.mark.slow
 def test_the_runbook_quotes_real_messages() -> None:
     messages = [message for row in _failure_rows() for message in re.findall(r"`([^`]+)`", row.split("|")[1])]
     ours = [message for message in messages if not message.startswith("Validation failed")]  # that one is Prefect's

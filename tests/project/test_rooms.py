@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -26,9 +27,14 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def imports(path: Path) -> Iterator[str]:
     """The modules of ours that a file imports, wherever in it; also those that only a type checker reads."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -40,7 +46,7 @@ def imports(path: Path) -> Iterator[str]:
 
 def names_in_strings(path: Path) -> Iterator[str]:
     """The modules of ours that a file names in a string, with which it could import or run them."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             name = node.value.partition(":")[0]
             if "." in name and any(module == name or module.startswith(name) for module in MODULES):
@@ -96,7 +102,7 @@ def test_what_the_light_floor_runs_of_the_others_is_in_the_project_s_entry_point
 def test_the_floors_know_no_plug_in() -> None:
     """A plug-in imports storyframes; storyframes finds it by its entry points alone."""
     for path in MODULES.values():
-        nodes = list(ast.walk(ast.parse(path.read_text())))
+        nodes = nodes_of(path)
         named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         named |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
         assert [name for name in named if name.partition(".")[0] in PLUG_INS] == [], path

@@ -87,6 +87,7 @@ def faults(text: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_file_keeps_to_the_rules() -> None:
     found = [(str(path.relative_to(ROOT)), fault) for path in FILES for fault in faults(path.read_text())]
     # Waiting has an end in tests/support.
