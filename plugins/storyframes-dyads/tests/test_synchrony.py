@@ -75,6 +75,7 @@ def test_the_numbers_of_rows_are_no_signals(tmp_path: Path) -> None:
     )  # not frame, face_id, timestamp, confidence, success, valid
 
 
+@pytest.mark.slow
 def test_pseudo_dyads_are_strangers_and_show_what_is_shared(tmp_path: Path) -> None:
     sessions = [f"s{number}" for number in range(6)]
     store = write_dyads(tmp_path / "s", lag_s=0.4, sessions=sessions, rates=(15, 15), seconds=60)
@@ -134,6 +135,7 @@ def test_two_tracks_of_one_clock_are_as_exact_as_their_frames() -> None:
     assert np.isnan([errors[first, "@unknown"] for first in ("", "@b", "@left")]).all()
 
 
+@pytest.mark.slow
 def test_what_was_not_tested_or_is_not_known_is_not_said_to_be_chance_or_certain(tmp_path: Path) -> None:
     store = write_dyads(tmp_path / "s", lag_s=0.6, rates=(15, 15), seconds=30, masked=0.0)
     [short] = session_synchrony(store, "s1", ASKED, SynchronySettings())
@@ -164,6 +166,7 @@ def test_holm_corrects_what_is_given_and_keeps_what_is_missing() -> None:
     assert np.isnan(holm([np.nan])).all()
 
 
+@pytest.mark.slow
 def test_the_command_writes_tables_for_its_owner_and_says_who_leads(tmp_path: Path) -> None:
     write_dyads(tmp_path / "s", lag_s=0.6, sessions=["s1", "s2"], seconds=60, masked=0.0)
     arguments = ["synchrony", str(tmp_path / "s"), "--between", "openface:AU1[25]_r", "--and", "openface@b:AU1[25]_r"]

@@ -27,6 +27,7 @@ def stored(root: Path, *more: str) -> str:
     return result.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_window_is_a_row_that_clips_have_and_another_version_of_a_signal_makes_it_anew(tmp_path: Path) -> None:
     root = tmp_path / "s"
     write_dyads(root, lag_s=0.6, sessions=["s1", "s2"], seconds=30, masked=0.0)

@@ -29,6 +29,7 @@ from storyframes_empathy.text.endpoint import agree
 from storyframes_empathy.text.topics import Space, TopicError, find_topics, topic_terms
 
 
+@pytest.mark.slow
 @pytest.mark.needs("umap")
 def test_planted_clusters_are_found_and_a_seed_gives_the_same_points() -> None:
     embeddings, labels = planted()
@@ -50,6 +51,7 @@ def test_planted_clusters_are_found_and_a_seed_gives_the_same_points() -> None:
     assert other.points.tobytes() != found.points.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("umap")
 @pytest.mark.parametrize(("dimensions", "space"), [(384, Space.LAYOUT), (8, Space.EMBEDDING)])
 def test_topics_of_noise_are_said_to_be_chance(dimensions: int, space: Space) -> None:

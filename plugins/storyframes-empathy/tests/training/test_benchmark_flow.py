@@ -44,6 +44,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_in_a_worker_is_the_run_of_the_command(features: Path, tmp_path: Path) -> None:
     """To the bit."""
     name = RunName("story_share", ModelName.AMER, ("t",), 1)
@@ -68,6 +69,7 @@ def test_a_run_in_a_worker_is_the_run_of_the_command(features: Path, tmp_path: P
     assert as_left(units[1], "the worker died").reason == "the worker died"
 
 
+@pytest.mark.slow
 def test_what_nobody_trained_is_left_beside_runs_with_the_scores_of_numpy(features: Path, tmp_path: Path) -> None:
     noise = {"input": "noise", "columns": [f"noise{number}" for number in range(84)]}
     settings = TrainSettings.model_validate({**_train(features), "t": [{"input": "t"}, noise]})
@@ -95,6 +97,7 @@ def test_what_nobody_trained_is_left_beside_runs_with_the_scores_of_numpy(featur
     assert (folder / "run.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_sentences_stand_for_words_in_what_nobody_trained_and_without_them_it_is_said(
     features: Path, tmp_path: Path
 ) -> None:
@@ -119,6 +122,7 @@ def test_sentences_stand_for_words_in_what_nobody_trained_and_without_them_it_is
     )
 
 
+@pytest.mark.slow
 def test_what_nobody_trained_has_the_caveats_of_its_features_and_the_cut_of_val(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", StudySpec(sessions=6))
     name = RunName("story_share", ModelName.AMER, ("a",), 0)
@@ -178,6 +182,7 @@ def _train(features: Path) -> dict[str, object]:
     return tomllib.loads((features / "c.toml").read_text())["train"]
 
 
+@pytest.mark.slow
 def test_a_grid_of_models_is_trained_and_what_fails_stops_nothing_else(server: str, tmp_path: Path) -> None:
     features, out, config = tmp_path / "features", tmp_path / "runs", tmp_path / "storyframes.toml"
     planted(features, Planted(participants=10, sessions=1, windows=2))

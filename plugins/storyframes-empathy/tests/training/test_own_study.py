@@ -208,6 +208,7 @@ def test_inputs_that_are_not_the_papers_are_named_in_its_kind_of_study_too(tmp_p
     assert plan.remarks == ("v: resnet50",)
 
 
+@pytest.mark.slow
 def test_all_that_is_lacking_is_said_at_once(store: FeatureStore, tmp_path: Path) -> None:
     other = Scheme("warmth", SchemeType.ORDINAL, 0.0, 100.0)
     two = write_own_store(tmp_path / "two", lacking={}, schemes=(RAPPORT, other))
