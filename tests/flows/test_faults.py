@@ -42,12 +42,11 @@ gunzip -c {recorded}/$stem.csv.gz > $out/$stem.csv
 
 
 def openface(folder: Path, recorded: Path, first: str) -> dict[str, dict[str, object]]:
-    """A configuration of one worker, whose OpenFace does ``first`` and then replays."""
+    """A configuration whose OpenFace does ``first`` and then replays."""
     tool = folder / "FeatureExtraction"
     tool.write_text(_TOOL.format(folder=folder, recorded=recorded, first=first))
     tool.chmod(0o755)
-    sections = {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
-    return sections | {"cluster": {"cpus": 1}}
+    return {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
 
 
 @pytest.fixture

@@ -266,7 +266,7 @@ gunzip -c {study}/openface/s0001.csv.gz > $out/s0001.csv
     )
     tool.chmod(0o755)
     config = tmp_path / "storyframes.toml"
-    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 1\n')
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
     arguments = ["extract", study, tmp_path / "features", "--config", config, "--features", "openface", "--server"]
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     return subprocess.Popen(

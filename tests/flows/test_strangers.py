@@ -48,7 +48,7 @@ def run(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     tool.write_text("#!/bin/sh\ntouch $0.runs\nexec sleep 1000\n")
     tool.chmod(0o755)
     config = folder / "c.toml"
-    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 1\n')
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
     command = [sys.executable, "-m", "flows.cli", "extract", "--server", str(demo_study), str(folder / "features")]
     command += ["--features", "openface", "--config", str(config)]
     mark = f"STORYFRAMES_TEST={uuid.uuid4()}"
