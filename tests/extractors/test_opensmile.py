@@ -180,7 +180,11 @@ def test_the_published_feature_is_the_librarys_to_the_bit(
     assert (outcome.status, outcome.rows) == ("done", 2396)
     store = FeatureStore(store_root)
     expected = librarys(speech, FeatureSet.COMPARE_2016).to_numpy(np.float32)
-    np.testing.assert_array_equal(store.read("p01-s01", "opensmile"), expected)
+    stored = store.read("p01-s01", "opensmile")
+    undefined = np.isnan(stored)  # which ones: test_undefined_sound.py
+    np.testing.assert_array_equal(stored[~undefined], expected[~undefined])
+    assert set(np.unique(expected[undefined])) == {-100, 0}  # what the library writes where nothing is defined
+    assert 0.5 < (~undefined).mean() < 1
     time = store.read("p01-s01", "opensmile", array="time")
     np.testing.assert_allclose(time, np.arange(2396) / 100)
     per_frame = store.read("p01-s01", "opensmile", array="per_frame")
