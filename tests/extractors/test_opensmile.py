@@ -183,8 +183,7 @@ def test_the_published_feature_is_the_librarys_to_the_bit(
     stored = store.read("p01-s01", "opensmile")
     undefined = np.isnan(stored)  # which ones: test_undefined_sound.py
     np.testing.assert_array_equal(stored[~undefined], expected[~undefined])
-    assert set(np.unique(expected[undefined])) == {-100, 0}  # what the library writes where nothing is defined
-    assert 0.5 < (~undefined).mean() < 1
+    assert 0.9 < (~undefined).mean() < 1
     time = store.read("p01-s01", "opensmile", array="time")
     np.testing.assert_allclose(time, np.arange(2396) / 100)
     per_frame = store.read("p01-s01", "opensmile", array="per_frame")
