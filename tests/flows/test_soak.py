@@ -16,14 +16,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_runs_that_are_killed_at_random_lose_nothing_and_leave_nothing() -> None:
-    # The features that need neither a network nor its half a minute of imports. The run's workers are killed twice.
+    # The features that need neither a network nor its half a minute of imports; one run, whose driver is not hit.
     small = ["--sessions", "2", "--seconds", "3", "--without", "resnet50", "--without", "sbert"]
-    command = [sys.executable, "-m", "benchmarks.soak", "--minutes", "5", "--runs", "1", "--seed", "66", *small]
+    command = [sys.executable, "-m", "benchmarks.soak", "--minutes", "5", "--runs", "1", "--seed", "4105", *small]
     if state := os.environ.get("STORYFRAMES_TEST_STATE"):  # by tests/run.py
         command += ["--state", state]
     ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert ended.returncode == 0, ended.stdout
-    assert "seed 66: 0 things that must not be" in ended.stdout
+    assert "seed 4105: 0 things that must not be" in ended.stdout
     struck = ended.stdout.split("what was hit")[1].split("what ran")[0]
     assert "SIGKILL" in struck, ended.stdout
 
