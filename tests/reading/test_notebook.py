@@ -73,7 +73,6 @@ def test_all_but_drawings_is_escaped_and_a_strip_is_as_high_as_its_shares() -> N
     assert strip(np.ones(10_000)).count("<rect") == 81
 
 
-@pytest.mark.needs("matplotlib")
 def test_a_plot_has_the_values_by_time_and_gaps_where_nothing_is_measured(store: FeatureStore) -> None:
     session = store.session("s00")
     frame = session.to_pandas("openface")
@@ -87,7 +86,6 @@ def test_a_plot_has_the_values_by_time_and_gaps_where_nothing_is_measured(store:
         session.plot("openface", ["AU99_r"])
 
 
-@pytest.mark.needs("matplotlib")
 def test_columns_of_any_feature_are_drawn_over_one_time_axis_with_labels_behind(store: FeatureStore) -> None:
     session = store.session("s00")
     face, sound = session.plot(["AU12_r", "opensmile.pcm_RMSenergy_sma"])
@@ -106,7 +104,6 @@ def test_columns_of_any_feature_are_drawn_over_one_time_axis_with_labels_behind(
         session.plot(["AU12_r", "loudness"], ax=face)
 
 
-@pytest.mark.needs("matplotlib")
 def test_an_empty_feature_is_drawn_as_nothing(tmp_path: Path) -> None:
     root = create_store(tmp_path / "features")
     with FeatureWriter(root, "s00", FEATURES["opensmile"]) as out:
@@ -118,7 +115,6 @@ def test_an_empty_feature_is_drawn_as_nothing(tmp_path: Path) -> None:
         assert [len(line.get_xdata()) for line in panel.lines] == [0]
 
 
-@pytest.mark.needs("matplotlib")
 def test_labels_are_bands_where_they_hold(store: FeatureStore) -> None:
     session, index = store.session("s00"), store.clips()
     (panel,) = session.plot(["AU12_r"], labels="empathy")

@@ -38,8 +38,7 @@ PROGRAMS = {
 # Packages that are not in storyframes[pipeline,embed,slurm,test]: they come with [dev].
 PACKAGES = frozenset(
     """
-    axe_playwright_python boto3 dask_kubernetes datasets faster_whisper h5py matplotlib mlcroissant moto
-    obstore openai playwright polars praatio pympi rerun sphinx timm umap xarray
+    axe_playwright_python boto3 dask_kubernetes datasets faster_whisper mlcroissant moto playwright rerun sphinx umap
     """.split()
 )
 OF_FIXTURES = {
@@ -47,7 +46,7 @@ OF_FIXTURES = {
     "compiled_tool": ("cc",),
     "engine": ("podman", "busybox", "containers"),
     "installed_engine": ("podman", "busybox", "containers"),
-    "s3": ("boto3", "moto", "obstore"),
+    "s3": ("boto3", "moto"),
     "small_disk": ("root", "mounts"),
 }
 
