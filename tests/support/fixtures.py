@@ -123,16 +123,12 @@ def extracted_demo(
     """What ``storyframes demo`` of the installed wheel made, and how that ended. Made once: leave it as it is.
 
     The demo keeps a configuration that is there. This one has a single processor, so all is done in the command's own
-    process, without a server and workers that each convert the network (tests/flows has those), and the network
-    computes in bfloat16 where the processor can: half of what the demo takes.
+    process, without a server and workers that each convert the network (tests/flows has those).
     """
     from support.systems.installed import clean
-    from tasks.models.libraries import import_openvino
 
     folder = tmp_path_factory.mktemp("newcomer")
     configuration = (ROOT / "demo" / "storyframes.toml").read_text() + "\n[cluster]\ncpus = 1\n"
-    if "BF16" in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        configuration = configuration.replace("[resnet50]\n", '[resnet50]\nprecision = "bfloat16"\n')
     (folder / "storyframes-demo").mkdir()
     (folder / "storyframes-demo" / "storyframes.toml").write_text(configuration)
     command = [str(installed.command), "demo"]
