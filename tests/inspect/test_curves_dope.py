@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.stores import local
 
 from storyframes.features import FEATURES
@@ -14,6 +15,7 @@ from storyframes.store.publish import FeatureWriter
 from tasks.inspect.read_curves import read_curves
 
 
+@pytest.mark.needs("rerun")
 def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_path: Path) -> None:
     from rerun.chunk import RrdReader
 
