@@ -54,6 +54,7 @@ NEIGHBOURS = (
     ("inspect", "media"), ("cli", "flows", "planning", "project"), ("reading", "sharing", "store", "study"),
     ("clips", "index"), ("extractors", "plugins", "tools"), ("dope", "embed"),
 )  # fmt: skip
+LARGE_PLUG_INS = ("storyframes-empathy",)
 # What shares a process in the rest, by the name of the group: files, and folders but for their files that are named.
 TOGETHER = {
     "the demo": (
@@ -147,15 +148,17 @@ def grouped(names: Mapping[str, str], selection: str) -> list[Group]:
 
 
 def short_groups() -> list[Group]:
-    """The short tier: end-to-end tests first, room by room, for they wait for servers; then the rooms."""
+    """The short tier: end-to-end tests first, room by room, for they wait for servers; then plug-ins; then rooms."""
 
     def rooms(file: str) -> str:
-        room = Path(file).parts[1] if file.startswith("tests/") else "plug-ins"
+        room = Path(file).parts[1]
+        if file.startswith("plugins/"):
+            return room if room in LARGE_PLUG_INS else "other plug-ins"
         return " ".join(next((rooms for rooms in NEIGHBOURS if room in rooms), (room,)))
 
     files = [file for file in test_files() if not missing_dependencies(file)]
     named = {file: f"end to end: {rooms(file)}" for file in files if "end_to_end" in (ROOT / file).read_text()}
-    return grouped(named, END_TO_END) + grouped({file: rooms(file) for file in files}, SHORT)
+    return grouped(named, END_TO_END) + grouped({file: rooms(file) for file in sorted(files)}, SHORT)
 
 
 def rest_groups() -> list[Group]:

@@ -104,6 +104,7 @@ def test_what_was_asked_for_and_cannot_work_ends_with_1(home: Path, tmp_path: Pa
     assert (done.exit_code, "featrues: " in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> None:
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))  # and nobody listens there
@@ -189,6 +190,7 @@ def test_little_room_and_little_memory_are_gaps(tmp_path: Path, monkeypatch) -> 
     assert found["memory"].state == "here"
 
 
+@pytest.mark.slow
 def test_a_torchvision_that_cannot_be_imported_is_named_with_the_line_that_replaces_it(home: Path) -> None:
     """What the doctor finds without an import is what an import finds."""
     plain = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True, check=False)

@@ -30,6 +30,7 @@ def imported(code: str, *arguments: str) -> set[str]:
     return {module.partition(".")[0] for module in modules} & HEAVY
 
 
+@pytest.mark.slow
 def test_the_package_imports_what_it_is_asked_for() -> None:
     assert imported(f"{ENDED}; import storyframes; storyframes.__version__") == set()
     assert imported(f"{ENDED}; import storyframes.store.records") == set()
@@ -52,6 +53,7 @@ def test_help_and_wrong_calls_import_nothing_heavy(arguments: list[str]) -> None
     assert imported(COMMAND, *arguments) == set()
 
 
+@pytest.mark.slow
 def test_a_command_imports_what_it_uses(store_root: Path) -> None:
     assert imported(COMMAND, "status", str(store_root), "--session", "s1") == {"numpy"}
     assert imported(COMMAND, "status", str(store_root)) == {"numpy", "pyarrow"}

@@ -99,6 +99,7 @@ def test_values_and_fingerprints_are_the_same_everywhere(study: Path, tmp_path: 
     assert told("ascii", ASCII) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_our_characters_shows_the_rest(study: Path, tmp_path: Path, encoding: str) -> None:
     code = "from flows.cli.entry import main; main()"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.messages import missing
 from support.synthetic_features import StudySpec, write_features
 from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
@@ -47,6 +48,7 @@ for command in commands:
 """
 
 
+@pytest.mark.slow
 def test_on_windows_a_store_is_read_and_never_written(tmp_path: Path) -> None:
     root = write_features(tmp_path / "features", StudySpec(sessions=2)).root
     orphan = root / "s01/frames/20260131T120000Z-0123abcd"  # of a killed writer, for gc

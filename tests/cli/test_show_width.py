@@ -46,6 +46,7 @@ def test_show_cuts_no_number(width: int) -> None:
     assert ("finding" in text, "-123" in text, "1.23e-05" in text) == (True, True, True)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(NAMES, NUMBERS, NUMBERS, st.lists(st.tuples(NAMES, NUMBERS)))), st.integers(30, 130))
 def test_a_table_that_does_not_fit_is_a_list(
     rows: list[tuple[str, str, str, list[tuple[str, str]]]], width: int

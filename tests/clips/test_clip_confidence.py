@@ -32,6 +32,7 @@ def study(tmp_path: Path) -> SyntheticStudy:
     return study
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["word", "frame"])
 def test_words_of_low_confidence_are_masked_and_others_are_as_before(study: SyntheticStudy, axis: str) -> None:
     where = 'session_id != "s02"'

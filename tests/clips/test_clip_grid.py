@@ -137,6 +137,7 @@ def same(got: np.ndarray, expected: np.ndarray, rows: list[int], time: np.ndarra
 RATES_ASKED = st.one_of(st.sampled_from([5.0, 7.5, 15.0, 25.0, 30000 / 1001, 30.0, 60.0]), st.floats(2, 80))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("session", SESSIONS)
 @settings(max_examples=6, deadline=None)
 @given(rate=RATES_ASKED)

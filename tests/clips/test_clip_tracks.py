@@ -57,6 +57,7 @@ def store(made: tuple[Path, Arrays]) -> FeatureStore:
     return FeatureStore(root)
 
 
+@pytest.mark.slow
 @every_session
 @settings(max_examples=8, deadline=None)
 @given(

@@ -39,6 +39,7 @@ def spoken(study: SyntheticStudy, clip: pd.Series, feature: str, array: str) -> 
 # --- what a sample holds ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_field_has_the_shape_and_dtype_it_promises(study) -> None:
     dataset = ClipDataset(study.root, EVERYTHING)
     assert len(dataset) == len(study.clips) == 240

@@ -56,6 +56,7 @@ def test_what_is_done_is_not_done_again(run, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("checkpoint*")) == ["checkpoint.pt", "checkpoint.pt.before"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0.0, 0.5, 0.999])
 def test_a_truncated_checkpoint_costs_what_came_after_the_one_before(run, tmp_path: Path, kept: float) -> None:
     _, weights = run()

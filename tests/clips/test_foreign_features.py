@@ -181,6 +181,7 @@ def each_clip(study: SyntheticStudy, dataset: ClipDataset):  # type: ignore[no-u
 # --- a clip's arrays, against what was written -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_frames(study) -> None:
     dataset = ClipDataset(study.root, ["brightness", "body_points", "frames"])
     assert list(dataset.fields) == [

@@ -149,7 +149,7 @@ def test_a_device_is_fed(dataset) -> None:
     assert {tensor.device.type for batch in loader for tensor in batch.values()} == {"meta"}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.needs("gpu")
 def test_a_gpu_is_fed_from_pinned_memory(dataset) -> None:
     order = list(UniformSampler(dataset))
     for number, batch in enumerate(ClipLoader(dataset, 5, UniformSampler(dataset), prefetch=1, device="cuda")):

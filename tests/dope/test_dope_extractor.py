@@ -239,6 +239,7 @@ def test_a_bad_model_fails_dope_alone(study: Path, store_root: Path, tmp_path: P
     assert str(tmp_path) not in outcomes["dope"].reason
 
 
+@pytest.mark.slow
 def test_a_video_that_vanishes_fails_both(study: Path, crowd: Path, store_root: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -81,6 +81,7 @@ def test_mapped_weights_are_those_that_were_given_also_when_memory_was_released(
     assert all(map(torch.equal, network.parameters(), before))
 
 
+@pytest.mark.slow
 def test_half_precision(fake_model: Checkpoint) -> None:
     """On a processor it is only slower, but the same path: layers in float16, what comes out in float32."""
     half, single = (TorchLayers(fake_model.weights, 1e-5, half=half) for half in (True, False))

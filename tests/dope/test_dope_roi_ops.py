@@ -11,7 +11,7 @@ from torch import Tensor
 from tasks.extractors.dope import roi_ops
 from tasks.extractors.dope.roi_ops import nms, nms_in_torch, roi_align_in_torch
 from tasks.extractors.dope.settings import RoiBorder
-from tasks.models.libraries import has_compiled_operators, import_torchvision
+from tasks.models.libraries import import_torchvision
 
 
 def torchvisions_roi_align(features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float) -> Tensor:
@@ -148,9 +148,7 @@ def test_roi_align_of_no_boxes() -> None:
     )
 
 
-@pytest.mark.skipif(
-    not has_compiled_operators(), reason="torchvision's compiled operators do not load beside this torch"
-)
+@pytest.mark.needs("compiled operators")
 @pytest.mark.parametrize("border", RoiBorder)
 def test_compiled_operators_equal_ours(border: RoiBorder) -> None:
     torch.manual_seed(0)

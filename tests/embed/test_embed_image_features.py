@@ -126,6 +126,7 @@ def test_each_row_has_the_colour_of_its_frame_red_first(study: Path, colours: Pa
     assert spec.mask == ""
 
 
+@pytest.mark.slow
 def test_every_n_frames_leaves_gaps_that_the_mask_tells(study: Path, colours: Path, tmp_path: Path) -> None:
     section = colour_section(colours, every_n_frames=3)
     store, _ = extracted(study, tmp_path / "f", section)

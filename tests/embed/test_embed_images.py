@@ -225,6 +225,7 @@ def test_models_that_differ_in_their_weights_alone_are_not_taken_for_one_another
 PREFIX = {"vit": 1, "dinov2": 1, "dinov2_with_registers": 3, "clip": 1, "siglip": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", PREFIX)
 def test_layers_and_pools_of_transformers(made, family: str) -> None:
     folder, prefix = made(Library.TRANSFORMERS, family), PREFIX[family]

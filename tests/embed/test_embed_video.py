@@ -200,6 +200,7 @@ def test_models_of_videos_and_of_pictures_are_one_pass_over_the_frames(
     assert all(features == {*FRAMES, "vit"} for features in passes)
 
 
+@pytest.mark.slow
 def test_planning_measures_windows_that_are_longer_than_its_sample(study: Path, models: dict[str, Path]) -> None:
     asked = ExtractorsSettings(embed=[section("v", models["videomae"]) | {"window_s": 3.0}], features=("v",))
     (_, rate) = measure_rates(load_study(study), "s", asked, 4.0, lambda *_: None, "child")

@@ -71,6 +71,7 @@ def test_chunks_count_by_their_pieces() -> None:
     np.testing.assert_allclose(found[1], np.array([3, 1]) / np.sqrt(10), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_long_storys_vector_holds_its_end(tokenizer, tmp_path: Path) -> None:
     """Two stories that differ behind what the model reads at once; the vectors are the library's, put together here."""
     begin = ["my", "grandmother", "told", "me", "about", "the", "garden"] * 45

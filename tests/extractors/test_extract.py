@@ -92,6 +92,7 @@ def test_every_damaged_video_fails_clearly_and_publishes_nothing(
     assert not list(maintenance.verify(local(store_root)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows"), [("trunc", 448), ("corrupt_mid", 659)])
 def test_a_truncated_video_is_used_if_allowed_with_a_caveat(
     shared: Path, tmp_path: Path, store_root: Path, name: str, rows: int

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from support.models.tiny_audio_models import sound_model
 from support.models.tiny_image_models import transformers_model
 
@@ -28,7 +27,7 @@ from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import CLOCK, Selection
 from tasks.study.load import load_study
 
-ON_A_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+ON_A_GPU = pytest.mark.needs("gpu")
 DEVICES = (Device.CPU, pytest.param(Device.CUDA, marks=ON_A_GPU))
 WAYS = [
     *((Device.CPU, precision) for precision in Precision if precision is not Precision.TF32),
@@ -62,6 +61,7 @@ def test_a_gpu_gives_a_processors_values_and_tf32_and_half_precision_only_where_
     assert 2e-5 < apart(rows(Device.CUDA, Precision.FLOAT16, name), processor) < 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_sessions_beside_each_other_do_not_take_each_others_precision(device: Device) -> None:
     coarse = Precision.TF32 if device is Device.CUDA else Precision.BFLOAT16
@@ -102,6 +102,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("device", "precision"), WAYS)
 def test_sessions_in_threads_of_one_process_are_what_they_are_alone(
     study: Path, tmp_path: Path, device: Device, precision: Precision

@@ -137,6 +137,7 @@ def store(study: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return FeatureStore(root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("track", ["left", "right"])
 def test_fixed_regions_have_the_values_of_files_cut_beforehand(store: FeatureStore, track: str) -> None:
     rows = store.read("whole", f"vit@{track}")

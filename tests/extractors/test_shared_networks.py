@@ -93,6 +93,7 @@ def test_on_a_gpu_a_network_is_kept_for_the_next_session_and_the_oldest_goes() -
     assert made == [1]
 
 
+@pytest.mark.slow
 def test_kept_networks_make_room_for_one_that_does_not_fit_beside_them() -> None:
     class Network:
         pass
@@ -110,6 +111,7 @@ def test_kept_networks_make_room_for_one_that_does_not_fit_beside_them() -> None
     del in_use
 
 
+@pytest.mark.slow
 def test_a_batch_of_one_is_tried_again_once_kept_networks_have_gone() -> None:
     network_on("cuda", "idle", object)
 

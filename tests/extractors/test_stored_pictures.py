@@ -171,6 +171,7 @@ def test_one_scene_in_any_orientation_is_one_feature_also_for_a_tool_that_opens_
     assert not list(Path(tempfile.gettempdir()).glob("storyframes-upright-*"))
 
 
+@pytest.mark.slow
 def test_what_people_look_at_is_upright_and_so_is_a_recording_by_itself(tmp_path: Path, tiny: dict[str, Any]) -> None:
     seen = {}
     for name in ("as it is", "270"):

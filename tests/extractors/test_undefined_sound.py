@@ -94,6 +94,7 @@ def extracted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 of_compare_2016 = pytest.mark.parametrize("extracted", [FeatureSet.COMPARE_2016], indirect=True)
 
 
+@pytest.mark.slow
 def test_a_frames_mean_is_of_the_rows_that_have_a_value(extracted: Extracted) -> None:
     """Never below what the library gives of a voice: a 0 that means "none" was averaged with Hz."""
     store, library = extracted.store, extracted.library

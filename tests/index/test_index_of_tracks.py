@@ -56,6 +56,7 @@ def store(made: tuple[Path, Arrays]) -> FeatureStore:
     return FeatureStore(root)
 
 
+@pytest.mark.slow
 def test_the_index_tells_how_much_of_a_clip_each_track_recorded(store: FeatureStore) -> None:
     study = study_of(sessions=SESSIONS)
     tracks = {**study.tracks, "s30": {"main": study.tracks["s30"]["main"]}}

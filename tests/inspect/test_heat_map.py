@@ -67,6 +67,7 @@ def of(store: FeatureStore) -> dict[str, HeatMap]:
     return {one.feature: one for one in read_curves(store, "s").heat_maps}
 
 
+@pytest.mark.slow
 def test_cells_are_means_of_their_rows_in_standard_deviations(store: FeatureStore) -> None:
     maps = of(store)
     assert set(maps) == {"openface", "resnet50"}

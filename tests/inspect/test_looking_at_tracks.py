@@ -57,6 +57,7 @@ def dyad(tmp_path_factory) -> Path:
 # --- curves and findings ---
 
 
+@pytest.mark.slow
 def test_every_track_has_its_own_curves(group: Path) -> None:
     store = FeatureStore(group / "features")
     main, child = read_curves(store, "s0001"), read_curves(store, "s0001", "child_b")

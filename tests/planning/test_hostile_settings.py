@@ -118,6 +118,7 @@ def test_a_configuration_is_read_as_strictly(tmp_path: Path, bomb: str) -> None:
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -163,6 +164,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=3), _VALUES))
 @examples(deadline=None, max_examples=30)
 def test_whatever_is_in_it_is_taken_or_refused_in_a_line(content: dict) -> None:

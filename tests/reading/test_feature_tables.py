@@ -80,6 +80,7 @@ def shown(frame: pd.DataFrame, columns: tuple[str, ...]) -> list[str]:
     return [f"values.{name}" if f"values.{name}" in frame else name for name in columns]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [15.0, 7.0, 30000 / 1001, 40.0])
 def test_a_grid_has_what_clips_have(tracked: FeatureStore, rate: float) -> None:
     inputs = ["openface", "resnet50", "openface@cam", "openface@twin", "glove@lapel", "sbert@lapel", "opensmile@lapel"]

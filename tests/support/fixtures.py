@@ -216,7 +216,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 _skipped: list[str] = []
-_NOWHERE_AT_HAND = ("torchvision's compiled operators do not load beside this torch", "there is no GPU")
+_NOWHERE_AT_HAND = ("a torchvision whose compiled operators load beside this torch", "this machine: a GPU")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -72,6 +72,18 @@ def _containers() -> str:
     return runtime_that_works()
 
 
+def _gpu() -> str:
+    import torch
+
+    return "" if torch.cuda.is_available() else "a GPU"
+
+
+def _compiled_operators() -> str:
+    from tasks.models.libraries import has_compiled_operators
+
+    return "" if has_compiled_operators() else "a torchvision whose compiled operators load beside this torch"
+
+
 def _postgresql() -> str:
     found = shutil.which("postgres") or glob("/usr/lib/postgresql/*/bin/postgres")
     return "" if found else "PostgreSQL (Debian: postgresql)"
@@ -82,7 +94,9 @@ def _locales() -> str:
 
 
 _CHECKS: dict[str, Callable[[], str]] = {
+    "compiled operators": _compiled_operators,
     "containers": _containers,
+    "gpu": _gpu,
     "locales": _locales,
     "mounts": _mounts,
     "postgresql": _postgresql,

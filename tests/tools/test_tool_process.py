@@ -42,12 +42,13 @@ def test_the_tool_dies_with_the_process_that_runs_it(tmp_path: Path) -> None:
     tool = script(tmp_path, "echo $$ > pid; exec sleep 1000\n")
     code = f"""
         from pathlib import Path
-        from tasks.tools.containers import ContainerJob, Image, Limits, Mount, Podman
-from tasks.tools.tool_process import run_tool
+        from tasks.tools.tool_process import run_tool
         run_tool([{str(tool)!r}], folder=Path({str(tmp_path)!r}), timeout_s=100, environment={{}})
     """
     runner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
-    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    wait_for(
+        lambda: runner.poll() is not None or ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    )
     pid = int((tmp_path / "pid").read_text())
     assert alive(pid)
     runner.send_signal(signal.SIGKILL)

@@ -16,8 +16,10 @@ import pytest
 from storyframes_adopt.command import app as command
 from support.messages import missing
 from support.models.tiny_image_models import transformers_model
+from support.stores import local
 from support.studies import extract_session, make_study
-from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
+from support.synthetic_features import FPS, StudySpec, SyntheticStudy, study_of, write_features
+from support.synthetic_features import tables as study_tables
 from support.systems.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 from support.systems.windows import AS_ON_WINDOWS
 from support.tools.outside_programs import write_colours
@@ -27,6 +29,7 @@ from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.store.maintenance import verify
 from storyframes.store.storage.local_folder import LocalStorage
+from tasks.study.study_identity import remember_study
 
 PLUG_IN = Path(__file__).parents[1]
 SESSIONS = ("s00", "s01")
@@ -94,6 +97,7 @@ def test_a_lab_s_csvs_become_a_feature_and_clips(made: Made, tmp_path: Path) -> 
         np.testing.assert_array_equal(clip["head_mask"], ~np.isin(nearest, range(5, 10)))
 
 
+@pytest.mark.slow
 def test_what_is_adopted_is_shown_and_exported(made: Made, tmp_path: Path) -> None:
     adopt(*way(tmp_path))
     run = CliRunner()
@@ -296,6 +300,7 @@ def test_what_would_take_another_s_place_or_run_code_is_refused(made: Made, tmp_
 
 def test_a_release_says_that_it_was_made_elsewhere_and_names_no_file(made: Made, tmp_path: Path) -> None:
     adopt(*way(tmp_path), "--about", "by Anna")
+    remember_study(local(made[0].root), study_of(study_tables(StudySpec(sessions=2), SESSIONS)))
     texts = "".join(f'{name} = "CC0-1.0"\n' for name in ("title", "description", "license", "version"))
     allowed = 'authors = ["A"]\nallow_biometric = true\nallow_text_vectors = true\n'
     (tmp_path / "r.toml").write_text(f'{texts}{allowed}[features]\nframes = "all"\nhead = ["yaw", "roll"]\n')

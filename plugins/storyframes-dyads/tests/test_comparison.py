@@ -32,6 +32,7 @@ def study(
     return pd.Series([row[2] for row in rows], groups.index), groups
 
 
+@pytest.mark.slow
 def test_unrelated_groups_differ_as_often_as_chance_says_and_sessions_alone_would_say_so_too_often() -> None:
     generator = np.random.default_rng(4)
     p, naive, covers = [], [], 0
@@ -116,6 +117,7 @@ def written(folder: Path, persons: int, shift: float) -> list[str]:
     return ["compare", str(folder / "measured.csv"), "--value", "synchrony", "--groups", str(folder / "groups.csv")]
 
 
+@pytest.mark.slow
 def test_the_command_compares_each_pair_of_signals(tmp_path: Path) -> None:
     arguments = [*written(tmp_path, 8, 2.0), "--by", "condition"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out"), "--json"])

@@ -45,6 +45,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_tutorial_finds_what_it_plants(worked: Path) -> None:
     sessions = pd.read_csv(worked / "synchrony/sessions.csv").set_index("session_id").sort_index()
     assert sessions["lag_s"][:4].tolist() == pytest.approx([0.6] * 4)

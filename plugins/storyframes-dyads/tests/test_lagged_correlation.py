@@ -30,6 +30,7 @@ def beside_shifts(first: np.ndarray, second: np.ndarray, windows: Windows) -> Ra
     return circular_null(first, second, windows, estimate)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.integers(-6, 6), st.floats(0, 0.4))
 def test_each_correlation_is_scipys_on_the_shared_points(seed: int, lag: int, missing: float) -> None:
     generator = np.random.default_rng(seed)
@@ -109,6 +110,7 @@ def test_a_constant_stretch_far_from_the_mean_has_none_in_single_precision_eithe
     np.testing.assert_allclose(single, double, atol=0.001)  # NaN in the same places
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("points", "windows", "masked"),
     [(600, Windows(40, 10, 10), 0.0), (600, Windows(40, 10, 10), 0.2), (900, Windows(150, 15, 45), 0.0)],

@@ -100,6 +100,7 @@ def test_the_share_counts_what_exceeds_the_threshold(tmp_path: Path) -> None:
     assert motion.current.quality["unchanged"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract_of_extractors(pictures: np.ndarray, tmp_path: Path) -> None:
     write_pictures(tmp_path / "v.mkv", pictures, MILLISECONDS)
     check_extractor(Motion, tmp_path / "v.mkv")

@@ -211,6 +211,7 @@ def test_what_cannot_be_measured_is_said(tmp_path: Path, between: str, and_: str
     assert message in result.output
 
 
+@pytest.mark.slow
 def test_sessions_that_share_a_person_are_no_strangers(tmp_path: Path) -> None:
     sessions = ["s1", "s2", "s3"]
     write_dyads(tmp_path / "s", lag_s=0.6, sessions=sessions, seconds=20, masked=0.0, same_therapist=["s1", "s2"])

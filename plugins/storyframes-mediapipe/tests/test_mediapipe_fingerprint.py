@@ -10,6 +10,9 @@ from storyframes_mediapipe.extractor import MediaPipe, MediaPipeSettings
 
 from tasks.extractors.base import CommonSettings, InputFile, Source
 
+# The environment of the plug-in's program is in its fingerprint, and is made first.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("python")]
+
 
 def digest(model: Path, **settings: Any) -> str:
     source = Source("s1", {"video": InputFile(Path("v"), "v", "0" * 64, 0, 0)})

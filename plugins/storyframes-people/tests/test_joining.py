@@ -287,6 +287,7 @@ def test_a_limit_that_also_joins_who_is_there_at_once_joins_nobody_and_says_so(c
     assert "not written: 4 tracks" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -113,6 +113,7 @@ def same(got: Any, wanted: np.ndarray, name: str) -> None:
         np.testing.assert_array_equal(np.signbit(got.astype(wanted.dtype))[numbers], np.signbit(wanted)[numbers], name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [None, 11.0])
 def test_parquet_for_pandas_and_polars(store: FeatureStore, tmp_path: Path, rate: float | None) -> None:
     done = export(store, tmp_path / "out", Format.PARQUET, features=CHOSEN, rate=rate)

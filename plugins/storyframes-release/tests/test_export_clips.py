@@ -103,6 +103,7 @@ def test_mmsa_s_layout(study: SyntheticStudy, tmp_path: Path, per: str | None) -
     assert stat.S_IMODE((out / "mmsa.pkl").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_mmsa_has_all_measurements_of_vision_and_no_infinity(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", STUDY)
     values = {name: study.arrays["s00", "opensmile", name].copy() for name in ("time", "values", "per_frame")}
@@ -267,6 +268,7 @@ def test_words_are_read_as_the_study_s_are(tmp_path: Path) -> None:
         spoken_words(folder)("s")
 
 
+@pytest.mark.slow
 def test_a_feature_without_any_row_is_not_exported_in_silence(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", STUDY)
     for session in FeatureStore(study.root).sessions:

@@ -366,6 +366,7 @@ def test_new_names_tell_no_order_and_never_meet() -> None:
     assert key.digest("version") == Key("5e" * 32).digest("version") != Key("5f" * 32).digest("version")
 
 
+@pytest.mark.slow
 def test_the_same_key_gives_the_same_names_and_another_others(original: FeatureStore, tmp_path: Path) -> None:
     small = settings_of(
         tmp_path, SETTINGS.partition("openface =")[0].replace('labels = ["empathy", "valence", "mood"]', "")

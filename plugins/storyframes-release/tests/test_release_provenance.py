@@ -178,6 +178,7 @@ def planted(tmp_path: Path, **provenance: dict[str, Any]) -> FeatureStore:
     return FeatureStore(tmp_path / "out/features")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -195,6 +196,7 @@ def test_a_setting_that_only_some_sessions_have_is_not_given_to_the_others(
     assert ("margin" in configuration(store, "s0001")) == ("margin" in one.get("settings", {}))
 
 
+@pytest.mark.slow
 def test_what_a_release_of_others_says_is_compared_with_the_list_as_well(tmp_path: Path) -> None:
     evil = {
         "code": "x\n[openface]\nbinary = '/tmp/evil'",
@@ -211,6 +213,7 @@ def test_a_release_of_a_release_says_the_same() -> None:
     assert released_provenance(RELEASED) == RELEASED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [{"adopted": {"sha256": "ef" * 32}}, {"features": {"openface": "ef" * 32}}])
 def test_what_nothing_extracts_is_not_among_the_features_to_extract(tmp_path: Path, made: dict[str, Any]) -> None:
     original = planted_store(tmp_path / "features")
@@ -230,6 +233,7 @@ def test_what_nothing_extracts_is_not_among_the_features_to_extract(tmp_path: Pa
     assert "ef" * 32 not in printed + card
 
 
+@pytest.mark.slow
 def test_images_untrained_weights_and_settings_of_the_study_are_written_as_settings(tmp_path: Path) -> None:
     original = planted_store(tmp_path / "features")
     text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\nopensmile = "all"\n'
@@ -254,6 +258,7 @@ def test_images_untrained_weights_and_settings_of_the_study_are_written_as_setti
     }
 
 
+@pytest.mark.slow
 def test_a_model_that_names_somebody_is_refused(tmp_path: Path) -> None:
     original = planted_store(tmp_path / "features")
     (path,) = (tmp_path / "features/bertil-2024-03-18/gesture").glob("*/zarr.json")

@@ -261,6 +261,7 @@ def test_one_recording_in_several_splits_is_not_released(tmp_path: Path) -> None
     make_release(FeatureStore(tmp_path / "store"), tmp_path / "out", settings_of(tmp_path, COPIES))
 
 
+@pytest.mark.slow
 def test_verify_refuses_a_release_with_one_recording_in_several_splits(tmp_path: Path) -> None:
     digests = {"s1": "", "s2": "", "s3": ""}  # of a store that does not say what it was made of
     store = store_of_copies(tmp_path / "store", digests, {"s1": 1, "s2": 2, "s3": 1})
@@ -277,6 +278,7 @@ def test_verify_refuses_a_release_with_one_recording_in_several_splits(tmp_path:
         assert verify_release(tmp_path / f"sound{number}") == []
 
 
+@pytest.mark.slow
 def test_people_who_were_withdrawn_since_an_earlier_release_are_not_named(
     original: FeatureStore, tmp_path: Path
 ) -> None:
@@ -292,6 +294,7 @@ def test_people_who_were_withdrawn_since_an_earlier_release_are_not_named(
     assert make_release(original, tmp_path / "out", asked, tmp_path / "key.json").remarks == []
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_list_its_people_says_what_was_not_compared(
     original: FeatureStore, tmp_path: Path
 ) -> None:

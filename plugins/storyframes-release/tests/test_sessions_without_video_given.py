@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from support.media.mixed_sessions import ROWS, extract_mixed, make, write_files
 from typer.testing import CliRunner
 
@@ -34,6 +35,7 @@ def done(*arguments: object) -> None:
     assert result.exit_code == 0, (result.output, result.exception)
 
 
+@pytest.mark.slow
 def test_sessions_without_a_camera_are_exported_and_released(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     files = write_files(tmp_path / "files")

@@ -111,6 +111,7 @@ def test_without_the_study_sessions_are_those_of_the_dated_record(lab: Path) -> 
     assert json.loads((lab / "features/study.json").read_text())["read_at"][:10] in done.stdout
 
 
+@pytest.mark.slow
 def test_a_record_that_is_older_than_the_catalogue_says_nothing(lab: Path) -> None:
     publish_openface(lab / "features", "p01-s01", 401, fingerprint="a" * 64)
     catalogue.compact(local(lab / "features"))
@@ -134,6 +135,7 @@ def test_a_record_without_a_date_says_nothing(lab: Path) -> None:
     assert not (lab / "given").exists()
 
 
+@pytest.mark.slow
 def test_an_archive_has_a_record_as_old_as_its_store_s(lab: Path) -> None:
     assert run("archive", lab / "features", "--out", lab / "archive").exit_code == 0
     arguments = ("--out", lab / "given", "--config", lab.parent / "release.toml")

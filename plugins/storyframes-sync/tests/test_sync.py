@@ -51,6 +51,7 @@ def refused(one: SoundBands, other: SoundBands) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snr", [30, 10, 0, -6])
 @pytest.mark.parametrize("ppm", [0, 40, -120])
 def test_offset_and_drift_are_found(listen, session: SoundBands, ppm: float, snr: float) -> None:

@@ -95,6 +95,7 @@ def test_cameras_and_microphones_get_their_clocks(study: Path) -> None:
     assert tables(study) == written
 
 
+@pytest.mark.slow
 def test_rows_that_are_there_are_replaced_on_request_only(study: Path) -> None:
     tracks(study, "s1,cam_b,s1-b.mkv,,clock_b", "s2,x,,s2.wav,y")
     (study / "clocks.csv").write_text("session_id,clock,clock_s,session_s,note\ns2,y,0,1,by hand\ns1,clock_b,0,9,\n")

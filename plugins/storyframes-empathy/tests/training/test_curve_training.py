@@ -61,6 +61,7 @@ def asked(**more: object):
     return quick(**{"preset": "regression", "label": CURVE, "epochs": 1, "split_seed": 1, **more})
 
 
+@pytest.mark.slow
 def test_a_window_is_labelled_with_the_mean_of_the_curve_at_its_frames(store: FeatureStore, curves) -> None:
     splits = open_run(store, RUN, asked()).splits
     found = {}

@@ -83,6 +83,7 @@ def test_a_window_without_a_word_has_a_state_of_0() -> None:
     assert (seen[0][1] != 0).any()
 
 
+@pytest.mark.slow
 def test_a_model_is_given_every_word_and_step_of_a_window_as_the_store_has_them(study: SyntheticStudy) -> None:
     dataset = ClipDataset(study.root, settings().clip_inputs(("a", "t")), 'phase == "story_share"')
     parts = open_parts(dataset, settings(), ("a", "t"))

@@ -54,6 +54,7 @@ def name(phase: str = "reflection") -> RunName:
     return RunName(phase, ModelName.AMER, ("a",), 0)
 
 
+@pytest.mark.slow
 def test_the_clip_index_says_on_which_story_a_session_reflected(study: SyntheticStudy) -> None:
     index = FeatureStore(study.root).clips()
     for session, clips in index.groupby("session_id"):
@@ -64,6 +65,7 @@ def test_the_clip_index_says_on_which_story_a_session_reflected(study: Synthetic
     assert "reflected" not in study.clips  # of ratings that do not say
 
 
+@pytest.mark.slow
 def test_a_reflection_is_learned_from_the_chosen_story_and_the_phase_before_from_all(
     study: SyntheticStudy, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_wrong_call_ends_with_2(store, tmp_path: Path, more: list[str], messag
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_failed_run_ends_with_1_after_the_others_were_tried(store, tmp_path: Path) -> None:
     result = command(store, tmp_path / "runs", "--seeds", "0,1", "--epochs", "1", "--json", rate=1e30)
     assert result.exit_code == 1
