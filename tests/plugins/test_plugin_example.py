@@ -18,7 +18,7 @@ import sys
 import torch
 from storyframes import ClipDataset
 
-dataset = ClipDataset(sys.argv[1], ["brightness", "label"])
+dataset = ClipDataset(sys.argv[1], ["brightness", "label"], where="has_brightness")
 loader = torch.utils.data.DataLoader(dataset, batch_size=4, shuffle=True)
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1))
