@@ -146,6 +146,7 @@ def test_an_archive_has_a_record_as_old_as_its_store_s(lab: Path) -> None:
     assert run("release", lab / "archive", "--out", lab / "later", *arguments[2:]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_an_old_release_is_compared_with_the_study(lab: Path) -> None:
     assert release(lab).exit_code == 0
     assert run("release", "verify", lab / "given", "--study", lab / "study").exit_code == 0

@@ -44,6 +44,7 @@ def test_more_characters_than_frames_and_none_have_no_way() -> None:
     assert best_path(np.empty((0, 3), np.float32), [1], 0) is None
 
 
+@pytest.mark.slow
 def test_a_narrow_band_and_blocks_find_long_texts_whole() -> None:
     """Planted: 3,000 characters, each at frames that are known, with long pauses, in 15,000 frames."""
     labels = [1 + int(one) for one in GENERATOR.integers(0, 20, 3000)]

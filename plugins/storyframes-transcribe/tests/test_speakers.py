@@ -89,6 +89,7 @@ def spoken(path: Path) -> list[tuple[str, str]]:
     return [(each.text, each.speaker) for each in read_transcript(path).utterances]
 
 
+@pytest.mark.slow
 def test_each_word_is_its_speaker_s_on_the_session_s_clock_and_nobody_s_where_two_are_as_likely(
     room: Path, demo_study: Path
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_file_that_is_the_sound_of_several_persons_is_transcribed_once_and_nob
     assert (plan.microphones, plan.joins) == ((), False)
 
 
+@pytest.mark.slow
 def test_the_command_attributes_transcripts_that_are_there_and_prints_counts_alone(room: Path, whisper: Path) -> None:
     def command(*options: object) -> Result:
         arguments = ("transcribe", room, "--track", "room", "--model", whisper, *options)

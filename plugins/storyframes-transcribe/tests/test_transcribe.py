@@ -301,6 +301,7 @@ def test_without_the_model_one_sentence_says_how_to_get_it(study: Path, whisper:
     assert not (study / "transcripts").exists()
 
 
+@pytest.mark.slow
 def test_a_published_model_is_fetched_at_its_commit_and_every_file_checked(
     whisper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ def test_clips_have_it_like_any_sound(videos: FeatureStore) -> None:
     assert loud[0] == pytest.approx(3.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_sound() -> None:
     code = """
 import numpy as np
@@ -141,6 +142,7 @@ for seconds in (60, 600):
     assert after - before < 12 * 1024, "KiB; nine more minutes of sound are 33,750"
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract(tmp_path: Path, sound: np.ndarray) -> None:
     second = as_int16(sound)[RATE : 2 * RATE]
     check_extractor(Vad, write_recording(tmp_path / "talk.avi", 25, second[:, None], RATE))
