@@ -332,6 +332,14 @@ def test_what_the_living_are_making_stays(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [".hidden-folder-abcd1234"]
 
 
+@pytest.mark.parametrize("name", [".venv-3.11.2.0-original", ".backup-2024.01.02.03-20240102"])
+def test_a_hidden_folder_of_the_user_stays_whatever_its_age(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    age(tmp_path / name, 2 * WEEK_S)
+    with scratch_beside(tmp_path / "a.bin"):
+        assert (tmp_path / name).is_dir()
+
+
 def test_a_name_is_read_back() -> None:
     us = ProcessIdentity.this_process()
     for separator in ":.":

@@ -28,7 +28,9 @@ _WITHOUT_OWNER = "openface|upright|outside|version|prefect|plan|check|client|das
 _NAME = re.compile(
     rf"\.?storyframes-{_PURPOSE}-({_OWNER})-[a-z0-9_]{{8}}|storyframes-(?:{_WITHOUT_OWNER})-[a-z0-9_]{{8}}"
 )
-_BESIDE = re.compile(rf"\..+?-({_OWNER})-[a-z0-9_]{{8}}")
+# In folders of the user, where a name with a version and a date (``.venv-3.11.2.0-20240102``) must not look like ours.
+_BOOT = "(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?"  # empty where the system names none
+_BESIDE = re.compile(rf"\..+?-({_BOOT}\.\d+\.\d+\.\d*)-[a-z0-9_]{{8}}")
 
 
 @dataclass(frozen=True)
