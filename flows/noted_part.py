@@ -8,14 +8,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any, Self
 
 from flows.clusters.installation import VALUES_DEPEND_ON, Installation
 from flows.clusters.settings import LocalCluster
-from flows.part_records import MadeWith, PartArray, PartState, begin_part, note_part
+from flows.part_records import UNKNOWN, MadeWith, PartArray, PartState, begin_part, note_part
 from flows.request import ExtractionRequest
 from flows.run import Progress, Run
 from flows.settings import Settings
@@ -46,7 +45,7 @@ def made_with(settings: Settings, features: Sequence[str]) -> MadeWith:
     resolved = settings.resolved()
     by_scope = [build_extractors(resolved, session_id, may_download=False) for session_id in ("", STORIES)]
     extractors = [each for scope in by_scope for each in selected_extractors(scope, tuple(features)).values()]
-    decides = {each.name: _decides(each) for each in extractors}
+    decides: dict[str, dict[str, Any] | None] = {each.name: _decides(each) for each in extractors}
     read = {Input(kind) for each in extractors for kind in each.inputs}
     if Input.VIDEO in read:
         decides["recording"] = resolved.recording.model_dump(mode="json")
@@ -59,22 +58,27 @@ def made_with(settings: Settings, features: Sequence[str]) -> MadeWith:
     libraries = {*VALUES_DEPEND_ON, *(library for each in extractors for library in each.libraries)}
     plug_ins = sorted({type(each).__module__.partition(".")[0] for each in extractors} - {*_OWN})
     return MadeWith(
-        settings={name: hashlib.sha256(canonical_json(each)).hexdigest()[:16] for name, each in decides.items()},
+        settings={
+            name: UNKNOWN if each is None else hashlib.sha256(canonical_json(each)).hexdigest()[:16]
+            for name, each in decides.items()
+        },
         installation=Installation.of_this_process(libraries, plug_ins),
     )
 
 
-def _decides(extractor: Extractor[Any]) -> dict[str, Any]:
-    """The settings, models and tools that are part of the feature's fingerprint."""
-    found: dict[str, Any] = {}
-    for name, ask in {
-        "settings": extractor.value_settings,
-        "models": extractor.models,
-        "tools": extractor.tools,
-    }.items():
-        with suppress(Exception):  # one that is missing here: the attempt at the feature says so
-            found[name] = dict(ask())
-    return found
+def _decides(extractor: Extractor[Any]) -> dict[str, Any] | None:
+    """The settings, models and tools that are part of the feature's fingerprint; None where one cannot be asked here.
+
+    Then there is no fingerprint either, so this part extracts nothing of the feature that could mix.
+    """
+    try:
+        return {
+            "settings": dict(extractor.value_settings()),
+            "models": dict(extractor.models()),
+            "tools": dict(extractor.tools()),
+        }
+    except Exception:  # the attempt at the feature says what is missing
+        return None
 
 
 class NotedPart(Progress):

@@ -20,6 +20,7 @@ from tasks.inspect.formatting import counted
 
 _NAMED = 10  # parts in a line
 _BEGIN_WAIT_S = 10.0  # for the others to note: a note takes milliseconds
+UNKNOWN = ""  # in place of a digest: what decides a feature could not be asked
 _DOUBT = 2.0  # so many times what is expected may be too long
 
 
@@ -36,7 +37,8 @@ class MadeWith(BaseModel):
     def differences_from(self, other: MadeWith, name: str) -> list[str]:
         """In what this differs from ``other``, which messages call by ``name``."""
         own, others = self.settings, other.settings
-        changed = sorted(key for key in own.keys() | others.keys() if own.get(key) != others.get(key))
+        pairs = {key: {own.get(key), others.get(key)} for key in sorted(own.keys() | others.keys())}
+        changed = [key for key, digests in pairs.items() if len(digests) > 1 and UNKNOWN not in digests]
         sections = [f"{key} has other settings, models or tools than in {name}" for key in changed]
         return [*sections, *self.installation.differences_from(other.installation, name)]
 

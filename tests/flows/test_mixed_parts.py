@@ -28,6 +28,7 @@ from flows.run import open_run, planned
 from storyframes.store.layout import create_store
 from storyframes.store.record_status import scan
 from storyframes.store.storage import Storage
+from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.planning.parts import session_costs
 from tasks.planning.selection import Selection
@@ -126,6 +127,25 @@ def test_what_counts_is_what_decides_values(tmp_path: Path) -> None:
     strict = digests(transcript={"allow_malformed_cues": True})
     assert [line.split()[0] for line in strict.differences_from(plain, "part 1")] == ["transcript"]
     assert digests(openface={"cpus": 7}, cluster={"cpus": 1}, clips={"window": 99}) == plain
+
+
+def test_a_feature_whose_model_is_not_here_yet_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part without any session downloads no model; what it extracts mixes with nothing."""
+    from flows.settings import Settings
+    from tasks.extractors.resnet50 import ResNet50
+
+    def digests(weights: str) -> MadeWith:
+        return made_with(Settings.model_validate({"resnet50": {"weights": weights}}), ["resnet50"])
+
+    def models(self: object) -> dict[str, str]:
+        raise ExtractionError("the model is not here")
+
+    monkeypatch.setattr(ResNet50, "models", lambda self: {"resnet50": "a" * 64})
+    known, other = digests("IMAGENET1K_V1"), digests("IMAGENET1K_V2")
+    monkeypatch.setattr(ResNet50, "models", models)
+    unknown = digests("IMAGENET1K_V1")
+    assert unknown.differences_from(known, "part 1") == known.differences_from(unknown, "part 2") == []
+    assert [line.split()[0] for line in other.differences_from(known, "part 1")] == ["resnet50"]
 
 
 def test_what_is_allowed_has_a_caveat(small_study: Path, tmp_path: Path) -> None:
