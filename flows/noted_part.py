@@ -28,6 +28,7 @@ from tasks.planning.plan import Plan
 from tasks.planning.selection import selected_extractors
 
 _NOTE_EVERY_S = 10.0  # at most so often a part says in the store how far it is; it tries once, and never waits
+_MISSED = 3  # notes in a row that are missed before it is said: of many parts, two often note at the same moment
 _END_WAIT_S = 10.0  # for others to note, so that the end is noted where many parts end at once
 _OWN = ("storyframes", "tasks", "flows")
 
@@ -107,6 +108,7 @@ class NotedPart(Progress):
             made_with=made_with(run.settings, self._array.features),
         )
         self._noted_at = 0.0
+        self._missed = 0
 
     def __enter__(self) -> Self:
         asked = self._run.request
@@ -162,8 +164,11 @@ class NotedPart(Progress):
         self._state.costs = costs
         try:
             note_part(self._run.storage, self._name, self._array, self._number, self._state, wait_s=wait_s)
+            self._missed = 0
         except OSError as error:
-            self.warned(f"how far this part is cannot be noted for 'storyframes status': {error}")
+            self._missed += 1
+            if wait_s or self._missed == _MISSED:
+                self.warned(f"how far this part is cannot be noted for 'storyframes status': {error}")
         self._noted_at = time.monotonic()
 
 

@@ -233,7 +233,10 @@ def test_stories_weigh_nothing_where_no_feature_reads_them(small_study: Path) ->
 
 
 def test_a_stopped_process_holds_up_no_part(small_study: Path, tmp_path: Path) -> None:
-    """Another process holds the lock and never lets it go: progress is noted later, and the work goes on."""
+    """Another process holds the lock and never lets it go: progress is noted later, and the work goes on.
+
+    It is said only when it has lasted: a part that notes at the same moment is nothing to end.
+    """
     import fcntl
 
     run = planned(open_run(request(small_study, tmp_path / "features", only=["frames"], part="1/2")))
@@ -242,6 +245,9 @@ def test_a_stopped_process_holds_up_no_part(small_study: Path, tmp_path: Path) -
     with NotedPart(run) as noting, (tmp_path / "features/.parts.json.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         noting._note()
+        assert lines == []
+        for _ in range(4):
+            noting._note()
         assert ["cannot be noted" in line and ".parts.json.lock" in line for line in lines] == [True]
         fcntl.flock(lock, fcntl.LOCK_UN)
     assert [progress.ended for progress in array_progress(run.storage)] == [[1]]
