@@ -58,7 +58,7 @@ class StudySessions:
             frozenset(loaded.sessions),
             f"the tables of {study.name or study.resolve().name} as they are now",
             read_study_record(store.storage),
-            read_forgotten(store.storage),
+            read_forgotten(store.storage).with_ids(listed.sessions, listed.people, listed.tracks),
             frozenset({*listed.sessions, *listed.people}),
             frozenset(people_of(loaded)),
         )

@@ -7,6 +7,8 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
@@ -15,15 +17,19 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes import FeatureStore
+from storyframes.features import FEATURES
+from storyframes.spec import feature_and_track
 from storyframes.store import StoreError, catalogue
 from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import seal, unseal
 from storyframes.store.study import Forgotten
-from storyframes_release.export.clips import export_clips
+from storyframes_release.export.clips import _of_study, export_clips
 from storyframes_release.export.formats import Format
 from storyframes_release.export.run import export
 from storyframes_release.release.settings import ReleaseError
 from storyframes_release.study_sessions import study_sessions
+from tasks.study.forgotten_ids import ForgottenIds
 
 RELEASE = """
 title = "Faces"
@@ -240,3 +246,25 @@ def test_a_release_needs_to_know_a_study_and_an_export_says_that_it_does_not(lab
         study_sessions(store, None).require()
     assert len(export(store, lab / "out", "parquet").people) == 1
     assert "no record of a study" in (lab / "out/README.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_forgotten_track_is_in_no_export_of_a_restored_backup(lab: Path) -> None:
+    """The study has the list of the forgotten, the store of the backup no digests of it."""
+    for session in ("p01-s01", "p01-s02"):
+        with FeatureWriter(local(lab / "features"), session, FEATURES["openface"], track="cam-b") as out:
+            out.write("values", np.zeros((400, 714), np.float32))
+            out.write("valid", np.ones(400, np.uint8))
+            out.write("confidence", np.full(400, 0.98, np.float32))
+            out.publish("f" * 64, {"inputs": {}})
+    catalogue.compact(local(lab / "features"))
+    store = FeatureStore(lab / "features")
+    ForgottenIds(tracks=frozenset({("p01-s01", "cam-b")})).write(lab / "study")
+    known = study_sessions(store, lab / "study")
+    done = export(store, lab / "out", "parquet", known=known)
+    tables = {(table["session_id"], feature_and_track(table["feature"])[1]) for table in done.tables}
+    assert tables == {(session, "main") for session in SESSIONS} | {("p01-s02", "cam-b")}
+    sessions = pa.table({"session_id": [*SESSIONS]})
+    chosen = _of_study(store, known, None, ["openface@cam-b"])
+    assert sessions.filter(chosen)["session_id"].to_pylist() == ["p01-s02", "p02-s01"]
+    assert _of_study(store, known, None, ["openface"]) is None

@@ -117,7 +117,7 @@ def export_clips(
     try:
         inputs = _inputs(store, names, over, functionals, bare=is_mmsa)
         needed = dict.fromkeys(feature for given in inputs for feature in needed_features(given, store))
-        dataset = ClipDataset(store, inputs, _of_study(store, known, where))
+        dataset = ClipDataset(store, inputs, _of_study(store, known, where, needed))
     except (ValueError, TypeError) as error:
         raise ExportError(str(error)) from None
     if tokenizer and over is Axis.WORD:
@@ -159,11 +159,18 @@ def export_clips(
     return done
 
 
-def _of_study(store: FeatureStore, known: StudySessions, where: str | None) -> str | pc.Expression | None:
-    """The filter ``where``, and clips of sessions that the study has alone, where the index has others."""
+def _of_study(
+    store: FeatureStore, known: StudySessions, where: str | None, needed: Iterable[str]
+) -> str | pc.Expression | None:
+    """The filter ``where``, and clips of sessions alone that the study has, and of which no feature is forgotten."""
     clips = store.clips()
     sessions = {*clips["session_id"]}
-    shared = known.shared(sessions)
+    forgotten = known.forgotten
+    shared = [
+        session
+        for session in known.shared(sessions)
+        if not any(forgotten.has_feature(session, name) for name in needed)
+    ]
     if len(shared) == len(sessions):
         return where
     of_study = pc.field("session_id").isin(shared)

@@ -117,7 +117,10 @@ def _chosen(
         if session_id not in stored:
             store.session(session_id)  # raises an error that names the session
     every = {*known.shared(store.sessions), *([STORIES] if with_stories and STORIES in stored else [])}
-    names = {session_id: _features(store, session_id) for session_id in sessions or sorted(every)}
+    names = {
+        session_id: [name for name in _features(store, session_id) if not known.forgotten.has_feature(session_id, name)]
+        for session_id in sessions or sorted(every)
+    }
     stored_names = {name for of_session in names.values() for name in of_session}
     for requested in features:
         if not any(_matches(name, requested) for name in stored_names):
