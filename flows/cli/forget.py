@@ -103,8 +103,9 @@ def _told_apart(arguments: list[str]) -> tuple[list[Storage], list[str]]:
 
     storages, sessions = [], []
     for argument in arguments:
-        if "://" in argument or (Path(argument).is_dir() and is_store(open_storage(argument))):
-            storages.append(open_storage(argument))
+        is_place = "://" in argument or Path(argument).is_dir()
+        if is_place and is_store(storage := open_storage(argument)):
+            storages.append(storage)
         elif ID_PATTERN.fullmatch(argument) and not Path(argument).is_dir():
             sessions.append(argument)
         else:
@@ -123,8 +124,13 @@ def _scope(
     from tasks.study.forgotten_ids import read_forgotten_ids
     from tasks.study.load import read_study
 
+    reading = read_study(study, with_forgotten=True)
+    if participant and not (whole or only_tracks):  # a row that cannot be read may name somebody else of a session
+        for problem in reading.problems:
+            if problem.table in ("sessions", "persons", "tracks"):
+                fail(f"who is in a session is not known: {problem}. Correct it, or add --whole-sessions", 2)
     return resolve(
-        read_study(study, with_forgotten=True).study,
+        reading.study,
         [read_study_record(storage) for storage in storages],
         {status.session_id for storage in storages for status in scan(storage)},
         read_forgotten_ids(study),

@@ -6,8 +6,8 @@ And what no command can reach, to be told to its keepers.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from storyframes.plug_ins import FORGET, PlugInError, describe_error, load, origin, plug_ins
@@ -18,7 +18,7 @@ from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.study import given_away, is_distinctive
 from storyframes.store.study.left import recordings_of
 from tasks.forgetting.scope import Scope
-from tasks.forgetting.traces import Asked, Trace, digest_of, file_trace
+from tasks.forgetting.traces import Asked, Trace, digest_of, file_trace, remove_folder
 from tasks.models.digests import user_cache
 
 _DEPTH = 3  # folders below a store in which an archive is looked for
@@ -42,7 +42,7 @@ def cached_traces(recordings: set[str]) -> Iterator[Trace]:
     root = user_cache() / "extracted"
     if not recordings or not root.is_dir():
         return
-    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+    for folder in sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink()):
         storage = LocalStorage(folder)
         try:
             sessions = {path.split("/")[0] for path in storage.records(("current.json",))}
@@ -111,16 +111,15 @@ def _folder_trace(folder: Path, what: str) -> Trace:
         return digest_of("".join(file_trace(path, what).sha256() for path in files).encode())
 
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Trace(what, str(folder), size, digest, lambda: shutil.rmtree(folder, ignore_errors=True))
+    return Trace(what, str(folder), size, digest, partial(remove_folder, folder))
 
 
 def unreachable(storages: Sequence[Storage], scope: Scope) -> Iterator[str]:
     """What may still have the forgotten and no command removes, a sentence each."""
+    having = scope.ids.sessions | {session for session, _ in scope.ids.tracks}
     for storage in storages:
         for entry in given_away(storage):
-            if {*entry["sessions"]} & scope.ids.sessions or any(
-                name in scope.ids.sessions for name in entry["sessions"]
-            ):
+            if entry.get("forgotten") or having.intersection(entry["sessions"]):
                 yield f"{entry['what']} {entry['name']} of {entry['at'][:10]} has them: ask who has it to delete it"
         if not isinstance(storage, LocalStorage):
             yield (

@@ -21,10 +21,12 @@ from storyframes.store.study.given import without_sessions
 from tasks.forgetting.beside import cached_traces, plug_in_traces, report_traces, stores_below, unreachable
 from tasks.forgetting.in_store import forgotten_inputs, inputs_of, traces_in
 from tasks.forgetting.owner import Remaining, check_without, remaining
-from tasks.forgetting.scope import Scope
+from tasks.forgetting.scope import ForgetError, Scope
 from tasks.forgetting.traces import Asked, Trace
 from tasks.study.changed_tables import put_in_place
 from tasks.study.forgotten_ids import note_forgotten, read_forgotten_ids
+from tasks.study.load import Study, read_study
+from tasks.study.study_identity import difference_from_record
 
 
 @dataclass
@@ -42,6 +44,11 @@ class Forgetting:
     remaining: Remaining = field(default_factory=lambda: Remaining({}, [], {}))
     unreachable: list[str] = field(default_factory=list)
     receipt: Path | None = None
+
+    def leave_out_removed(self) -> None:
+        """Take what was removed out of the owner's files that remain."""
+        gone = {trace.where for trace in self.removed}
+        self.remaining.files[:] = [path for path in self.remaining.files if str(path) not in gone]
 
     @property
     def bytes(self) -> int:
@@ -70,17 +77,18 @@ def forget(
         progress: called with each place before it is removed.
 
     Raises:
-        ForgetError: the tables cannot be changed.
+        ForgetError: a store is of another study, or the tables cannot be changed.
         PlugInError: a plug-in cannot say what it has.
         StoreError, StorageError, OSError: something cannot be read or removed; a later call goes on.
     """
-    every = _with_archives(storages)
+    every, others = _with_archives(storages, read_study(study, with_forgotten=True).study)
     asked = Asked(study, scope, folders)
-    done = Forgetting(remaining=remaining(study, scope), unreachable=list(unreachable(every, scope)))
+    done = Forgetting(remaining=remaining(study, scope), unreachable=[*others, *unreachable(every, scope)])
     if tables:
         check_without(study, done.remaining)
     if dry_run:
         done.removed = [trace for _, trace in _traces(every, asked)]
+        done.leave_out_removed()
         return done
     read_forgotten_ids(study).with_ids(scope.ids.sessions, scope.ids.people, scope.ids.tracks).write(study)
     for storage in every:
@@ -95,16 +103,32 @@ def forget(
         if tables and done.remaining.tables:
             put_in_place(study, done.remaining.tables)
             _note(receipt, {"what": f"rows of the tables {', '.join(sorted(done.remaining.rows))}"})
+        done.leave_out_removed()
         _note(receipt, {"finished": now(), "traces": len(done.removed), "bytes": done.bytes})
     return done
 
 
-def _with_archives(storages: Sequence[Storage]) -> list[Storage]:
+def _with_archives(storages: Sequence[Storage], study: Study) -> tuple[list[Storage], list[str]]:
+    """The stores and those below them, and a sentence for each of these that is of another study.
+
+    Raises:
+        ForgetError: a store that was named is of another study, whose sessions may have the same ids.
+    """
     every: dict[str, Storage] = {storage.location: storage for storage in storages}
     for storage in storages:
-        if isinstance(storage, LocalStorage):
-            every |= {below.location: below for below in stores_below(storage.root)}
-    return list(every.values())
+        if difference := difference_from_record(storage, study, may_be_part=True):
+            raise ForgetError(
+                f"{storage.location} is the feature store of another study: {difference}; nothing was removed. If it "
+                "is of this study, run 'storyframes index STUDY STORE --replace-study' first"
+            )
+    others = []
+    for storage in storages:
+        for below in stores_below(storage.root) if isinstance(storage, LocalStorage) else ():
+            if difference := difference_from_record(below, study, may_be_part=True):
+                others.append(f"{below.location}: is the feature store of another study ({difference})")
+            else:
+                every.setdefault(below.location, below)
+    return list(every.values()), others
 
 
 def _traces(storages: Sequence[Storage], asked: Asked) -> Iterator[tuple[int, Trace]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,14 @@ from storyframes.features import STORIES
 from storyframes.spec import feature_and_track
 from storyframes.store import catalogue
 from storyframes.store.clip_table import to_frame, to_table
-from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, INPUTS, STUDY, WINDOWS
+from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, INPUTS, STUDY, WINDOWS, StoreError
 from storyframes.store.record_status import scan
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.table_files import parse_table, read_table, replace_table
 from tasks.forgetting.scope import Scope
-from tasks.forgetting.traces import Trace, digest_of, rows_about
+from tasks.forgetting.traces import Trace, digest_of, remove_folder, rows_about
 
 ROW_GROUP = 16_384
 Inputs = dict[str, set[str]]
@@ -56,9 +55,10 @@ def traces_in(storage: Storage, scope: Scope, recordings: set[str]) -> Iterator[
         recordings: SHA-256 of files that only the forgotten were made of.
 
     Raises:
-        StoreError: a table of the store is damaged.
+        StoreError: a table of the store is damaged, or a folder of the forgotten is a link.
         StorageError: the store cannot be read.
     """
+    _refuse_links(storage, scope)
     yield from _input_rows(storage, scope, recordings)
     yield from _study_rows(storage, scope)
     yield from _clip_rows(storage, scope)
@@ -96,19 +96,12 @@ def _input_rows(storage: Storage, scope: Scope, recordings: set[str]) -> Iterato
         kept = {
             path: known
             for path, known in files.items()
-            if known.get("sha256") not in recordings and not _names_session(path, scope)
+            if known.get("sha256") not in recordings and not scope.names_file(path)
         }
         return len(files) - len(kept), seal({"files": kept}) if len(kept) < len(files) else None
 
     if count := without(storage.read(INPUTS))[0]:
         yield _rows(storage, INPUTS, count, lambda: storage.update(INPUTS, lambda content: without(content)[1]))
-
-
-def _names_session(path: str, scope: Scope) -> bool:
-    """Whether a file is named after a forgotten session, alone or with a track: SESSION.avi, SESSION@TRACK.json."""
-    stem = Path(path).name.split(".")[0] if "." in Path(path).name else Path(path).name
-    session, _, track = stem.partition("@")
-    return scope.has(session, track) if track else scope.has_session(session)
 
 
 def _study_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
@@ -200,5 +193,17 @@ def _versions(storage: Storage, scope: Scope) -> Iterator[Trace]:
             yield _folder(storage.root / folder)
 
 
+def _refuse_links(storage: Storage, scope: Scope) -> None:
+    """Refuse links among the folders of the forgotten: what they lead to may be anything, so it is never removed."""
+    if isinstance(storage, LocalStorage):
+        for session in sorted(scope.ids.sessions | {session for session, _ in scope.ids.tracks}):
+            folder = storage.root / session
+            if link := next((path for path in (folder, *folder.rglob("*")) if path.is_symlink()), None):
+                raise StoreError(
+                    f"{link} is a link, and what it leads to may not be the store's: remove the link, and what of "
+                    "the forgotten is there, then run the same command again"
+                )
+
+
 def _folder(path: Path) -> Trace:
-    return Trace("folder", str(path), 0, lambda: digest_of(b""), lambda: shutil.rmtree(path, ignore_errors=True))
+    return Trace("folder", str(path), 0, lambda: digest_of(b""), lambda: remove_folder(path))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from storyframes.store.layout import ZARR_JSON
 from tasks.forgetting.scope import ForgetError, Scope
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with
 from tasks.study.load import read_study
@@ -19,7 +21,7 @@ class Remaining:
 
     Attributes:
         rows: by table, the rows as a spreadsheet numbers them.
-        files: the files that these rows name and that exist.
+        files: the existing files that these rows name, and those that are named after a session.
         tables: by file name, the tables without these rows.
     """
 
@@ -54,8 +56,19 @@ def remaining(root: Path, scope: Scope) -> Remaining:
         if len(kept) < len(table.rows):
             table.rows = kept
             tables[table.name] = table.content()
+    ours |= set(_named_after(root, scope))  # rows that were taken out before named them
     files = [root / path for path in sorted(ours - others) if (root / path).is_file()]
     return Remaining(rows, files, tables)
+
+
+def _named_after(root: Path, scope: Scope) -> Iterator[str]:
+    """The files of the study's folder that are named after the forgotten, without those in feature stores."""
+    for folder, folders, files in os.walk(root):
+        if ZARR_JSON in files:
+            folders.clear()
+        else:
+            names = [name for name in files if scope.names_file(name)]
+            yield from (Path(folder, name).relative_to(root).as_posix() for name in names)
 
 
 def _is_about(row: dict[str, object], scope: Scope) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from storyframes.spec import MAIN
 from storyframes.store.study import StudyRecord
@@ -35,6 +36,11 @@ class Scope:
     def has(self, session_id: str, track: str) -> bool:
         """Whether the track is to be forgotten, alone or with its session."""
         return session_id in self.ids.sessions or (session_id, track) in self.ids.tracks
+
+    def names_file(self, path: str) -> bool:
+        """Whether a file is named after a forgotten session, alone or with a track: SESSION.avi, SESSION@TRACK.json."""
+        session, _, track = PurePath(path).name.split(".")[0].partition("@")
+        return self.has(session, track) if track else self.has_session(session)
 
 
 def resolve(
@@ -101,10 +107,9 @@ def _everybody(study: Study) -> set[str]:
 
 def _ids_of(study: Study, participant: str) -> set[str]:
     """The participant, and the ids of persons that are this participant alone."""
-    participants_of: dict[str, set[str]] = {}
-    for row in study.persons:
-        if row.participant_id:
-            participants_of.setdefault(row.person_id, set()).add(row.participant_id)
+    participants_of: dict[str, set[str | None]] = {}
+    for row in study.persons:  # a row without a participant may be of anybody
+        participants_of.setdefault(row.person_id, set()).add(row.participant_id)
     return {participant, *(person for person, of in participants_of.items() if of == {participant})}
 
 

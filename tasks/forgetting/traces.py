@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,19 @@ class Asked:
 def file_trace(path: Path, what: str) -> Trace:
     """The trace that is a whole file."""
     return Trace(what, str(path), path.stat().st_size, lambda: sha256_file(path), lambda: path.unlink(missing_ok=True))
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder; one that is gone already is no error, one that cannot be removed is.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    try:
+        if path.exists():
+            shutil.rmtree(path)
+    except OSError as error:  # which names a file without the folder that it is in
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def table_traces(asked: Asked, names: Collection[str], what: str) -> Iterator[Trace]:

@@ -64,7 +64,7 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
             before = _sessions_in(storage)
         today = _read_sessions(study, before)
         if not replace:
-            _check(storage, _without(before, forgotten), today)
+            _refuse(storage, _difference(_without(before, forgotten), today))
         for session_id, record in today.items():
             if not record.recording and session_id in before:  # it cannot be read now: its old digest stays
                 today[session_id] = replaced(before[session_id], participant_id=record.participant_id)
@@ -126,11 +126,22 @@ def check_study_record(storage: Storage, study: Study, *, may_be_part: bool = Fa
     Raises:
         StoreError: the store is of another study.
     """
-    if before := _parse(storage.read(STUDY)):
-        today = _read_sessions(study, before)
-        ids = read_forgotten_ids(study.root)
-        before = _without(before, read_forgotten(storage).with_ids(ids.sessions, ids.people, ids.tracks))
-        _check(storage, {name: before[name] for name in before.keys() & today} if may_be_part else before, today)
+    _refuse(storage, difference_from_record(storage, study, may_be_part=may_be_part))
+
+
+def difference_from_record(storage: Storage, study: Study, *, may_be_part: bool = False) -> str:
+    """Why a store is of another study; empty where it is of this one, or has no record. See :func:`check_study_record`.
+
+    Raises:
+        StoreError: the record is damaged.
+    """
+    before = _parse(storage.read(STUDY))
+    if not before:
+        return ""
+    today = _read_sessions(study, before)
+    ids = read_forgotten_ids(study.root)
+    before = _without(before, read_forgotten(storage).with_ids(ids.sessions, ids.people, ids.tracks))
+    return _difference({name: before[name] for name in before.keys() & today} if may_be_part else before, today)
 
 
 def _without(records: Mapping[str, _SessionRecord], forgotten: Forgotten) -> dict[str, _SessionRecord]:
@@ -219,8 +230,8 @@ def digest_of_ends(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _check(storage: Storage, before: Mapping[str, _SessionRecord], now: Mapping[str, _SessionRecord]) -> None:
-    if difference := _difference(before, now):
+def _refuse(storage: Storage, difference: str) -> None:
+    if difference:
         raise StoreError(
             f"{storage.location} is the feature store of another study: {difference}. Give this study a store of its "
             "own, or --replace-study if it takes the other one's place: then the clip index is of this study alone. If "
