@@ -19,7 +19,7 @@ from storyframes.store.storage import Storage, StorageError
 from tasks.inspect.formatting import counted
 
 _NAMED = 10  # parts in a line
-_BEGIN_WAIT_S = 10.0  # for the others to note: a note takes milliseconds
+_BEGIN_WAIT_S = 60.0  # for the others to note: hundreds may begin at once, and on a network file system one takes 50 ms
 UNKNOWN = ""  # in place of a digest: what decides a feature could not be asked
 _DOUBT = 2.0  # so many times what is expected may be too long
 
@@ -177,7 +177,7 @@ def _differences(array: PartArray, number: int, state: PartState, *, force: bool
         theirs = other.made_with
         if part == number:  # another setting is another fingerprint, and extracts again; other code is not
             theirs = theirs.model_copy(update={"settings": state.made_with.settings})
-        for difference in state.made_with.differences_from(theirs, "theirs"):
+        for difference in state.made_with.differences_from(theirs, "the other"):
             found.setdefault(difference, []).append(part)
     return [f"part {_some(dict.fromkeys(parts))}: {difference}" for difference, parts in found.items()]
 
@@ -188,8 +188,8 @@ def _refusal(number: int, array: PartArray, differences: Iterable[str]) -> str:
             f"--part {number}/{array.parts} would mix with what parts of this array were extracted with:",
             *(f"  {difference}" for difference in differences),
             "run all parts with the same configuration and installation. To keep this part's instead, remove what the "
-            f"others noted (--part NUMBER/{array.parts} --drop) and run them again with --force. --allow-mixed "
-            "extracts in any case, with a caveat on the versions",
+            f"others noted (for n in $(seq {array.parts}); do storyframes extract … --part $n/{array.parts} --drop; "
+            "done) and run them again with --force. --allow-mixed extracts in any case, with a caveat on the versions",
         ]
     )
 

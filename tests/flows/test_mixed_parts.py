@@ -64,6 +64,8 @@ def test_a_part_with_other_settings_or_code_is_refused_and_nothing_is_noted(tmp_
         begin(storage, 3, OTHERS[names])
     assert names in str(refused.value)
     assert "part 1, 2: " in str(refused.value)
+    assert "theirs" not in str(refused.value)
+    assert "--part $n/3 --drop" in str(refused.value)
     (progress,) = array_progress(storage)
     assert (progress.not_begun, progress.mixed) == ([3], [])
 
