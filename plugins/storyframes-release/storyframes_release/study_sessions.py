@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,7 @@ import typer
 
 from storyframes import FeatureStore
 from storyframes.features import STORIES
+from storyframes.spec import MAIN, feature_and_track
 from storyframes.store import StoreError
 from storyframes.store.study import Forgotten, StudyRecord, read_forgotten, read_study_record
 from storyframes_release.release.settings import ReleaseError
@@ -33,6 +34,7 @@ class StudySessions:
         forgotten: what the store was told to forget.
         forgotten_ids: ids of the study's own list of the forgotten, where the study is given.
         people: ids of the study's people, where the study is given.
+        tracks: by session, the tracks that the study has, where the study is given.
     """
 
     sessions: frozenset[str] | None
@@ -41,6 +43,7 @@ class StudySessions:
     forgotten: Forgotten
     forgotten_ids: frozenset[str] = field(default=frozenset())
     people: frozenset[str] = field(default=frozenset())
+    tracks: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def of_tables(cls, store: FeatureStore, study: Path) -> StudySessions:
@@ -61,6 +64,7 @@ class StudySessions:
             read_forgotten(store.storage).with_ids(listed.sessions, listed.people, listed.tracks),
             frozenset({*listed.sessions, *listed.people}),
             frozenset(people_of(loaded)),
+            {session: frozenset(tracks) for session, tracks in loaded.tracks.items()},
         )
 
     @classmethod
@@ -87,6 +91,12 @@ class StudySessions:
         """Whether the study has the session; any that is not forgotten, where no study is known."""
         is_of_study = self.sessions is None or session_id in self.sessions or session_id == STORIES
         return is_of_study and not self.is_forgotten(session_id)
+
+    def may_share_feature(self, session_id: str, feature: str) -> bool:
+        """Whether the feature, of a session that may be given away, is of a track that the study has."""
+        track, tracks = feature_and_track(feature)[1], self.tracks.get(session_id)
+        is_of_study = tracks is None or track == MAIN or track in tracks
+        return is_of_study and not self.forgotten.has_feature(session_id, feature)
 
     def shared(self, sessions: Iterable[str]) -> list[str]:
         """Those of the sessions that may be given away."""

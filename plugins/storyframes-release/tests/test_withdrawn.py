@@ -249,8 +249,9 @@ def test_a_release_needs_to_know_a_study_and_an_export_says_that_it_does_not(lab
 
 
 @pytest.mark.slow
-def test_a_forgotten_track_is_in_no_export_of_a_restored_backup(lab: Path) -> None:
-    """The study has the list of the forgotten, the store of the backup no digests of it."""
+@pytest.mark.parametrize("is_forgotten", [True, False])
+def test_a_track_that_is_gone_is_in_no_export(lab: Path, is_forgotten: bool) -> None:
+    """The study has the list of the forgotten and the store of a backup no digests of it, or its rows were removed."""
     for session in ("p01-s01", "p01-s02"):
         with FeatureWriter(local(lab / "features"), session, FEATURES["openface"], track="cam-b") as out:
             out.write("values", np.zeros((400, 714), np.float32))
@@ -259,7 +260,9 @@ def test_a_forgotten_track_is_in_no_export_of_a_restored_backup(lab: Path) -> No
             out.publish("f" * 64, {"inputs": {}})
     catalogue.compact(local(lab / "features"))
     store = FeatureStore(lab / "features")
-    ForgottenIds(tracks=frozenset({("p01-s01", "cam-b")})).write(lab / "study")
+    (lab / "study/tracks.csv").write_text("session_id,track,video\np01-s02,cam-b,videos/p01-s02.avi\n")
+    if is_forgotten:
+        ForgottenIds(tracks=frozenset({("p01-s01", "cam-b")})).write(lab / "study")
     known = study_sessions(store, lab / "study")
     done = export(store, lab / "out", "parquet", known=known)
     tables = {(table["session_id"], feature_and_track(table["feature"])[1]) for table in done.tables}

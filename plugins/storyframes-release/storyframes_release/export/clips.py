@@ -162,14 +162,13 @@ def export_clips(
 def _of_study(
     store: FeatureStore, known: StudySessions, where: str | None, needed: Iterable[str]
 ) -> str | pc.Expression | None:
-    """The filter ``where``, and clips of sessions alone that the study has, and of which no feature is forgotten."""
+    """The filter ``where``, without sessions that the study does not have, alone or with a track that is needed."""
     clips = store.clips()
     sessions = {*clips["session_id"]}
-    forgotten = known.forgotten
     shared = [
         session
         for session in known.shared(sessions)
-        if not any(forgotten.has_feature(session, name) for name in needed)
+        if all(known.may_share_feature(session, name) or not store.has(session, name) for name in needed)
     ]
     if len(shared) == len(sessions):
         return where

@@ -76,6 +76,8 @@ def export(
     chosen = _chosen(store, sessions, features, known, with_stories=rate is None and over is None)
     done = Exported(to, rate, over, list(functionals) if over else [], _splits(store) if to == Format.DATASETS else {})
     done.people = known.remarks(store.sessions, sessions)
+    if gone := sum(not known.may_share_feature(of, name) for of in chosen for name in _features(store, of)):
+        done.people.append(f"Left out, as the study does not have their tracks: features of other tracks, {gone}.")
     with whole_folder(target, replace=replace) as folder:
         clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
@@ -118,7 +120,7 @@ def _chosen(
             store.session(session_id)  # raises an error that names the session
     every = {*known.shared(store.sessions), *([STORIES] if with_stories and STORIES in stored else [])}
     names = {
-        session_id: [name for name in _features(store, session_id) if not known.forgotten.has_feature(session_id, name)]
+        session_id: [name for name in _features(store, session_id) if known.may_share_feature(session_id, name)]
         for session_id in sessions or sorted(every)
     }
     stored_names = {name for of_session in names.values() for name in of_session}
