@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.record_status import read_status, scan
 from storyframes.store.records import Status
-from storyframes.store.storage import Storage, StorageError
+from storyframes.store.storage import Storage, StorageError, local_folder
 
 ELSEWHERE = "another folder is there than the feature store that was opened"
 
@@ -80,6 +82,26 @@ def test_a_store_that_is_mounted_again_is_written_on(tmp_path: Path) -> None:
     status = read_status(storage, "a", "frames")
     assert status is not None
     assert status.status is Status.DONE
+
+
+def test_an_id_that_a_file_system_does_not_give_for_a_moment_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a remount its id is read each time: an error of a network is not another folder, and is tried again."""
+    root = tmp_path / "features"
+    storage = create_store(root).pinned(make_id=True)
+    unmount(root)
+    root.rmdir()
+    shutil.copytree(tmp_path / "away", root)
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as away, pytest.raises(StorageError, match=r"identity\.json") as error:
+        away.setattr(local_folder, "open_regular", fail)
+        storage.check_place()
+    assert error.value.transient
+    storage.check_place()
 
 
 def test_another_store_is_not_the_one_that_was_mounted(tmp_path: Path) -> None:

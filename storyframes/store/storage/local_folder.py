@@ -90,7 +90,9 @@ class LocalStorage:
     def _read_store_id(self) -> str:
         try:
             return store_id_in(self.read(IDENTITY))
-        except StorageError:
+        except StorageError as error:
+            if error.transient:  # a network file system: which folder it is, is not known
+                raise
             return ""
 
     def prepare(self) -> None:
