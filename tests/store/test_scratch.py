@@ -122,7 +122,11 @@ def test_whom_nobody_here_can_ask_after_is_left_alone_for_a_week(field: str, mon
 @pytest.mark.parametrize("purpose", ["openface", "tables", "init", "curves"])
 def test_the_folders_of_older_versions_go_after_a_week(temporary: Path, purpose: str) -> None:
     left = temporary / f"storyframes-{purpose}-ab_d1234"
-    left.mkdir()
+    left.mkdir(mode=0o700)
+    of_the_user = temporary / f"storyframes-{purpose}-original"
+    of_the_user.mkdir()
+    of_the_user.chmod(0o755)
+    age(of_the_user, 2 * WEEK_S)
     assert sweep() == []
     age(left, WEEK_S + 100)
     assert [leftover.path for leftover in sweep()] == [left]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -119,15 +120,18 @@ def _folders(parent: Path, pattern: re.Pattern[str]) -> Iterator[tuple[Path, Pro
     with os.scandir(parent) as entries:
         for entry in entries:
             name = pattern.fullmatch(entry.name)
-            if name and entry.is_dir(follow_symlinks=False) and _is_ours(entry):
+            if name and entry.is_dir(follow_symlinks=False) and _is_ours(entry, names_owner=bool(name[1])):
                 yield Path(entry.path), ProcessIdentity.parse(name[1], _SEPARATOR) if name[1] else None
 
 
-def _is_ours(entry: os.DirEntry[str]) -> bool:
+def _is_ours(entry: os.DirEntry[str], *, names_owner: bool) -> bool:
+    """Whether it is this user's; one that names no process is private too: ``storyframes-tables-original`` is not."""
     try:
-        return not hasattr(os, "geteuid") or entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+        status = entry.stat(follow_symlinks=False)
     except OSError:  # removed since it was listed
         return False
+    is_private = names_owner or os.name != "posix" or stat.S_IMODE(status.st_mode) == 0o700
+    return is_private and (not hasattr(os, "geteuid") or status.st_uid == os.geteuid())
 
 
 def _idle_ns(folder: Path) -> int:
