@@ -76,7 +76,8 @@ def report_traces(asked: Asked) -> Iterator[Trace]:
     ids = {*asked.scope.ids.sessions, *asked.scope.ids.people}
     for folder in asked.folders:
         for marker in sorted(folder.rglob(".storyframes-report")):
-            for path in sorted(marker.parent.rglob("*")):
+            pages = (path for path in marker.parent.rglob("*") if path.parent != marker.parent / "assets")
+            for path in sorted(pages):
                 named = path.name.split(".")[0] in ids or path.name.split("@")[0] in ids
                 if path.is_file() and path.suffix in _PAGES and (named or _says(path, ids)):
                     yield file_trace(path, "file of a report")
@@ -128,6 +129,7 @@ def unreachable(storages: Sequence[Storage], scope: Scope) -> Iterator[str]:
             )
     yield "backups and snapshots of the study and of the stores: after one is restored, run 'storyframes forget' again"
     yield "releases and exports from before 2026-11-26, which no store lists: see 'storyframes release verify --study'"
+    yield "keys of releases (RELEASE.key.json), which have their ids: remove those of releases that nobody has any more"
     yield "the database of a running Prefect server, which has names of sessions and features in names of tasks"
     yield "weights of models that were trained with them: train these again"
     yield "blocks of the disk that are freed and not yet overwritten"

@@ -152,6 +152,16 @@ def test_where_they_were_given_is_said_by_the_call_that_finishes(lab: Path) -> N
         assert [line for line in said if "given-2026" in line]
 
 
+def test_the_scripts_of_a_report_name_nobody(lab: Path) -> None:
+    publish(local(lab / "features"), "e1")
+    for name, text in ((".storyframes-report", ""), ("index.html", "e1"), ("assets/report.js", "let e1 = 2")):
+        (lab / "site/assets").mkdir(parents=True, exist_ok=True)
+        (lab / "site" / name).write_text(text)
+    assert forget(lab, "e1", "--also", lab / "site").exit_code == 0
+    assert not (lab / "site/index.html").exists()
+    assert (lab / "site/assets/report.js").is_file()
+
+
 def test_a_url_of_no_store_is_refused(lab: Path) -> None:
     refused = forget(lab, "memory://", "p02-s01")
     assert refused.exit_code == 2
