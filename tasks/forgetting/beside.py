@@ -119,7 +119,12 @@ def unreachable(storages: Sequence[Storage], scope: Scope) -> Iterator[str]:
     """What may still have the forgotten and no command removes, a sentence each."""
     having = scope.ids.sessions | {session for session, _ in scope.ids.tracks}
     for storage in storages:
-        for entry in given_away(storage):
+        try:
+            entries = given_away(storage)
+        except StoreError as error:
+            yield str(error)
+            entries = []
+        for entry in entries:
             if entry.get("forgotten") or having.intersection(entry["sessions"]):
                 yield f"{entry['what']} {entry['name']} of {entry['at'][:10]} has them: ask who has it to delete it"
         if not isinstance(storage, LocalStorage):

@@ -152,6 +152,12 @@ def test_where_they_were_given_is_said_by_the_call_that_finishes(lab: Path) -> N
         assert [line for line in said if "given-2026" in line]
 
 
+def test_a_damaged_list_of_releases_is_said(lab: Path) -> None:
+    (lab / "features/given.json").write_text("{")
+    said = json.loads(forget(lab, "p02-s01", "--json").stdout)["unreachable"]
+    assert [line for line in said if "given.json" in line]
+
+
 def test_the_scripts_of_a_report_name_nobody(lab: Path) -> None:
     publish(local(lab / "features"), "e1")
     for name, text in ((".storyframes-report", ""), ("index.html", "e1"), ("assets/report.js", "let e1 = 2")):

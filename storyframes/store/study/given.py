@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-from storyframes.store.layout import GIVEN
+from storyframes.store.layout import GIVEN, StoreError
 from storyframes.store.records import RecordError, now, seal, unseal
 from storyframes.store.storage import Storage
 
@@ -44,12 +44,15 @@ def given_away(storage: Storage) -> list[dict[str, Any]]:
     """The releases and exports of a store: when, what, the folder's name, and the sessions.
 
     Raises:
+        StoreError: the list is damaged.
         StorageError: the store cannot be read.
     """
     try:
         entries = (unseal(storage.read(GIVEN), GIVEN) or {}).get("given", [])
     except RecordError:
-        return []
+        raise StoreError(
+            f"{storage.location}/{GIVEN} is damaged, so which releases and exports were made is not known: remove it"
+        ) from None
     return [entry for entry in entries if {"at", "what", "name", "sessions"} <= entry.keys()]
 
 
