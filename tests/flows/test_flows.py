@@ -284,11 +284,14 @@ def _answer_wrongly(bundle):
 
     from flows.gather import Bundle
     from flows.on_cluster import do_in_turn
+    from storyframes.store.layout import create_store
     from tasks.extract import extract
 
     (unit,) = bundle.units
     if unit.session_id == "elsewhere":
-        return do_in_turn(Bundle((replace(unit, store=f"{unit.store}-of-this-worker"),)))
+        other = f"{unit.store}-of-this-worker"
+        create_store(other)
+        return do_in_turn(Bundle((replace(unit, store=other, store_id=""),)))
     if unit.session_id == "published":
         extract(unit)
     return Completed(message="frames: 45 rows")  # its data went with the worker
