@@ -22,7 +22,7 @@ from support.servers.prefect_runs import extract, request
 from support.stores import local
 from support.studies import run
 
-from storyframes.store import maintenance, record_status
+from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
@@ -101,6 +101,7 @@ def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_
     create_store(root)
     clocks = run(small_study, root, Selection(only=("frames",)))
     assert {outcome.status for outcome in clocks.values()} == {Status.DONE}
+    catalogue.compact(local(root))
     before = current(root, "frames")
     (small_disk / "filler").write_bytes(
         b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize - 60_000)
