@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from quick import IMPORTED_FROM, changed_files, imports_of, module_of
 from support.costs import WRITTEN_TO
@@ -49,10 +50,10 @@ SHORT = "not slow and not needs and not end_to_end"
 END_TO_END = "end_to_end"
 REST = "(slow or needs) and not end_to_end"
 ANOTHER_PROCESSOR = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
-# The rooms that share a process in the short tier; a room that is not named has its own.
+# The rooms that share a process in the short tier, the longest first; a room that is not named has its own.
 NEIGHBOURS = (
-    ("inspect", "media"), ("cli", "flows", "planning", "project"), ("reading", "sharing", "store", "study"),
-    ("clips", "index"), ("extractors", "plugins", "tools"), ("dope", "embed"),
+    ("reading", "sharing", "store"), ("extractors", "plugins", "tools"), ("clips", "index"), ("dope", "embed"),
+    ("cli", "flows", "planning", "project"), ("inspect", "media", "study"),
 )  # fmt: skip
 LARGE_PLUG_INS = ("storyframes-empathy",)
 # What shares a process in the rest, by the name of the group: files, and folders but for their files that are named.
@@ -92,6 +93,9 @@ LONGEST = (
     "plugins/storyframes-pyfeat/tests", "plugins/storyframes-mediapipe/tests", "tests/plugins/test_plugin_example.py",
     "flows", "plugins/storyframes-release/tests", "small plug-ins", "containers", "small rooms",
 )  # fmt: skip
+
+
+Line = dict[str, Any]  # of what support/costs.py writes
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def grouped(names: Mapping[str, str], selection: str) -> list[Group]:
 
 
 def short_groups() -> list[Group]:
-    """The short tier: end-to-end tests first, room by room, for they wait for servers; then plug-ins; then rooms."""
+    """The short tier, room by room and end-to-end tests apart, the longest first."""
 
     def rooms(file: str) -> str:
         room = Path(file).parts[1]
@@ -158,7 +162,14 @@ def short_groups() -> list[Group]:
 
     files = [file for file in test_files() if not missing_dependencies(file)]
     named = {file: f"end to end: {rooms(file)}" for file in files if "end_to_end" in (ROOT / file).read_text()}
-    return grouped(named, END_TO_END) + grouped({file: rooms(file) for file in sorted(files)}, SHORT)
+    order = [
+        "end to end: cli flows planning project",
+        "storyframes-empathy",
+        "other plug-ins",
+        *map(" ".join, NEIGHBOURS),
+    ]
+    groups = grouped(named, END_TO_END) + grouped({file: rooms(file) for file in files}, SHORT)
+    return sorted(groups, key=lambda group: order.index(group.name) if group.name in order else len(order))
 
 
 def rest_groups() -> list[Group]:
@@ -255,19 +266,23 @@ def run_all(groups: Sequence[Group], at_once: int, environment: dict[str, str], 
     return ended
 
 
-def print_costs(tests: Sequence[dict[str, object]], ended: Mapping[str, Ended]) -> list[str]:
+def print_costs(tests: Sequence[Line], fixtures: Sequence[Line], ended: Mapping[str, Ended]) -> list[str]:
     """Print what costs most and which unmarked tests cost too much; those that cost three times the limit."""
     print("===== CPU-seconds and seconds by the clock of each process")
     for name, result in sorted(ended.items(), key=lambda item: -item[1].processor):
         print(f"{result.processor:6.0f} {result.clock:6.0f}  {name}")
     print(f"{sum(result.processor for result in ended.values()):6.0f}         sum")
     unmarked = [test for test in tests if not {"slow", "needs", "end_to_end"} & set(test["marks"])]
-    above = sorted((test for test in unmarked if test["cost"] > LIMIT), key=lambda test: -test["cost"])
-    if above:
-        print(f"===== above {LIMIT} CPU-s without the mark 'slow'")
-    for test in above:
-        print(f"{test['cost']:6.1f}  {test['test']}")
-    return [test["test"] for test in above if test["cost"] > 3 * LIMIT]
+    for title, lines, kind in (
+        (f"above {LIMIT} CPU-s without the mark 'slow'", unmarked, "test"),
+        (f"shared fixtures above {LIMIT} CPU-s", fixtures, "fixture"),
+    ):
+        above = sorted((line for line in lines if line["cost"] > LIMIT), key=lambda line: -line["cost"])
+        if above:
+            print(f"===== {title}")
+        for line in above:
+            print(f"{line['cost']:6.1f}  {line[kind]}")
+    return [test["test"] for test in unmarked if test["cost"] > 3 * LIMIT]
 
 
 def main() -> int:
@@ -299,8 +314,9 @@ def main() -> int:
         environment = {WRITTEN_TO: str(costs)} | ({"STORYFRAMES_NO_SKIPS": "1"} if asked.strict else {})
         # Some wait for servers and workers most of their time.
         ended = run_all(groups, asked.at_once or processors + (2 if asked.rest else 1), environment, asked.coverage)
-        tests = [json.loads(line) for line in costs.read_text().splitlines()]
-    dear = print_costs(tests, ended)
+        lines = [json.loads(line) for line in costs.read_text().splitlines()]
+    tests = [line for line in lines if "test" in line]
+    dear = print_costs(tests, [line for line in lines if "fixture" in line], ended)
     failed = [name for name, result in ended.items() if result.code]
     if dear and asked.strict:
         print("===== too dear without a mark: give them one, or make them cheaper:", *dear, sep="\n  ")

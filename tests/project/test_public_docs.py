@@ -51,7 +51,6 @@ def run_examples(test: doctest.DocTest) -> int:
     return result.attempted
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_every_example_runs(name: str) -> None:
     assert sum(map(run_examples, doctest.DocTestFinder().find(import_module(name)))) > 0

@@ -1,8 +1,8 @@
 """What each test costs, written as one line of JSON for tests/run.py. A plug-in of pytest.
 
 A cost is the processor seconds of this process and of the children that it waited for, from a test's set-up to its end,
-without what modules took to import for the first time, which would fall on whichever test is first. A fixture that
-several tests share falls on the first of them.
+without what would fall on whichever test is first: modules that are imported for the first time, and fixtures that
+several tests share, which are written as lines of their own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 WRITTEN_TO = "STORYFRAMES_TEST_COSTS"  # names the file; without it nothing is measured
 _importing = 0  # how deep
 _imports = 0.0
+_shared = 0.0  # in fixtures that several tests share
 _import = builtins.__import__
 
 
@@ -48,22 +49,42 @@ if os.environ.get(WRITTEN_TO):
 _REPORTS = pytest.StashKey[list[pytest.TestReport]]()
 
 
+def _write(line: dict[str, object]) -> None:
+    if path := os.environ.get(WRITTEN_TO):
+        with Path(path).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Measure a fixture that several tests share."""
+    global _shared
+    began = _processor() - _imports
+    result = yield
+    if fixturedef.scope != "function":
+        cost = _processor() - _imports - began
+        _shared += cost
+        _write({"fixture": f"{request.node.nodeid}: {fixturedef.argname}", "cost": round(cost, 3)})
+    return result
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Measure a test and note how it ended."""
-    began = _processor() - _imports
+    began = _processor() - _imports - _shared
     reports = item.stash[_REPORTS] = []
     result = yield
-    if path := os.environ.get(WRITTEN_TO):
-        line = {
+    _write(
+        {
             "test": item.nodeid,
             "outcome": next((report.outcome for report in reports if report.outcome != "passed"), "passed"),
             "reason": next((_reason(report) for report in reports if report.skipped), ""),
-            "cost": round(_processor() - _imports - began, 3),
+            "cost": round(_processor() - _imports - _shared - began, 3),
             "marks": sorted({mark.name for mark in item.iter_markers()}),
         }
-        with Path(path).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+    )
     return result
 
 

@@ -61,6 +61,7 @@ def test_the_tutorial_finds_what_it_plants(worked: Path) -> None:
     assert np.nanmean(turns[:, 0]) == pytest.approx(9 * 3.2 / 60, abs=0.01)
 
 
+@pytest.mark.slow
 def test_every_column_is_defined(worked: Path) -> None:
     defined = set(re.findall(r"`([a-z_0-9]+)`", (DOCS / "dyads-definitions.md").read_text()))
     tables = [*worked.glob("synchrony/*.csv"), *worked.glob("turns/*.csv"), *worked.glob("comparison/*.csv")]
