@@ -22,7 +22,7 @@ from support.servers.prefect_runs import extract, request
 from support.stores import local
 from support.studies import run
 
-from storyframes.store import catalogue, maintenance, record_status
+from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
@@ -101,7 +101,6 @@ def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_
     create_store(root)
     clocks = run(small_study, root, Selection(only=("frames",)))
     assert {outcome.status for outcome in clocks.values()} == {Status.DONE}
-    catalogue.compact(local(root))
     before = current(root, "frames")
     (small_disk / "filler").write_bytes(
         b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize - 60_000)
@@ -110,7 +109,8 @@ def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_
     assert state.name == "PartialSuccess"
     assert {(o.session_id, o.feature) for o in report.failed} == {("s0001", "openface"), ("s0002", "openface")}
     assert [missing(outcome.reason, "is full", f"make room at {root}") for outcome in report.failed] == [[], []]
-    assert not list(maintenance.verify(local(root)))
+    # Nothing but the tables may be missing: no run has written them before, and they may not fit.
+    assert {finding.path for finding in maintenance.verify(local(root))} <= {"catalogue.parquet", "clips.parquet"}
     assert current(root, "frames") == before
     (small_disk / "filler").unlink()
     again = run(small_study, root, Selection(only=("openface",)))
