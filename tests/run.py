@@ -33,7 +33,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -186,8 +186,12 @@ def rest_groups() -> list[Group]:
     rank = {name: number for number, name in enumerate(LONGEST)}
     groups = grouped({file: name_of(file) for file in test_files()}, REST)
     groups.sort(key=lambda group: rank.get(group.name, len(rank)))
-    processor = [file for file in test_files() if "mark.isa" in (ROOT / file).read_text()]
-    return [*groups, Group("another processor", tuple(processor), "isa", ANOTHER_PROCESSOR)] if processor else groups
+    named = {
+        file: f"another processor: {Path(file).parts[0]}"
+        for file in test_files()
+        if "mark.isa" in (ROOT / file).read_text()
+    }
+    return groups + [replace(group, environment=ANOTHER_PROCESSOR) for group in grouped(named, "isa")]
 
 
 def changed_plug_ins(base: str) -> set[str]:
