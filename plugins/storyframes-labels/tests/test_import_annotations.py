@@ -129,6 +129,7 @@ def test_media_that_begin_elsewhere_need_an_offset(tmp_path: Path, study: Path) 
 # --- Praat -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(spans=SPANS)
 @ANY
 @pytest.mark.parametrize("form", ["long_textgrid", "short_textgrid"])

@@ -118,6 +118,7 @@ def test_what_cannot_be_trained_is_said_before_anything_begins(store, tmp_path, 
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_clip_without_one_of_the_modalities_is_in_no_row_unless_asked_for(tmp_path: Path) -> None:
     lacking = {"s01": ["glove"], "s02": ["openface"]}
     study = write_features(tmp_path / "features", StudySpec(sessions=6, lacking=lacking))
