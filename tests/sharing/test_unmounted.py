@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from support.commands import ROOT
 from support.servers.in_process_runs import run_and_do_after_the_first
-from support.servers.own_mounts import need_own_mounts
 from support.servers.prefect_runs import request
 from support.stores import local
 
@@ -217,10 +216,10 @@ for outcome in progress.outcomes:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("again", [False, True])
 def test_a_real_mount(small_study: Path, tmp_path: Path, again: bool) -> None:
     """Unmounted between two units; or mounted again at once, from another device that has all of it."""
-    need_own_mounts()
     other, root = tmp_path / "other", tmp_path / "features"
     root.mkdir()
     if again:

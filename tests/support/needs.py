@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -72,6 +73,10 @@ def _containers() -> str:
     return runtime_that_works()
 
 
+def _core_files() -> str:
+    return "" if resource.getrlimit(resource.RLIMIT_CORE)[1] else "core files (their hard limit is 0)"
+
+
 def _gpu() -> str:
     import torch
 
@@ -96,6 +101,7 @@ def _locales() -> str:
 _CHECKS: dict[str, Callable[[], str]] = {
     "compiled operators": _compiled_operators,
     "containers": _containers,
+    "core files": _core_files,
     "gpu": _gpu,
     "locales": _locales,
     "mounts": _mounts,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import pytest
 from storyframes_transcribe.transcript_file import Provenance, TranscriptFile, find_forgotten
 
 from tasks.forgetting import Asked, Scope
 from tasks.study import ForgottenIds
+
+# Like all tests of the plug-in, which the short tier leaves out: it cannot be imported without.
+pytestmark = pytest.mark.needs("faster_whisper")
 
 
 def test_made_transcripts_are_found_and_those_of_others_are_not(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from support.processes import wait_for
 
 ROOT = Path(__file__).parents[3]
@@ -79,13 +77,6 @@ class Workers:
     def log(self, name: str) -> str:
         """What a process printed."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
-
-
-def need_own_mounts() -> None:
-    """Skip the test where no process may have a mount of its own."""
-    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
-    if tried.returncode:
-        pytest.skip(f"no mount namespace can be made here: {tried.stderr.strip()}")
 
 
 @contextmanager
