@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import runpy
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,6 +136,19 @@ def test_a_tier_has_each_file_once(tier: str) -> None:
     tests = {str(path.relative_to(ROOT)) for path in FILES if path.name.startswith("test_")}
     left_out = {file for file in tests if tier == "short_groups" and runner["missing_dependencies"](file)}
     assert sorted(files) == sorted(tests - left_out)
+
+
+def test_a_plug_in_that_the_short_tier_may_leave_out_has_all_its_tests_in_the_rest() -> None:
+    """Its tests need what only storyframes[dev] brings; one without that mark would be in no tier."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    dev = {re.split(r"[^\w.-]", line)[0] for line in extras["dev"]}
+    for path in ROOT.glob("plugins/*/pyproject.toml"):
+        needed = {re.split(r"[^\w.-]", line)[0] for line in tomllib.loads(path.read_text())["project"]["dependencies"]}
+        if missing := needed & dev:
+            marks = [name.replace("-", "_") for name in missing]
+            for file in (path.parent / "tests").rglob("test_*.py"):
+                mark = next(line for line in file.read_text().splitlines() if line.startswith("pytestmark"))
+                assert all(f'"{name}"' in mark for name in marks), file
 
 
 def test_what_the_order_names_exists() -> None:
