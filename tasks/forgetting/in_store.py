@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +187,8 @@ def _versions(storage: Storage, scope: Scope) -> Iterator[Trace]:
                 what,
                 f"{storage.location}/{path}",
                 info.bytes,
-                lambda path=path: storage.digest(path),  # type: ignore[misc]
-                lambda path=path: storage.remove([path]),  # type: ignore[misc]
+                partial(storage.digest, path),
+                partial(storage.remove, [path]),
             )
         if isinstance(storage, LocalStorage) and os.path.lexists(storage.root / folder):
             yield _folder(storage.root / folder)
