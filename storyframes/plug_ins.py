@@ -15,6 +15,7 @@ SETTINGS = "storyframes.settings"
 REPORT_PAGES = "storyframes.report_pages"
 EXPORT_FORMATS = "storyframes.export_formats"
 FORGET = "storyframes.forget"
+CHECK = "storyframes.check"
 PIPELINE = "storyframes.pipeline"
 
 _LONGEST = 300  # characters of a plug-in's own error in a message

@@ -11,7 +11,17 @@ from packaging.version import Version
 
 from flows.doctor.findings import Finding, State
 from flows.settings import Settings
-from storyframes.plug_ins import COMMANDS, EXPORT_FORMATS, EXTRACTORS, FORGET, REPORT_PAGES, SETTINGS, origin, plug_ins
+from storyframes.plug_ins import (
+    CHECK,
+    COMMANDS,
+    EXPORT_FORMATS,
+    EXTRACTORS,
+    FORGET,
+    REPORT_PAGES,
+    SETTINGS,
+    origin,
+    plug_ins,
+)
 from tasks.extractors.availability import overview
 from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.registry import broken, build_extractors, model_files
@@ -48,7 +58,7 @@ def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
 
 
 def _plug_ins() -> Iterator[Finding]:
-    groups = (EXTRACTORS, COMMANDS, SETTINGS, REPORT_PAGES, EXPORT_FORMATS, FORGET)
+    groups = (EXTRACTORS, COMMANDS, SETTINGS, REPORT_PAGES, EXPORT_FORMATS, FORGET, CHECK)
     origins = {origin(point) for group in groups for point in plug_ins(group)}
     yield Finding("plug-ins", State.HERE, ", ".join(sorted(origins)) or "none")
     for point, why in broken().items():

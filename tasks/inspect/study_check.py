@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from storyframes.plug_ins import CHECK, PlugInError, describe_error, load, origin, plug_ins
 from storyframes.spec import MAIN
 from storyframes.store.storage import reason_of
 from storyframes.times import usual_rate
@@ -85,7 +86,19 @@ def check_study(
     problems += _apart_from_the_session(reading.files, reading.study, lengths_s)
     problems += _shared_recordings(reading.files, reading.study, remarks)
     remarks += _overlapping_regions(reading.study)
+    remarks += _plug_in_remarks(reading.study)
     return replace(reading.study, remarks=tuple(remarks)), in_order(problems)
+
+
+def _plug_in_remarks(study: Study) -> Iterator[str]:
+    """The remarks of plug-ins about files of theirs, each asked through its entry point ``storyframes.check``."""
+    for point in plug_ins(CHECK):
+        try:
+            yield from load(point)(study)
+        except PlugInError as error:
+            yield f"{origin(point)}: {error}"
+        except Exception as error:
+            yield f"{origin(point)} cannot check its files ({describe_error(error)})"
 
 
 def label_problems(study: Study, rules: Mapping[str, LabelRule], problems: Sequence[Problem]) -> list[Problem]:

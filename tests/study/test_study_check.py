@@ -392,3 +392,24 @@ def test_a_session_may_name_its_own_recording_twice_and_share_a_long_one(study_c
     study, found = check_study(study_copy, ExtractorsSettings())
     assert [str(problem) for problem in found if "same recording" in str(problem)] == []
     assert [f"{first} " in remark and f"{second} " in remark for remark in study.remarks] == [True]
+
+
+def test_plug_ins_remark_on_files_of_theirs(study_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "installed/example_notes-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: example-notes\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(
+        "[storyframes.check]\nfaulty = example_notes:fail\nnotes = example_notes:find\n"
+    )
+    (installed.parent / "example_notes.py").write_text(
+        "def find(study):\n"
+        "    yield f'notes of {len(study.sessions)} sessions: make them again'\n"
+        "def fail(study):\n"
+        "    yield 1 / 0\n"
+    )
+    monkeypatch.syspath_prepend(str(installed.parent))
+    study, found = check_study(study_copy, ExtractorsSettings())
+    assert found == []
+    faulty, notes = (remark for remark in study.remarks if "notes" in remark)
+    assert not missing(faulty, "example-notes 1.0", "ZeroDivisionError")
+    assert notes == f"notes of {len(study.sessions)} sessions: make them again"

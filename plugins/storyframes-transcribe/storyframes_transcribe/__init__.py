@@ -4,7 +4,8 @@
 be transcribed and what is there, ``session`` does it, one session at a time; ``on_cluster`` makes these tasks of a
 cluster. ``voices`` reads the sound as a stream and finds the stretches with voice; ``whisper`` turns them into words by
 a model that ``models`` finds and checks; ``crosstalk`` removes what a neighbour's microphone heard as well.
-``speakers`` says who speaks on a microphone of several people. ``transcript_file`` is what is written.
+``words`` are what both work on. ``speakers`` says who speaks on a microphone of several people. ``transcript_file`` is
+what is written, and ``outdated`` names the files that earlier rules made.
 
 ``align_command`` is ``storyframes align``: ``alignment`` reads texts that were handed in and writes transcripts of
 them, with the times that ``ctc`` finds.

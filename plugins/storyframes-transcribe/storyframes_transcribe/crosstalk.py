@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storyframes_transcribe.whisper import HeardWord
+from storyframes_transcribe.words import HeardWord
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from storyframes_transcribe.recordings import Recording, SessionPlan, sound_file
 from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.transcript_file import (
     MADE_BY,
+    RULES,
     KeptError,
     Provenance,
     SoundFile,
@@ -29,7 +30,8 @@ from storyframes_transcribe.transcript_file import (
     written,
 )
 from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
-from storyframes_transcribe.whisper import Heard, HeardWord, library_versions
+from storyframes_transcribe.whisper import library_versions
+from storyframes_transcribe.words import Heard, HeardWord
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError, read_audio
 from tasks.media.video_header import read_header
@@ -122,6 +124,7 @@ class Transcriber:
         self.progress: Progress = lambda *_: None
         self._provenance = Provenance(
             made_by=f"{MADE_BY} {version(MADE_BY)}",
+            rules=RULES,
             model={"name": model.name, "sha256": model.sha256},
             settings=settings.value_settings(),
             libraries=library_versions(),

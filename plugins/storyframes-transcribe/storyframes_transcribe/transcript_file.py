@@ -16,11 +16,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from storyframes.spec import MAIN
 from storyframes.store import locked, write_atomically
-from storyframes_transcribe.whisper import HeardWord
+from storyframes_transcribe.words import HeardWord
 from tasks.forgetting import Asked, Trace, file_trace
 
 FOLDER = "transcripts"
 MADE_BY = "storyframes-transcribe"
+RULES = 1
+"""Number of the rules by which sound becomes words, besides the model and the settings. Raise it where they change:
+what earlier rules made is transcribed again, and ``check`` names it. docs/transcripts.md lists what each changed."""
 
 
 class KeptError(Exception):
@@ -86,6 +89,7 @@ class Provenance(_Model):
 
     Attributes:
         made_by: this plug-in and its version.
+        rules: the value of :data:`RULES` then; 1 in files that do not have it.
         sound: the recording; None where several transcripts were joined.
         model: ``name`` and ``sha256``.
         settings, libraries: what else decided the words.
@@ -96,6 +100,7 @@ class Provenance(_Model):
     """
 
     made_by: str
+    rules: int = 1
     sound: SoundFile | None = None
     model: Mapping[str, str] = {}
     settings: Mapping[str, object] = {}
@@ -108,7 +113,7 @@ class Provenance(_Model):
 
     def decides_as(self, other: Provenance) -> bool:
         """Whether both would give the same words of the same sound."""
-        decisive = {"model", "settings", "libraries"}
+        decisive = {"rules", "model", "settings", "libraries"}
         same = self.model_dump(include=decisive) == other.model_dump(include=decisive)
         return same and bool(self.sound and other.sound and self.sound.sha256 == other.sound.sha256)
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from storyframes_transcribe.voices import RATE, Piece
-from storyframes_transcribe.whisper import Heard, HeardWord
+from storyframes_transcribe.words import Heard, HeardWord
 
 from tasks.media.sound import read_audio
 

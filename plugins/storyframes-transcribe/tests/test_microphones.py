@@ -14,7 +14,7 @@ from storyframes_transcribe.recordings import plan_sessions
 from storyframes_transcribe.session import Status, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.voices import RATE
-from storyframes_transcribe.whisper import HeardWord
+from storyframes_transcribe.words import HeardWord
 from support.media.recordings import FPS, write_recording, write_wave
 from support.messages import missing
 from support.studies import extract_session, make_study

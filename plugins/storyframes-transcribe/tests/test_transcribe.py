@@ -22,7 +22,7 @@ from storyframes_transcribe.on_cluster import TranscriptionResult, Transcription
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
-from storyframes_transcribe.whisper import Heard
+from storyframes_transcribe.words import Heard
 from support.commands import ONE_WORKER, storyframes
 from support.media.recordings import FPS, write_recording, write_wave
 from support.messages import missing, naming

@@ -1,0 +1,83 @@
+"""``check`` names the transcripts that earlier rules made, and the command that makes them again."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from storyframes_transcribe.outdated import find_outdated
+from storyframes_transcribe.transcript_file import RULES, Provenance, TranscriptFile, Utterance, Word, read_made, write
+
+from tasks.study import load_study
+
+# Like all tests of the plug-in, which the short tier leaves out: it cannot be imported without.
+pytestmark = pytest.mark.needs("faster_whisper")
+
+OF_RULES_1 = """{
+ "provenance": {
+  "made_by": "storyframes-transcribe 0.1.0", "model": {"name": "large-v3", "sha256": "0"}, "language": "en",
+  "words_sha256": "DIGEST"
+ },
+ "utterances": [{"speaker": "teller", "start_s": 0.5, "end_s": 1.5, "text": "It is well -known", "words": [
+  {"word": "well", "start_s": 0.5, "end_s": 1.0, "confidence": 0.9, "level_db": -20.0},
+  {"word": "-known", "start_s": 1.0, "end_s": 1.5, "confidence": 0.8, "level_db": -20.0}
+ ]}]
+}
+"""
+DIGEST = "13cc420b9c07413beaf46dfea5c106b2dbf46092db0728fe0dca2eb4f31f47de"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    rows = "".join(f"s{number},p{number},{number}.wav\n" for number in "12345")
+    (tmp_path / "sessions.csv").write_text(f"session_id,participant_id,audio\n{rows}")
+    (tmp_path / "transcripts").mkdir()
+    return tmp_path
+
+
+def made(study: Path, session: str, rules: int = RULES - 1, model: str = "large-v3") -> Path:
+    word = Word(word="velvet", start_s=0.5, end_s=1.0, confidence=0.9, level_db=-20)
+    utterance = Utterance(start_s=0.5, end_s=1.0, text="velvet", words=(word,))
+    provenance = Provenance(made_by="storyframes-transcribe 0.1.0", rules=rules, model={"name": model, "sha256": "0"})
+    path = study / f"transcripts/{session}.json"
+    write(path, TranscriptFile(provenance=provenance, utterances=(utterance,)))
+    return path
+
+
+def test_what_earlier_rules_made_is_named_with_the_command(study: Path) -> None:
+    made(study, "s1")
+    made(study, "s2", rules=RULES)
+    corrected = made(study, "s3", model="whisper-base")
+    corrected.write_text(corrected.read_text().replace("velvet", "velours"))
+    (study / "transcripts/s4.json").write_text('{"utterances": []}')  # handed in
+    made(study, "s6")  # of no session
+    first, third = find_outdated(load_study(study))
+    assert first.startswith("transcripts/s1.json: ")
+    assert f"'storyframes transcribe {study}'" in first
+    assert third.startswith("transcripts/s3.json: ")
+    assert f"'storyframes transcribe {study} --model PATH/whisper-base'" in third
+    assert "corrected by hand" in third
+    assert "vel" not in first + third
+
+
+def test_a_transcript_that_the_tables_do_not_use_is_not_named(study: Path) -> None:
+    made(study, "s1")
+    (study / "own.json").write_text('{"utterances": []}')
+    (study / "sessions.csv").write_text("session_id,participant_id,transcript\ns1,p1,own.json\n")
+    assert [*find_outdated(load_study(study))] == []
+
+
+def test_a_file_of_the_first_rules_does_not_count_as_corrected(study: Path) -> None:
+    path = study / "transcripts/s1.json"
+    path.write_text(OF_RULES_1.replace("DIGEST", DIGEST))
+    before = read_made(path)
+    assert before is not None
+    assert before.provenance.rules == 1
+
+
+def test_the_entry_point_names_it() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["storyframes.check"] == {
+        "transcribe": f"{find_outdated.__module__}:{find_outdated.__name__}"
+    }
