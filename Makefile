@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-rest coverage quick docs lint format bench soak lock release clean
+.PHONY: demo test test-all test-rest voices coverage quick docs lint format bench soak lock release clean
 
 demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
@@ -20,7 +20,11 @@ test-all: ## all tests: the short ones, then the rest with everything that maker
 	@$(MAKE) test-rest
 
 test-rest: $(VENV)/.dev $(VENV)/.plugins ## what make test leaves out; BASE: the commit since which a plug-in changed or not
+	@$(if $(ALL),$(MAKE) voices || echo 'tests of real speech are left out')
 	@$(BIN)/python tests/run.py --rest $(if $(STRICT),--strict) $(if $(ALL),--all) $(if $(BASE),--base $(BASE))
+
+voices: $(VENV)/.dev ## fetch the recorded voices and the models of speech that ALL=1 tests with, 245 MB, into the user's cache
+	@PYTHONPATH=tests $(BIN)/python -m support.voices
 
 coverage: $(VENV)/.test $(VENV)/.plugins ## which lines of storyframes, tasks and flows make test runs, subprocesses counted; fails below 85 %
 	@rm -f .coverage .coverage.*

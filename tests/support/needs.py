@@ -16,6 +16,8 @@ from collections.abc import Callable
 from functools import cache
 from glob import glob
 
+from support.voices.fetching import COMMAND, missing_packages
+
 # What is a program: those of which one must be there, and Debian's package.
 PROGRAMS = {
     "apptainer": ("apptainer", "apptainer"),
@@ -98,6 +100,10 @@ def _locales() -> str:
     return "" if os.path.exists("/usr/share/i18n/locales/de_DE") else "the sources of locales (Debian: locales)"
 
 
+def _real_voices() -> str:
+    return f"recorded voices and models of speech ({COMMAND})" if missing_packages() else ""
+
+
 _CHECKS: dict[str, Callable[[], str]] = {
     "compiled operators": _compiled_operators,
     "containers": _containers,
@@ -106,6 +112,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "locales": _locales,
     "mounts": _mounts,
     "postgresql": _postgresql,
+    "real voices": _real_voices,
     "root": _root,
 }
 

