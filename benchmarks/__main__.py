@@ -25,6 +25,7 @@ NAMES = (
     "reading.far_clips",
     "reading.long_page",
     "extracting.opensmile",
+    "extracting.decoding",
     "extracting.resnet50",
     "extracting.bfloat16",
     "extracting.gpu",

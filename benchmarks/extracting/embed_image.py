@@ -61,12 +61,12 @@ def timm_folder(root: Path, name: str, **arguments: Any) -> Path:
     return folder
 
 
-def prepared(root: Path, name: str) -> PreparedEncoder:
+def prepared(root: Path, name: str, precision: Precision = Precision.FLOAT32) -> PreparedEncoder:
     arguments = {"img_size": 224} if "dinov2" in name else {}  # as most use it; 518 was for its training
     folder = timm_folder(root, name, **arguments)
     config = json.loads((folder / "config.json").read_text())
     encoder = Encoder(name, Library.TIMM, name, folder / "model.safetensors", folder, config=config)
-    return encoder.prepared(Precision.FLOAT32)
+    return encoder.prepared(precision)
 
 
 def bare(engine: Engine, images: np.ndarray) -> None:
