@@ -117,8 +117,11 @@ def _study_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
             if name not in ids and fields.get("participant_id") not in scope.ids.people
         }
         lists = {key: [name for name in record[key] if name not in ids] for key in ("people", "left") if key in record}
+        of_left = record.get("left_participants", {})
+        left = {name: of for name, of in of_left.items() if name not in ids and of not in scope.ids.people}
         count = len(sessions) - len(kept) + sum(len(record[key]) - len(names) for key, names in lists.items())
-        return count, seal(record | {"sessions": kept} | lists) if count else None
+        count += len(of_left) - len(left)
+        return count, seal(record | {"sessions": kept, "left_participants": left} | lists) if count else None
 
     if count := without(storage.read(STUDY))[0]:
         yield _rows(storage, STUDY, count, lambda: storage.update(STUDY, lambda content: without(content)[1]))

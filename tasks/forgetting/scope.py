@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from storyframes.features import STORIES
 from storyframes.spec import MAIN
 from storyframes.store.study import StudyRecord
 from tasks.study.forgotten_ids import ForgottenIds
@@ -67,11 +68,8 @@ def resolve(
     Raises:
         ForgetError: nobody has such a session or participant, or others are in a session and neither choice is made.
     """
-    of_records: dict[str, str] = {}
-    for record in records:
-        for session_id, fields in record.sessions.items() if record else ():
-            of_records.setdefault(session_id, str(fields.get("participant_id", "")))
-    owners = of_records | {name: session.participant_id for name, session in study.sessions.items()}
+    known = [record for record in records if record]
+    owners = _owners(study, known)
     for session_id in sessions:
         if session_id not in owners and session_id not in stored and session_id not in earlier.sessions:
             raise ForgetError(
@@ -84,10 +82,17 @@ def resolve(
     own = [name for name, owner in owners.items() if owner == participant]
     with_row = [row.session_id for row in study.persons if row.participant_id == participant]
     having = list(dict.fromkeys([*own, *with_row]))
+    of_nobody = sorted(name for name in {*stored} - {STORIES, *sessions, *earlier.sessions} if not owners.get(name))
     if not having and participant not in earlier.people and participant not in _everybody(study):
-        raise ForgetError(
-            f"there is no participant {participant!r} in the study's tables or in a store's record of them"
-        )
+        if participant not in {name for record in known for name in (*(record.people or ()), *record.left)}:
+            raise ForgetError(
+                f"there is no participant {participant!r} in the study's tables or in a store's record of them"
+            )
+        if of_nobody and not sessions:
+            raise ForgetError(
+                f"which sessions were of {participant!r} is not known: the tables have none any more, and the stores "
+                f"have {listed(of_nobody)} without a participant. Name the sessions to forget before --participant"
+            )
     shared = {name: others for name in having if (others := _others(study, owners, name, participant))}
     if shared and not (whole_sessions or only_tracks):
         raise ForgetError(
@@ -97,7 +102,22 @@ def resolve(
     alone = [name for name in having if name not in shared or whole_sessions]
     tracks = [track for name in shared if not whole_sessions for track in _tracks_of(study, name, participant)]
     remarks = [_remaining(study, name, tracks) for name in shared if not whole_sessions]
+    if of_nobody:
+        remarks.append(
+            f"{listed(of_nobody)}: in a store and not in the study, and of whom is not known. If one is of this "
+            "participant, name it in the same command"
+        )
     return Scope(earlier.with_ids([*sessions, *alone], people, tracks), tuple(remarks))
+
+
+def _owners(study: Study, records: Iterable[StudyRecord]) -> dict[str, str]:
+    """The participant of each session that the study has, or a store knows from its tables of before."""
+    owners: dict[str, str] = {}
+    for record in records:
+        of_sessions = {name: str(fields.get("participant_id", "")) for name, fields in record.sessions.items()}
+        for session_id, participant in {**record.left_participants, **of_sessions}.items():
+            owners[session_id] = owners.get(session_id) or participant
+    return owners | {name: session.participant_id for name, session in study.sessions.items()}
 
 
 def _everybody(study: Study) -> set[str]:

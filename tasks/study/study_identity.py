@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import replace as replaced
 from pathlib import Path
@@ -72,12 +72,14 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
         raters = sorted(rater.rater_id for rater in study.raters.values() if rater.kind is not RaterKind.MACHINE)
         people = people_of(study)
         earlier = _unsealed(content)
+        left = _left(earlier, before, {*sessions, *people}, forgotten)
         return seal(
             {
                 "sessions": sessions,
                 "people": people,
                 "raters": raters,  # people alone
-                "left": _left(earlier, before, {*sessions, *people}, forgotten),
+                "left": left,
+                "left_participants": _left_participants(earlier, before, left, forgotten),
                 "read_at": read_at,
                 "confirmed_at": max(now(), str(earlier.get("confirmed_at", ""))),
             }
@@ -95,6 +97,15 @@ def _left(
     return sorted(
         name for name in known - present if not forgotten.has_session(name) and not forgotten.has_person(name)
     )
+
+
+def _left_participants(
+    earlier: Mapping[str, Any], before: Mapping[str, _SessionRecord], left: Collection[str], forgotten: Forgotten
+) -> dict[str, str]:
+    """The participants of the sessions among those who left; of forgotten people none."""
+    known = {str(name): str(participant) for name, participant in earlier.get("left_participants", {}).items()}
+    known |= {name: record.participant_id for name, record in before.items() if record.participant_id}
+    return {name: known[name] for name in left if name in known and not forgotten.has_person(known[name])}
 
 
 def refuse_forgotten(storage: Storage, study: Study, forgotten: Forgotten) -> None:

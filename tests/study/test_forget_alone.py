@@ -20,6 +20,7 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.study import note_given, read_forgotten
 from storyframes.store.table_files import parse_table
@@ -51,6 +52,14 @@ def lab(tmp_path: Path) -> Path:
 
 def forget(lab: Path, *arguments: object) -> Result:
     return CliRunner().invoke(app, ["forget", *map(str, (lab / "study", lab / "features", *arguments))])
+
+
+def take_out(lab: Path, name: str) -> None:
+    """Take the rows with this name out of the tables, and let the store read them again."""
+    for path in (lab / "study").glob("*.csv"):
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if name not in line))
+    remember_study(local(lab / "features"), load_study(lab / "study"))
 
 
 def another_study(root: Path, store: Path) -> None:
@@ -137,12 +146,43 @@ def test_who_is_in_a_session_must_be_readable(lab: Path) -> None:
 
 def test_recordings_without_a_row_are_named(lab: Path) -> None:
     """Whoever removes the rows first still learns of the files."""
-    for path in (lab / "study").glob("*.csv"):
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(line for line in lines if "p02" not in line))
+    take_out(lab, "p02")
     done = json.loads(forget(lab, "p02-s01", "--json").stdout)
     assert str(lab / "study/videos/p02-s01.avi") in done["files"]
     assert not [path for path in done["files"] if "p01" in path]
+
+
+def test_a_participant_without_a_row_is_forgotten_by_what_the_store_knows(lab: Path) -> None:
+    """The study of today has neither the participant nor the session."""
+    take_out(lab, "p02")
+    done = forget(lab, "--participant", "p02")
+    assert done.exit_code == 0, done.stderr
+    assert FeatureStore(lab / "features").sessions == ["p01-s01", "p01-s02"]
+    assert b"p02" not in (lab / "features/study.json").read_bytes()
+    assert forget(lab, "--participant", "p02").exit_code == 0
+
+
+def test_a_session_without_a_row_is_its_participant_s(lab: Path) -> None:
+    take_out(lab, "p01-s02")
+    assert forget(lab, "--participant", "p01").exit_code == 0
+    assert FeatureStore(lab / "features").sessions == ["p02-s01"]
+
+
+def test_sessions_of_which_no_participant_is_known_are_named(lab: Path) -> None:
+    """Records of before 2026-11-26 list who left without saying whose sessions were whose."""
+    take_out(lab, "p02")
+    record = unseal((lab / "features/study.json").read_bytes(), "") or {}
+    del record["left_participants"]
+    (lab / "features/study.json").write_bytes(seal(record))
+    refused = forget(lab, "--participant", "p02")
+    assert refused.exit_code == 2
+    assert "p02-s01" in refused.stderr
+    assert forget(lab, "--participant", "p02-s01").exit_code == 2  # a session's id
+    other = json.loads(forget(lab, "--participant", "p01", "--dry-run", "--json").stdout)
+    assert [line for line in other["remarks"] if line.startswith("p02-s01")]
+    assert forget(lab, "p02-s01", "--participant", "p02").exit_code == 0
+    assert FeatureStore(lab / "features").sessions == ["p01-s01", "p01-s02"]
+    assert json.loads((lab / "study/forgotten.json").read_text())["people"] == ["p02"]
 
 
 def test_where_they_were_given_is_said_by_the_call_that_finishes(lab: Path) -> None:

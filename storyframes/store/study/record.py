@@ -7,7 +7,7 @@ version that was published after the last command that knew the study had writte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from storyframes.store.layout import CATALOGUE, STUDY, StoreError
@@ -25,6 +25,7 @@ class StudyRecord:
         people: the ids of all people; None in a record of an older version, which did not list them.
         raters: the ids of human raters.
         left: ids of sessions and people that the study had once.
+        left_participants: by session that the study had once, its participant; without those of which it is unknown.
         read_at: when the tables were read, UTC; empty in a record of an older version.
         confirmed_at: the catalogue had no later version when the record was last written.
     """
@@ -33,6 +34,7 @@ class StudyRecord:
     people: tuple[str, ...] | None = None
     raters: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    left_participants: Mapping[str, str] = field(default_factory=dict)
     read_at: str = ""
     confirmed_at: str = ""
 
@@ -72,6 +74,7 @@ def read_study_record(storage: Storage) -> StudyRecord | None:
             None if people is None else tuple(map(str, people)),
             tuple(map(str, content.get("raters", ()))),
             tuple(map(str, content.get("left", ()))),
+            {str(name): str(participant) for name, participant in content.get("left_participants", {}).items()},
             str(content.get("read_at", "")),
             str(content.get("confirmed_at", "")),
         )
