@@ -61,7 +61,8 @@ def forget(
 
     Removed are versions, rows of the stores' tables, files that plug-ins made, caches and archives below the stores.
     Recordings and tables are the owner's: they are named. A receipt without names is written into the study's folder. A
-    call that was interrupted is finished by the next one.
+    call that was interrupted is finished by the next one. Ends with 1 where a bucket keeps earlier versions of objects
+    that this user may not list or remove.
     """
     from storyframes.plug_ins import PlugInError
     from tasks.forgetting import ForgetError
@@ -93,8 +94,10 @@ def forget(
             )
     if json:
         show_json(_content(done, scope, dry_run=dry_run))
-        return
-    _show(done, scope, dry_run=dry_run, tables=tables)
+    else:
+        _show(done, scope, dry_run=dry_run, tables=tables)
+    if done.kept:
+        raise typer.Exit(1)
 
 
 def _told_apart(arguments: list[str]) -> tuple[list[Storage], list[str]]:
@@ -149,6 +152,7 @@ def _content(done: Forgetting, scope: Scope, *, dry_run: bool) -> dict[str, obje
         "files": [str(path) for path in done.remaining.files],
         "remarks": list(scope.remarks),
         "unreachable": done.unreachable,
+        "kept": done.kept,
         "receipt": str(done.receipt) if done.receipt else None,
     }
 
@@ -171,6 +175,8 @@ def _show(done: Forgetting, scope: Scope, *, dry_run: bool, tables: bool) -> Non
         shown.print(f"[yellow]yours to remove[/]: {escape(str(path))}", soft_wrap=True)
     for line in done.unreachable:
         shown.print(f"[yellow]not reached[/] {escape(line)}", soft_wrap=True)
+    for line in done.kept:
+        shown.print(f"[bold red]not removed[/] {escape(line)}", soft_wrap=True)
     if done.receipt:
         shown.print(f"receipt: {escape(str(done.receipt))}", soft_wrap=True)
         shown.print("next: 'storyframes index STUDY STORE' writes the clip index of those who remain")

@@ -17,6 +17,7 @@ from storyframes.store.storage import Storage, StorageError
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.study import given_away, is_distinctive
 from storyframes.store.study.left import recordings_of
+from tasks.forgetting.object_versions import EarlierVersions
 from tasks.forgetting.scope import Scope
 from tasks.forgetting.traces import Asked, Trace, digest_of, file_trace, remove_folder
 from tasks.models.digests import user_cache
@@ -127,7 +128,7 @@ def unreachable(storages: Sequence[Storage], scope: Scope) -> Iterator[str]:
         for entry in entries:
             if entry.get("forgotten") or having.intersection(entry["sessions"]):
                 yield f"{entry['what']} {entry['name']} of {entry['at'][:10]} has them: ask who has it to delete it"
-        if not isinstance(storage, LocalStorage):
+        if not isinstance(storage, LocalStorage) and not EarlierVersions(storage, scope):
             yield (
                 f"{storage.location}: where the bucket keeps versions of objects, earlier versions remain until its "
                 "lifecycle rule or its owner removes them"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -20,9 +21,11 @@ from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.study.given import without_sessions
 from tasks.forgetting.beside import cached_traces, plug_in_traces, report_traces, stores_below, unreachable
 from tasks.forgetting.in_store import forgotten_inputs, inputs_of, traces_in
+from tasks.forgetting.object_versions import EarlierVersions, VersionsKeptError
 from tasks.forgetting.owner import Remaining, check_without, remaining
 from tasks.forgetting.scope import ForgetError, Scope
 from tasks.forgetting.traces import Asked, Trace
+from tasks.inspect.formatting import counted
 from tasks.study.changed_tables import put_in_place
 from tasks.study.forgotten_ids import note_forgotten, read_forgotten_ids
 from tasks.study.load import Study, read_study
@@ -37,12 +40,14 @@ class Forgetting:
         removed: every trace, in order.
         remaining: rows and files of the study's owner.
         unreachable: what no command can remove, a sentence each.
+        kept: what should have been removed and was not, a sentence each.
         receipt: the file that says what was removed; None in a dry run.
     """
 
     removed: list[Trace] = field(default_factory=list)
     remaining: Remaining = field(default_factory=lambda: Remaining({}, [], {}))
     unreachable: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     receipt: Path | None = None
 
     def leave_out_removed(self) -> None:
@@ -88,6 +93,8 @@ def forget(
         check_without(study, done.remaining)
     if dry_run:
         done.removed = [trace for _, trace in _traces(every, asked)]
+        for storage in every:
+            _remove_versions(EarlierVersions(storage, scope), done, done.removed.append)
         done.leave_out_removed()
         return done
     read_forgotten_ids(study).with_ids(scope.ids.sessions, scope.ids.people, scope.ids.tracks).write(study)
@@ -95,11 +102,17 @@ def forget(
         note_forgotten(storage, scope.ids)
     done.receipt = study / f"forgotten-{now()[:19].replace(':', '').replace('-', '')}Z.jsonl"
     with _opened(done.receipt) as receipt:
-        for number, trace in _traces(every, asked):
+
+        def remove(number: int, trace: Trace) -> None:
             progress(trace.where)
             _note(receipt, {"store": number, "what": trace.what, "bytes": trace.bytes, "sha256": trace.sha256()})
             trace.remove()
             done.removed.append(trace)
+
+        for number, trace in _traces(every, asked):
+            remove(number, trace)
+        for number, storage in enumerate(every, start=1):
+            _remove_versions(EarlierVersions(storage, scope), done, partial(remove, number))
         if tables and done.remaining.tables:
             put_in_place(study, done.remaining.tables)
             _note(receipt, {"what": f"rows of the tables {', '.join(sorted(done.remaining.rows))}"})
@@ -143,6 +156,26 @@ def _traces(storages: Sequence[Storage], asked: Asked) -> Iterator[tuple[int, Tr
         yield from ((number, trace) for trace in traces_in(storage, asked.scope, recordings))
         if count := without_sessions(storage.read(GIVEN), asked.scope.ids.sessions)[0]:
             yield number, _given_rows(storage, count, asked.scope)
+
+
+def _remove_versions(versions: EarlierVersions, done: Forgetting, remove: Callable[[Trace], None]) -> None:
+    """Remove the earlier versions of objects; what the bucket does not let go is noted."""
+    try:
+        of_objects, markers = versions.traces()
+    except VersionsKeptError as error:
+        done.kept.append(str(error))
+        return
+    kept = []
+    for trace in of_objects:
+        try:
+            remove(trace)
+        except VersionsKeptError as error:
+            kept.append(str(error))
+    if kept:
+        done.kept.append(f"{kept[0]} ({counted(len(kept), 'version')} in all)")
+        return
+    for trace in markers:
+        remove(trace)
 
 
 def _kept(inputs: dict[str, set[str]], scope: Scope) -> set[str]:

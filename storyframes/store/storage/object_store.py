@@ -54,6 +54,11 @@ class ObjectStorage:
         return ObjectStorage, (self.location, self._options)
 
     @property
+    def connection(self) -> Any:
+        """The store of obstore, with its options, for requests that obstore does not make."""
+        return self._store
+
+    @property
     def ranges(self) -> ObjectStorage:
         return self
 
