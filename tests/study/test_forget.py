@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from tasks.models.digests import DigestCache, sha256_file, user_cache
 from tasks.study.load import StudyError, load_study
 from tasks.study.study_identity import remember_study
 
+ROOT = Path(__file__).parents[2]
 SESSIONS = ("p01-s01", "p01-s02", "p02-s01")
 
 
@@ -177,6 +180,66 @@ def test_a_killed_forget_is_finished_by_the_next(lab: Path, monkeypatch: pytest.
     assert holding(lab / "features", "p02-s01") == []
     inputs = (unseal((lab / "features/inputs.json").read_bytes(), "") or {})["files"]
     assert sorted(inputs) == ["videos/p01-s01.avi", "videos/p01-s02.avi"]
+
+
+# A process that imports once and forks one that forgets for each line of a folder and the number of the deadly step. It
+# says how each ended: with the number of steps, or by the signal.
+FORGETTERS = """
+import os, signal, sys
+from flows.cli.app import app
+
+def run(lab, deadly):
+    steps = 0
+
+    def counted(function):
+        def step(*args, **kwargs):
+            nonlocal steps
+            steps += function is not opened or bool(args[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+            if steps == deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **kwargs)
+        return step
+
+    opened = os.open
+    for name in ("open", "replace", "rename", "unlink", "rmdir"):
+        setattr(os, name, counted(getattr(os, name)))
+    app(["forget", f"{lab}/study", f"{lab}/features", "--participant", "p02"], standalone_mode=False)
+    return steps
+
+for line in sys.stdin:
+    lab, deadly = line.split()
+    child = os.fork()
+    if not child:
+        sys.stdout = open(os.devnull, "w")
+        os._exit(run(lab, int(deadly)))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_step_the_next_one_leaves_nothing(made: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FORGETTERS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as forgetters:
+
+        def forget_until(lab: Path, step: int) -> int:
+            shutil.copytree(made, lab)
+            print(lab, step, file=forgetters.stdin, flush=True)
+            return int(forgetters.stdout.readline())
+
+        steps = forget_until(tmp_path / "whole", -1)
+        assert 20 < steps < 256, steps  # an exit code says no more
+        assert holding(tmp_path / "whole/features", "p02") == []
+        begun = 0
+        for step in range(2, steps, steps // 4):
+            lab = tmp_path / str(step)
+            assert forget_until(lab, step) == -signal.SIGKILL
+            begun += bool(holding(lab / "features", "p02-s01")) and (lab / "study/forgotten.json").exists()
+            done = forget(lab, *([] if (lab / "study/forgotten.json").exists() else ["--participant", "p02"]))
+            assert done.exit_code == 0, done.stderr
+            assert holding(lab / "features", "p02") == []
+            assert sessions_of(lab) == ["p01-s01", "p01-s02"]
+        assert begun > 2  # killed between the list of the forgotten and the last trace
+        forgetters.stdin.close()
 
 
 def test_a_restored_backup_is_refused_and_cleaned(lab: Path) -> None:

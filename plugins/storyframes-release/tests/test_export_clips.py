@@ -21,7 +21,7 @@ from support.messages import missing, naming
 from support.models.tiny_text_models import WORDS, make_tokenizer
 from support.stores import local
 from support.studies import make_study
-from support.synthetic_features import StudySpec, SyntheticStudy, publish, write_features
+from support.synthetic_features import StudySpec, SyntheticStudy, publish, tables, write_features
 from support.track_features import WINDOWS, study_of, write_tracks
 from typer.testing import CliRunner
 
@@ -34,6 +34,8 @@ from storyframes_release.export.clips import export_clips
 from storyframes_release.export.formats import ExportError
 from storyframes_release.export_command import spoken_words
 from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.study.load import load_study
+from tasks.study.study_identity import remember_study
 
 SPLITS = ("train", "val", "test")
 STUDY = StudySpec(sessions=10, lacking={"s03": ("openface",)})
@@ -116,6 +118,32 @@ def test_mmsa_has_all_measurements_of_vision_and_no_infinity(tmp_path: Path) -> 
     content = pickle.loads((tmp_path / "out/mmsa.pkl").read_bytes())
     assert {part["vision"].shape[2] for part in content.values()} == {len(names)}
     assert all(0 < np.abs(part["audio"]).max() < 100 for part in content.values())
+
+
+@pytest.mark.slow
+def test_mmsa_has_nobody_who_is_forgotten(tmp_path: Path) -> None:
+    root, folder = write_features(tmp_path / "features", STUDY).root, tmp_path / "study"
+    folder.mkdir()
+    sessions = [f"s{number:02d}" for number in range(STUDY.sessions)]
+    videos = [f"{session}.mp4" for session in sessions]
+    tables(STUDY, sessions)["sessions"].assign(video=videos).to_csv(folder / "sessions.csv", index=False)
+    remember_study(local(root), load_study(folder))
+    backup = Path(shutil.copytree(root, tmp_path / "backup"))
+
+    def exported(name: str) -> set[str]:
+        code, said = run(root, "--out", tmp_path / name, "--format", "mmsa")
+        assert code == 0, said
+        parts = pickle.loads((tmp_path / name / "mmsa.pkl").read_bytes()).values()
+        return {clip.partition("$_$")[0] for part in parts for clip in part["id"]}
+
+    assert exported("before") == {*sessions}
+    done = CliRunner().invoke(app, ["forget", str(folder), str(root), "--participant", "ps04"])
+    assert done.exit_code == 0, done.stderr
+    assert exported("after") == {*sessions} - {"s04"}
+    for name in ("s04", "catalogue.parquet", "clips.parquet"):  # as a backup brings them back
+        copy = shutil.copytree if (backup / name).is_dir() else shutil.copy
+        copy(backup / name, root / name)
+    assert exported("restored") == {*sessions} - {"s04"}
 
 
 def test_words_of_a_microphone_are_what_frames_are_pooled_over(tmp_path: Path) -> None:
