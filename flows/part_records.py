@@ -219,9 +219,28 @@ def drop_part(storage: Storage, name: str, array: PartArray, number: int) -> Non
     storage.update(PARTS, change)
 
 
+def finish_array(storage: Storage, name: str) -> None:
+    """Note that an array lacks nothing, whichever of its parts have ended; what its parts have cost stays.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+
+    def change(data: bytes | None) -> bytes | None:
+        arrays = _arrays(data)
+        if name not in arrays:
+            return None
+        states = arrays[name].of
+        arrays[name].of = {part: state.model_copy(update={"over": True}) for part, state in states.items()}
+        return _sealed(arrays)
+
+    storage.update(PARTS, change)
+
+
 class ArrayProgress(BaseModel):
     """How far the parts of an array are; parts by their numbers."""
 
+    name: str = Field(default="", exclude=True)
     features: list[str]
     parts: int
     ended: list[int]
@@ -251,11 +270,14 @@ class ArrayProgress(BaseModel):
 
 
 def array_progress(storage: Storage) -> Iterator[ArrayProgress]:
-    """How far each array of parts is that the store knows of."""
-    for array in _arrays(storage.read(PARTS)).values():
+    """How far each array of parts is that the store knows of, without those that are finished."""
+    for name, array in _arrays(storage.read(PARTS)).items():
         begun = {number: state for number, state in sorted(array.of.items()) if not state.over}
+        if array.of and not begun:
+            continue
         ended = [number for number, state in begun.items() if state.ended]
         yield ArrayProgress(
+            name=name,
             features=array.features,
             parts=array.parts,
             ended=ended,

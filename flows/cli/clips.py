@@ -27,7 +27,9 @@ from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
     from flows.part_records import ArrayProgress
+    from flows.settings import Settings
     from storyframes.store.storage import Storage
+    from tasks.study.load import Study
 
 
 def index(
@@ -47,7 +49,7 @@ def index(
     """Write the clip index: one row per sliding window and the label columns of each clip.
 
     Ends with 1 where a session gives no clips because something is wrong with it, or where parts of an array
-    ('extract --part') have not ended, or ended with failed features.
+    ('extract --part') have not ended, or ended with failed features, and no other run has extracted these.
     """
     from flows.cli.tables.study import clips_content, clips_table, without_clips
     from flows.settings import check_labels, load_settings
@@ -70,6 +72,7 @@ def index(
             arrays = list(arrays_of(storage))
             remember_study(storage, loaded, replace=replace_study)
             catalogue.compact(storage, anew=True)
+            arrays = [array for array in arrays if array.is_complete or not _finish(array, storage, loaded, settings)]
             features = FeatureStore(store)
             features.storage = storage  # which writes nowhere else, should the disk be unmounted
             built = update_clip_index(loaded, settings.clips, features, settings.labels, anew=True, progress=progress)
@@ -96,6 +99,23 @@ def index(
         )
     if built.excluded or incomplete:
         raise typer.Exit(1)
+
+
+def _finish(array: ArrayProgress, storage: Storage, study: Study, settings: Settings) -> bool:
+    """Whether nothing is due of an array's features, because other runs did what its parts lack; notes it."""
+    from flows.part_records import finish_array
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection, SelectionError
+
+    try:
+        selection = Selection(only=tuple(array.features))
+        plan = plan_extraction(study, storage, settings, selection, rules=settings.labels)
+    except SelectionError:  # of another configuration
+        return False
+    if plan.counts.due or plan.counts.impossible:
+        return False
+    finish_array(storage, array.name)
+    return True
 
 
 def arrays_of(storage: Storage) -> Iterator[ArrayProgress]:

@@ -27,6 +27,7 @@ from flows.part_records import (
 from flows.run import open_run, planned
 from storyframes.store.layout import create_store
 from storyframes.store.record_status import scan
+from storyframes.store.records import unseal
 from storyframes.store.storage import Storage
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings
@@ -190,6 +191,22 @@ def test_index_and_clips_say_what_parts_lack(small_study: Path, tmp_path: Path) 
     assert (whole.returncode, "parts" in whole.stderr) == (0, False), whole.stderr
 
 
+def test_what_a_plain_run_extracted_is_not_missing(small_study: Path, tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    config = ("--config", request(small_study, root).config)
+    asked = ("extract", small_study, root, "--features", "frames", *config)
+    index = ("index", small_study, root, *config)
+    assert storyframes_here(*asked, "--part", "1/3").returncode == 0
+    assert storyframes_here(*index).returncode == 1
+    assert storyframes_here(*asked).returncode == 0
+    done = storyframes_here(*index)
+    assert (done.returncode, "parts" in done.stderr) == (0, False), done.stderr
+    assert list(array_progress(local(root))) == []
+    assert (unseal((root / "parts.json").read_bytes(), "") or {})["arrays"]  # what its parts have cost
+    assert storyframes_here(*asked, "--part", "2/3", "--force").returncode == 0
+    assert [array.ended for array in array_progress(local(root))] == [[2]]
+
+
 def test_index_says_that_features_of_parts_failed(small_study: Path, tmp_path: Path) -> None:
     storage = create_store(tmp_path / "features")
     ended = PartState(due=4, done=3, failed=1, ended=True)
@@ -202,11 +219,11 @@ def test_a_mistyped_part_is_dropped(small_study: Path, tmp_path: Path) -> None:
     root = tmp_path / "features"
     asked = ("extract", small_study, root, "--features", "frames", "--part")
     assert storyframes_here(*asked, "900/900").returncode == 0
-    assert storyframes_here(*asked, "1/1").returncode == 0
     assert storyframes_here("index", small_study, root).returncode == 1
     other = storyframes_here(*asked, "899/900", "--drop")
     assert (other.returncode, "no part 899/900" in other.stderr) == (2, True)
     assert storyframes_here(*asked, "900/900", "--drop").returncode == 0
+    assert storyframes_here(*asked, "1/1").returncode == 0
     assert [array.parts for array in array_progress(local(root))] == [1]
     assert storyframes_here("index", small_study, root).returncode == 0
 
