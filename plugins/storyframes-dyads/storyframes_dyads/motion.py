@@ -17,6 +17,7 @@ from pydantic import Field
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store import FeatureWriter
+from storyframes.times import PER_SECOND, ticks
 from tasks.extractors.base import ExtractorSettings, MissingInputError, Source
 from tasks.extractors.frame_pass import FrameConsumer, FrameExtractor
 from tasks.extractors.frames import read_clock
@@ -58,7 +59,7 @@ class Motion(FrameExtractor[MotionSettings]):
         mask="valid",
     )
     Settings = MotionSettings
-    version = 1
+    version = 2  # intervals in whole microseconds
 
     def open(self, source: Source, out: FeatureWriter) -> FrameConsumer:
         if source.region is not None and source.region.box is None:
@@ -66,11 +67,11 @@ class Motion(FrameExtractor[MotionSettings]):
                 "the boxes of this region move, and a picture that moves would count as movement: give the person's "
                 "track a region that does not move ('x y w h' in the table of tracks), or a camera of its own"
             )
-        interval = np.diff(read_clock(source, out).time)
+        interval = np.diff(ticks(read_clock(source, out).time))
         usual = float(np.median(interval)) if len(interval) else 0.0
         shortest, longest = (share * usual for share in REGULAR)
         self._is_regular = np.append(False, (interval >= shortest) & (interval <= longest))
-        out.attributes |= {"interval_s": usual, "threshold": self.settings.threshold}
+        out.attributes |= {"interval_s": usual / PER_SECOND, "threshold": self.settings.threshold}
         self._quality, self._same = out.quality, np.zeros(2, np.int64)
         return super().open(source, out)
 

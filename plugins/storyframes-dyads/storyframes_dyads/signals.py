@@ -15,9 +15,11 @@ import numpy as np
 import pandas as pd
 
 from storyframes import FeatureStore
+from storyframes.derived_status import CODE_KEY
 from storyframes.features import Axis
 from storyframes.spec import MAIN_ARRAY
 from storyframes.store import StoreError
+from storyframes_dyads.turns import FEATURE, FEATURE_CODE
 
 FASTEST = 200.0
 """Points per second: faster features are read at this rate (sound has 100 rows a second)."""
@@ -89,12 +91,19 @@ def read_frame(store: FeatureStore, session_id: str, feature: str, rate: float |
     """A feature at each point of the session's grid, from its second 0 on, ``rate`` points a second; None: as stored.
 
     Raises:
-        SignalError: the session has no such feature, or the clock of its track is not known.
+        SignalError: the session has no such feature, the clock of its track is not known, or it is the feature
+            ``turns`` as earlier rules made it.
     """
     try:
         frame = store.to_pandas(session_id, feature, rate=rate)
+        code = str(store.attributes(session_id, feature)["provenance"].get(CODE_KEY)) if feature == FEATURE else ""
     except StoreError as error:
         raise SignalError(str(error)) from None
+    if code.startswith(FEATURE_CODE.rstrip("0123456789")) and code != FEATURE_CODE:
+        raise SignalError(
+            f"{session_id}/{feature} was made by earlier rules for turns: make it again with 'storyframes dyads turns "
+            "STORE --speech FEATURE --as-feature'"
+        )
     frame.attrs.clear()  # pandas copies all of them, the units of 714 columns, whenever a column is taken
     return frame
 

@@ -121,7 +121,8 @@ def _of_feature(
     step = float(np.median(np.diff(time)))
     # The time of a step of the sound is its middle, that of a frame its beginning.
     begin = time - step / 2 if any(array.axis is Axis.AUDIO_FRAME for array in arrays) else time
-    spurts = talkspurts(begin[speaks], begin[speaks] + step, options.join_s)
+    # Steps that follow each other are apart by what their times are rounded by.
+    spurts = talkspurts(begin[speaks], begin[speaks] + step, max(options.join_s, step / 2))
     return spurts, talkspurts(begin[is_known], begin[is_known] + step, step / 2)
 
 

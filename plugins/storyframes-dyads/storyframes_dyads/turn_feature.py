@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -10,16 +9,14 @@ import numpy as np
 from storyframes import FeatureStore
 from storyframes.derivation import Derivation
 from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.times import PER_SECOND, ticks
 from storyframes_dyads.speech import SessionSpeech, SpeechOptions
-from storyframes_dyads.turns import turns_of
-
-CODE = "storyframes-dyads: turn_feature 1"
-"""Raised when the same speech would give other values."""
+from storyframes_dyads.turns import FEATURE, FEATURE_CODE, turns_of
 
 RATE = 10
 COLUMNS = ("first_speaks", "second_speaks", "overlap", "gap", "first_floor", "second_floor")
 SPEC = FeatureSpec(
-    name="turns",
+    name=FEATURE,
     about="who of two people speaks, and who has the floor",
     arrays={
         "values": ArraySpec(
@@ -44,7 +41,7 @@ def turn_rows(speech: SessionSpeech, seconds: float) -> dict[str, np.ndarray]:
     Args:
         seconds: of the session.
     """
-    time = np.arange(math.ceil(round(seconds * RATE, 6))) / RATE
+    time = np.arange(-(-int(ticks(seconds)) * RATE // PER_SECOND)) / RATE
     first_person = next(iter(speech.talkspurts))
     speaks = [within(time, rows) for rows in speech.talkspurts.values()]
     known = [within(time, rows) for rows in speech.known.values()]
@@ -72,7 +69,7 @@ def publish_turns(
     Raises:
         StoreError, PublishError, OSError: as of :meth:`storyframes.derivation.Derivation.publish`.
     """
-    made = Derivation(SPEC, tuple(features), {"speech": features, **vars(options)}, CODE)
+    made = Derivation(SPEC, tuple(features), {"speech": features, **vars(options)}, FEATURE_CODE)
     if made.is_current(store, session_id):
         return
     seconds = len(store.to_pandas(session_id, features[0], rate=RATE)) / RATE
@@ -88,6 +85,6 @@ def within(time: np.ndarray, spans: np.ndarray) -> np.ndarray:
     """
     if not len(spans):
         return np.zeros(len(time), bool)
-    time, spans = np.round(time, 6), np.round(spans, 6)  # 0.05 + 0.05 is not 0.1
+    time, spans = ticks(time), ticks(spans)  # as fractions of a second, 0.1 + 0.2 is after 0.3
     row = np.searchsorted(spans[:, 0], time, side="right") - 1
     return np.asarray((row >= 0) & (time < spans[np.maximum(row, 0), 1]))

@@ -13,23 +13,31 @@ Of these, this module names
 - **response latency**: from the end of a turn to the beginning of the other person's, negative in an overlap (the floor
   transfer offset of Levinson, S. C. and Torreira, F. (2015), Frontiers in Psychology 6:731).
 
-A turn is all that a person says until another has the floor, pauses included.
+A turn is all that a person says until another has the floor, pauses included. Times are compared in whole microseconds:
+as fractions of a second, an overlap of exactly 0.2 s may be shorter than 0.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
+from storyframes.times import PER_SECOND, ticks
+
 JOIN_S = 0.18
 BACKCHANNEL_S = 1.0
 INTERRUPTION_S = 0.2
+RULE, RULE_COLUMN = 2, "rule"
+"""The version of these rules, and the column of the tables that has it. Tables of the first rules, which compared
+fractions of seconds, have none."""
+FEATURE, FEATURE_CODE = "turns", f"storyframes-dyads: turn_feature {RULE}"
+"""The feature of the store, and what its provenance says of the code that made it."""
 
 Talkspurts = Mapping[str, np.ndarray]
-"""By person, (n, 2) the beginning and end of each talkspurt, seconds, in order and apart."""
+"""By person, (n, 2) the beginning and end of each talkspurt, seconds to the microsecond, in order and apart."""
 
 
 class Event(StrEnum):
@@ -84,14 +92,14 @@ def talkspurts(start_s: np.ndarray, end_s: np.ndarray, join_s: float = JOIN_S) -
         >>> talkspurts(np.array([0.0, 0.5, 2.0]), np.array([0.4, 1.0, 2.5])).tolist()
         [[0.0, 1.0], [2.0, 2.5]]
     """
-    order = np.argsort(start_s, kind="stable")
-    spurts: list[list[float]] = []
-    for start, end in zip(np.asarray(start_s, float)[order], np.asarray(end_s, float)[order], strict=True):
-        if spurts and start - spurts[-1][1] <= join_s + 1e-9:
-            spurts[-1][1] = max(spurts[-1][1], float(end))
+    spans, longest = np.stack([ticks(start_s), ticks(end_s)], axis=1), int(ticks(join_s))
+    spurts: list[list[int]] = []
+    for start, end in spans[np.argsort(spans[:, 0], kind="stable")].tolist():
+        if spurts and start - spurts[-1][1] <= longest:
+            spurts[-1][1] = max(spurts[-1][1], end)
         elif end > start:
-            spurts.append([float(start), float(end)])
-    return np.array(spurts, float).reshape(-1, 2)
+            spurts.append([start, end])
+    return np.array(spurts, float).reshape(-1, 2) / PER_SECOND
 
 
 def turns_of(
@@ -106,31 +114,37 @@ def turns_of(
     """
     if len(speech) != 2:
         raise ValueError(f"turns are of two people, not of {len(speech)}")
-    spurts = [(float(start), float(end), person) for person, rows in speech.items() for start, end in rows]
+    longest_backchannel, shortest_interruption = int(ticks(backchannel_s)), int(ticks(interruption_s))
+    spurts = [(start, end, person) for person, rows in speech.items() for start, end in ticks(rows).tolist()]
     spurts.sort(key=lambda spurt: (spurt[0], -spurt[1]))
     turns: list[Turn] = []
     events: list[TurnEvent] = []
+    floor_end = spurts[0][1] if spurts else 0  # when the last turn ends
     for start, end, person in spurts:
         if not turns:
-            turns.append(Turn(person, start, end, np.nan, interrupts=False))
-            continue
-        turn = turns[-1]
-        if person == turn.person:
-            if start > turn.end_s:
-                events.append(TurnEvent(Event.PAUSE, person, turn.end_s, start))
-            turns[-1] = Turn(person, turn.start_s, max(end, turn.end_s), turn.latency_s, turn.interrupts)
-        elif end <= turn.end_s:
-            kind = Event.BACKCHANNEL if end - start <= backchannel_s else Event.OVERLAP_WITHIN
-            events.append(TurnEvent(kind, person, start, end))
+            turns.append(Turn(person, _seconds(start), _seconds(end), np.nan, interrupts=False))
+        elif person == turns[-1].person:
+            if start > floor_end:
+                events.append(TurnEvent(Event.PAUSE, person, _seconds(floor_end), _seconds(start)))
+            turns[-1] = replace(turns[-1], end_s=_seconds(max(end, floor_end)))
+        elif end <= floor_end:
+            kind = Event.BACKCHANNEL if end - start <= longest_backchannel else Event.OVERLAP_WITHIN
+            events.append(TurnEvent(kind, person, _seconds(start), _seconds(end)))
         else:
-            latency = start - turn.end_s
-            interrupts = -latency >= interruption_s
-            if latency > 0:
-                events.append(TurnEvent(Event.GAP, person, turn.end_s, start))
-            elif latency < 0:
-                events.append(TurnEvent(Event.INTERRUPTION if interrupts else Event.OVERLAP, person, start, turn.end_s))
-            turns.append(Turn(person, start, end, latency, interrupts))
+            interrupts = floor_end - start >= shortest_interruption
+            if start > floor_end:
+                events.append(TurnEvent(Event.GAP, person, _seconds(floor_end), _seconds(start)))
+            elif start < floor_end:
+                kind = Event.INTERRUPTION if interrupts else Event.OVERLAP
+                events.append(TurnEvent(kind, person, _seconds(start), _seconds(floor_end)))
+            latency_s = _seconds(start - floor_end)
+            turns.append(Turn(person, _seconds(start), _seconds(end), latency_s, interrupts))
+        floor_end = max(end, floor_end)
     return turns, events
+
+
+def _seconds(microseconds: int) -> float:
+    return microseconds / PER_SECOND
 
 
 @dataclass(frozen=True)
@@ -167,10 +181,10 @@ def summaries(
     Args:
         known: by person, (m, 2) the stretches of which it is known whether the person speaks.
     """
-    seconds = {person: float((rows[:, 1] - rows[:, 0]).sum()) for person, rows in speech.items()}
+    seconds = {person: _total_s(ticks(rows)) for person, rows in speech.items()}
     together = sum(seconds.values())
-    ends = np.concatenate([*speech.values()])
-    first, last = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
+    ends = ticks(np.concatenate([*speech.values()]))
+    first, last = (int(ends.min()), int(ends.max())) if len(ends) else (0, 0)
     result = []
     for person in speech:
         own = [turn for turn in turns if turn.person == person]
@@ -181,15 +195,24 @@ def summaries(
                 speech_s=seconds[person],
                 speech_share=seconds[person] / together if together else np.nan,
                 turns=len(own),
-                turn_s_median=_median([turn.end_s - turn.start_s for turn in own]),
+                turn_s_median=_median_length(own),
                 latency_s_median=_median([turn.latency_s for turn in own if np.isfinite(turn.latency_s)]),
                 interruptions=sum(event.kind is Event.INTERRUPTION for event in made),
                 backchannels=sum(event.kind is Event.BACKCHANNEL for event in made),
-                pause_s_median=_median([e.end_s - e.start_s for e in made if e.kind is Event.PAUSE]),
-                unknown_s=float(last - first - np.diff(np.clip(known[person], first, last), axis=1).sum()),
+                pause_s_median=_median_length([event for event in made if event.kind is Event.PAUSE]),
+                unknown_s=_seconds(last - first) - _total_s(np.clip(ticks(known[person]), first, last)),
             )
         )
     return result
+
+
+def _total_s(spans: np.ndarray) -> float:
+    """How long (n, 2) spans are together, which are in ticks."""
+    return _seconds(int(np.diff(spans, axis=1).sum()))
+
+
+def _median_length(spans: Sequence[Turn | TurnEvent]) -> float:
+    return _median([_seconds(int(ticks(span.end_s) - ticks(span.start_s))) for span in spans])
 
 
 def _median(values: list[float]) -> float:

@@ -15,7 +15,7 @@ import pandas as pd
 from storyframes import FeatureStore
 from storyframes.store import StoreError
 from storyframes_dyads.synchrony_tables import SESSIONS_OWN, Clocks, TrackClock
-from storyframes_dyads.turns import PersonSummary, Turn, TurnEvent
+from storyframes_dyads.turns import RULE, RULE_COLUMN, PersonSummary, Turn, TurnEvent
 
 if TYPE_CHECKING:
     from tasks.forgetting import Asked, Trace
@@ -55,10 +55,14 @@ def groups_of(store: FeatureStore) -> dict[str, str]:
 def turn_tables(
     results: Mapping[str, tuple[list[PersonSummary], list[Turn], list[TurnEvent]]],
 ) -> dict[str, pd.DataFrame]:
-    """By name, the tables of persons, turns and events: a row each, with its session."""
+    """By name, the tables of persons, turns and events: a row each, with its session and the version of the rules."""
     tables = {}
     for position, name in enumerate(("persons", "turns", "events")):
-        rows = [{"session_id": session, **asdict(row)} for session, parts in results.items() for row in parts[position]]
+        rows = [
+            {"session_id": session, **asdict(row), RULE_COLUMN: RULE}
+            for session, parts in results.items()
+            for row in parts[position]
+        ]
         tables[name] = pd.DataFrame(rows)
     return tables
 

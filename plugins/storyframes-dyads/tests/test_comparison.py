@@ -14,7 +14,9 @@ from support.messages import naming
 from typer.testing import CliRunner
 
 from storyframes_dyads.commands import app
-from storyframes_dyads.comparison import ComparisonError, compare, read_groups
+from storyframes_dyads.comparison import ComparisonError, compare, read_groups, session_values
+from storyframes_dyads.turns import summaries, turns_of
+from storyframes_dyads.written import turn_tables
 
 
 def study(
@@ -158,3 +160,21 @@ def test_a_cell_that_is_no_number_is_named_by_its_row_in_the_file(tmp_path: Path
     result = CliRunner().invoke(app, [*arguments, "--by", "condition"])
     assert result.exit_code == 2
     assert "measured.csv, row 36: synchrony is 'high', not a number" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("persons", "latency_s_median"), ("turns", "latency_s"), ("events", "start_s")]
+)
+def test_a_table_of_turns_that_earlier_rules_made_is_refused_with_the_command_that_makes_it(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    spoken = {"a": np.array([[0.0, 2.0]]), "b": np.array([[1.0, 3.0]])}
+    turns, events = turns_of(spoken)
+    table = turn_tables({"s1": (summaries(spoken, spoken, turns, events), turns, events)})[name]
+    path = tmp_path / f"{name}.csv"
+    table.to_csv(path, index=False)
+    assert session_values(path, value)[""].notna().all()
+    for old in (table.drop(columns="rule"), table.assign(rule=1)):
+        old.to_csv(path, index=False)
+        with pytest.raises(ComparisonError, match=naming(f"{name}.csv", "storyframes dyads turns STORE")):
+            session_values(path, value)

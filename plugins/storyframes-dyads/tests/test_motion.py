@@ -107,10 +107,11 @@ def test_it_keeps_the_contract_of_extractors(pictures: np.ndarray, tmp_path: Pat
 
 
 def test_a_frame_after_a_lost_one_has_no_value(tmp_path: Path) -> None:
-    milliseconds = [0, 40, 80, 120, 200, 224, 280, 320, 382, 398]
+    """Intervals of 0.5 and of 1.5 median intervals have values, those beyond have none."""
+    milliseconds = [0, 40, 80, 120, 200, 220, 280, 299, 360, 420, 440, 480]
     study = make_study(tmp_path / "study", video="v.mkv")
     write_pictures(study / "v.mkv", np.zeros((len(milliseconds), *SHAPE, 3), np.uint8), milliseconds)
     create_store(tmp_path / "store")
     run(study, tmp_path / "store", Selection(only=("motion",)))
     valid = FeatureStore(tmp_path / "store").read("s", "motion", array="valid")
-    assert valid.tolist() == [0, 1, 1, 1, 0, 1, 1, 1, 0, 0]
+    assert valid.tolist() == [0, 1, 1, 1, 0, 1, 1, 0, 0, 1, 1, 1]

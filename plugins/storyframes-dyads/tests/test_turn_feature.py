@@ -8,14 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dyad_store import write_dyads
+from support.messages import naming
 from typer.testing import CliRunner
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
+from storyframes.derivation import Derivation
 from storyframes.features import FEATURES, ArraySpec, Axis, FeatureSpec
 from storyframes.store import FeatureWriter, compact
 from storyframes_dyads.commands import app
-from storyframes_dyads.speech import SessionSpeech
-from storyframes_dyads.turn_feature import turn_rows
+from storyframes_dyads.signals import SignalError, read_frame
+from storyframes_dyads.speech import SessionSpeech, SpeechOptions, speech_of
+from storyframes_dyads.turn_feature import SPEC, turn_rows
 from tasks.extractors.speaking import SPEC as SPEAKING
 
 VAD = FeatureSpec(
@@ -148,3 +151,39 @@ def test_a_probability_alone_needs_no_name_of_a_column(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["turns", str(tmp_path / "s"), "--speech", "vad,vad@b", "--json"])
     assert result.exit_code == 0, result.output
     assert [row["speech_s"] for row in json.loads(result.stdout)["persons"]] == pytest.approx([8.0, 3.0])
+
+
+@pytest.mark.parametrize("step_ms", [[33, 33, 34], [40]])
+def test_steps_that_follow_each_other_are_one_talkspurt_whatever_their_times_are_rounded_to(
+    tmp_path: Path, step_ms: list[int]
+) -> None:
+    store = write_dyads(tmp_path / "s", lag_s=0.0, seconds=8.0)
+    time = np.append(0, np.cumsum(np.resize(step_ms, 90))) / 1000
+    speaks = np.zeros(len(time), bool)
+    speaks[10:40], speaks[41:60] = True, True  # a silence of one step is one
+    for track in ("main", "b"):
+        with FeatureWriter(store.storage, "s1", VAD, track=track, frames=False) as out:
+            out.write("values", speaks.astype(np.float32)[:, None])
+            out.write("time", time)
+            out.publish("f", {})
+    compact(store.storage)
+    spoken = speech_of(FeatureStore(tmp_path / "s"), "s1", ["vad", "vad@b"], SpeechOptions(join_s=0.0))
+    spurts = spoken.talkspurts["vad"]
+    assert len(spurts) == 2
+
+
+def test_a_feature_that_earlier_rules_made_is_named_and_made_again(tmp_path: Path) -> None:
+    store = write_dyads(tmp_path / "s", lag_s=0.0, seconds=20.0, offset_s=OFFSET_S, drift=DRIFT)
+    publish_speaking(store, "main", FIRST, 20.0)
+    publish_speaking(store, "b", SECOND, 15.8)
+    old = Derivation(SPEC, ("speaking", "speaking@b"), {}, "storyframes-dyads: turn_feature 1")
+    old.publish(
+        FeatureStore(tmp_path / "s"),
+        "s1",
+        turn_rows(SessionSpeech({"a": EVER[:0], "b": EVER[:0]}, {"a": EVER, "b": EVER}), 20.0),
+    )
+    compact(store.storage)
+    with pytest.raises(SignalError, match=naming("s1/turns", "dyads turns STORE", "--as-feature")):
+        read_frame(FeatureStore(tmp_path / "s"), "s1", "turns")
+    turns(tmp_path / "s")
+    assert read_frame(FeatureStore(tmp_path / "s"), "s1", "turns")["first_speaks"].sum() > 0

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from storyframes.features import FEATURES
 from storyframes.store import FeatureWriter, catalogue, create_store, open_storage
+from storyframes.times import ticks
 from storyframes_dyads.commands import app
 from storyframes_dyads.turns import Event, summaries, talkspurts, turns_of
 
@@ -53,13 +54,47 @@ def test_a_long_overlap_within_a_turn_is_no_backchannel_and_a_short_one_between_
     assert [event.kind for event in events] == [Event.OVERLAP]
 
 
+MICROSECONDS = st.integers(0, 100_000_000)
+
+
+@given(MICROSECONDS, st.sampled_from([200_000, 199_999]))
+def test_an_overlap_of_exactly_the_shortest_interruption_is_one(begins: int, overlap: int) -> None:
+    speech = {
+        "a": spurts((begins / 1e6, (begins + 3_000_000) / 1e6)),
+        "b": spurts(((begins + 3_000_000 - overlap) / 1e6, (begins + 5_000_000) / 1e6)),
+    }
+    turns, events = turns_of(speech)
+    assert [event.kind for event in events] == [Event.INTERRUPTION if overlap == 200_000 else Event.OVERLAP]
+    assert turns[1].interrupts == (overlap == 200_000)
+    assert turns[1].latency_s == -overlap / 1e6
+    assert summaries(speech, speech, turns, events)[1].latency_s_median == -overlap / 1e6
+
+
+@given(MICROSECONDS, st.sampled_from([1_000_000, 1_000_001]))
+def test_an_overlap_within_of_exactly_the_longest_backchannel_is_one(begins: int, overlap: int) -> None:
+    speech = {
+        "a": spurts((begins / 1e6, (begins + 5_000_000) / 1e6)),
+        "b": spurts(((begins + 1_000_000) / 1e6, (begins + 1_000_000 + overlap) / 1e6)),
+    }
+    turns, events = turns_of(speech)
+    assert [event.kind for event in events] == [Event.BACKCHANNEL if overlap == 1_000_000 else Event.OVERLAP_WITHIN]
+    assert summaries(speech, speech, turns, events)[1].speech_s == overlap / 1e6
+
+
+@given(MICROSECONDS, st.sampled_from([180_000, 180_001]))
+def test_a_silence_of_exactly_the_joined_length_is_joined(begins: int, silence: int) -> None:
+    edges = np.array([begins, begins + 400_000, begins + 400_000 + silence, begins + 900_000]) / 1e6
+    rows = talkspurts(edges[::2], edges[1::2])
+    assert rows.tolist() == ([[edges[0], edges[3]]] if silence == 180_000 else edges.reshape(2, 2).tolist())
+
+
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.01, 5)), min_size=1, max_size=30))
 def test_talkspurts_cover_the_words_and_are_apart(words: list[tuple[float, float]]) -> None:
-    start = np.array([begin for begin, _ in words])
-    end = start + np.array([length for _, length in words])
+    start = np.array([begin for begin, _ in words]).round(6)
+    end = (start + np.array([length for _, length in words])).round(6)
     rows = talkspurts(start, end)
     assert (rows[:, 1] > rows[:, 0]).all()
-    assert (rows[1:, 0] - rows[:-1, 1] > 0.18).all()
+    assert (ticks(rows[1:, 0]) - ticks(rows[:-1, 1]) > 180_000).all()
     assert all(((rows[:, 0] <= s) & (rows[:, 1] >= e)).any() for s, e in zip(start, end, strict=True))
     assert rows[0, 0] == start.min()
     assert rows[-1, 1] == pytest.approx(end.max())
