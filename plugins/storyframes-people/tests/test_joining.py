@@ -303,11 +303,15 @@ def test_what_joins_nothing_is_refused(command, arguments: list[str], message: s
     assert message in " ".join(result.stderr.split())
 
 
-def test_the_face_before_a_hidden_stretch_stays_doubtful() -> None:
-    """All doubtful faces are clearly hers; the last one before rows are missing may be who is in front."""
-    time = np.concatenate([np.arange(0, 1.95, 0.1), np.arange(2.3, 2.95, 0.1)])
+@pytest.mark.parametrize(("gap_s", "doubtful"), [(0.14, []), (0.16, [1.9]), (0.4, [1.9])])
+def test_the_face_before_a_hidden_stretch_stays_doubtful(gap_s: float, doubtful: list[float]) -> None:
+    """All doubtful faces are clearly hers; the last one before rows are missing may be who is in front.
+
+    Rows are missing where more than 1.5 usual steps are between two.
+    """
+    time = np.concatenate([np.arange(0, 1.95, 0.1), 1.9 + gap_s + np.arange(0, 0.65, 0.1)])
     pieces = [still(time, 50, slice(15, None)), still(np.arange(0, 2.95, 0.1), 300)]
     vectors = [np.tile([1.0, 0], (len(time) - 15, 1)), np.zeros((0, 2))]
     people, _ = joined(pieces, Embeddings(np.eye(2), vectors), 0.7)
     (settled,) = people[0].pieces
-    np.testing.assert_allclose(settled.time[settled.doubtful], [1.9])
+    np.testing.assert_allclose(settled.time[settled.doubtful], doubtful)

@@ -217,6 +217,25 @@ def test_what_only_a_seat_joins_is_doubtful_as_a_whole() -> None:
     assert len(reasons) == 2
 
 
+def test_a_fifth_of_the_time_in_a_seat_is_what_others_may_have_of_it() -> None:
+    """Of a piece of 10 s: 1.9 s of another, or of herself before she was away, and 2.1 s."""
+    right = piece(0, 60, 450, 1)
+    for seconds, is_clear in ((1.9, True), (2.1, False)):
+        again = piece(20, 20 + seconds + 0.05, 150)
+        assert seated([piece(0, 10.05, 150), again, right], "left=ada", "right=ben")[0]["ada"][0] == (0, not is_clear)
+        other = piece(20, 20 + seconds + 0.05, 150, 2)
+        tracks = seated([piece(0, 10.05, 150), other, right], "left=ada", "right=ben")[0]
+        assert ("ada" in tracks) == is_clear
+
+
+def test_who_is_seen_between_two_pieces_is_there_from_the_end_of_one_to_the_begin_of_the_other() -> None:
+    """The seat is empty from 3.9 to 8 s."""
+    seats = ("0,0,0.4,1=ada", "0.6,0,0.4,1=ben")
+    for start, end, is_seen in ((3.85, 8.1, True), (3.95, 8.1, False), (3.85, 7.95, False), (3.0, 9.0, True)):
+        tracks, _ = seated([piece(0, 4, 150), piece(8, 60, 150), piece(start, end, 320)], *seats)
+        assert tracks["ada"] == [(0, True), (8, not is_seen)]
+
+
 def test_the_longest_is_doubtful_as_well_unless_all_others_are_seen_while_the_seat_is_empty() -> None:
     """Otherwise it may be one of them: of two who both come back, or of whom one stood beside the seats before."""
     seats = ("0,0,0.4,1=ada", "0.6,0,0.4,1=ben")
