@@ -53,7 +53,7 @@ ANOTHER_PROCESSOR = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"
 # The rooms that share a process in the short tier, the longest first; a room that is not named has its own.
 NEIGHBOURS = (
     ("reading", "sharing", "store"), ("extractors", "plugins", "tools"), ("clips", "index"), ("dope", "embed"),
-    ("cli", "flows", "planning", "project"), ("inspect", "media", "study"),
+    ("cli", "flows", "planning", "project"), ("inspect", "media", "study", "transcripts"),
 )  # fmt: skip
 LARGE_PLUG_INS = ("storyframes-empathy",)
 # What shares a process in the rest, by the name of the group: files, and folders but for their files that are named.

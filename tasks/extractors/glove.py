@@ -60,7 +60,7 @@ class Glove(TextExtractor[GloveSettings]):
 
     spec = FEATURES["glove"]
     Settings = GloveSettings
-    version = 5  # the words' confidences
+    version = 6  # what is not speech, and repeated lines of captions, are no words
     of_words = True
     libraries = ("gensim",)
     tolerance: ClassVar = {ALL: Tolerance(1e-6)}

@@ -49,7 +49,7 @@ class Sbert(TextExtractor[SbertSettings]):
 
     spec = FEATURES["sbert"]
     Settings = SbertSettings
-    version = 3  # captions that name their speakers in their text
+    version = 4  # what is not speech, and repeated lines of captions, are no text
     libraries = ("sentence-transformers", "transformers", "torch")
     tolerance: ClassVar = {ALL: Tolerance(1e-4)}
     _model: LocalModel | None = None

@@ -304,13 +304,20 @@ def _check_transcript(path: Path, relative: str, length_s: float, settings: Extr
             f"{path.name}: ends at {end_s:.2f} s, but the recording is {length_s:.2f} s long by its header: is it "
             "another session's transcript?"
         )
-    if not transcript.uncertain_speakers:
-        return []
-    return [
-        f"{relative}: {transcript.uncertain_speakers} of {len(transcript.utterances)} captions may begin with a "
-        "speaker's name ('Name: ...'), which is then read as what was said, or have none where others do: set "
-        "[transcript] speaker_prefixes = true if such beginnings are speakers, false if they were said"
-    ]
+    remarks = [f"{relative}: {remark}" for remark in transcript.remarks]
+    if not transcript.words():
+        remarks.append(
+            f"{relative}: has no words{' besides sounds and notes' if transcript.events else ''}: if something was "
+            "said in the recording, transcribe it again or name another transcript"
+        )
+    if transcript.uncertain_speakers:
+        remarks.append(
+            f"{relative}: {transcript.uncertain_speakers} of {len(transcript.utterances)} captions may begin with a "
+            "speaker's name ('Name: ...', '[Name] ...', 'Name - ...', or on a line of its own) that is not read as "
+            "one, or have none where others do: set [transcript] speaker_prefixes = true if such beginnings are "
+            "speakers, false if they are not"
+        )
+    return remarks
 
 
 def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, *, is_region: bool) -> list[str]:

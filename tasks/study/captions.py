@@ -3,24 +3,46 @@
 A line with ``-->`` is taken for a cue's times, and so is a line of two times with another sign between them. No message
 quotes a line: captions are what somebody said.
 
-Zoom, Otter and many editors write the speaker into the text: "Anna Kowalski: …". A colon is also part of what people
-say ("The point is: …"), so the whole file decides: the beginning of a cue is its speaker where the same few names begin
-most cues, or take turns. A beginning that may be a name but is not certain stays text, and is counted.
+YouTube's own captions roll: each line is repeated as the upper line of the next cue. Where most cues of a file begin
+so, what is repeated is left out. Names in the text are found by :mod:`tasks.study.transcript_formats.speaker_names`.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
+
+from tasks.study.transcript_formats.non_speech import find_non_speech, is_word, without
+from tasks.study.transcript_formats.speaker_names import Prefixes, find_prefixes
+
+__all__ = ["Captions", "CaptionsError", "Cue", "Line", "find_prefixes", "read_captions"]
 
 
 class CaptionsError(Exception):
     """The file is not WebVTT, or not SRT; the message says why, without the file's name."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a cue, without tags."""
+
+    text: str
+    # for each word of the text, when it begins, seconds; None where the line does not say
+    starts: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, words: Sequence[str], starts: Sequence[float | None]) -> Line:
+        """The line of these words."""
+        return cls(" ".join(words), tuple(starts))
+
+    def end(self, text: str) -> Line:
+        """The line's end, which has this text."""
+        count = len(text.split())
+        return Line(text, self.starts[len(self.starts) - count :])
 
 
 @dataclass(frozen=True)
@@ -30,12 +52,28 @@ class Cue:
     # start_s, end_s: seconds
     start_s: float
     end_s: float
-    lines: tuple[str, ...]  # the text, without tags, none of them empty
+    lines: tuple[Line, ...]  # none of them empty
     speaker: str  # of WebVTT's voice span or of a prefix ("Anna: …"); empty without both
 
     @property
     def text(self) -> str:
-        return " ".join(self.lines)
+        return " ".join(line.text for line in self.lines)
+
+    @property
+    def words(self) -> list[tuple[str, float | None, float | None]]:
+        """Each word with its start and end where the cue says when words begin; a word ends where the next begins.
+
+        A word without a start has neither; the end of one before it is None.
+        """
+        starts = [start for line in self.lines for start in line.starts]
+        if all(start is None for start in starts):
+            return []
+        starts[0] = self.start_s if starts[0] is None else starts[0]
+        ends = [*starts[1:], self.end_s]
+        texts = self.text.split()
+        return [
+            (text, start, None if start is None else end) for text, start, end in zip(texts, starts, ends, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -45,17 +83,28 @@ class Captions:
     cues: tuple[Cue, ...]  # those with a text, in the file's order
     faults: tuple[str, ...]  # the parts that could not be read, each with its line
     uncertain_speakers: int = 0  # cues that may begin with a speaker's name, or that have no speaker where others do
+    remarks: tuple[str, ...] = ()  # how the file was read, where that is not certain
 
 
 _TIME = r"(?:(\d+):)?([0-5]\d):([0-5]\d)"
 _VTT = re.compile(rf"\s*{_TIME}\.(\d{{3}})\s+-->\s+{_TIME}\.(\d{{3}})(?:\s.*)?")
 _SRT = re.compile(rf"\s*{_TIME}[,.](\d{{3}})\s*-->\s*{_TIME}[,.](\d{{3}})(?:\s.*)?")
+_SRT_HUNDREDTHS = re.compile(rf"\s*{_TIME}[,.](\d{{2}})\s*-->\s*{_TIME}[,.](\d{{2}})(?:\s.*)?")
 _LIKE_TIME = r"\d+:\d+(?::\d+[.,]?\d*|[.,]\d+)"
 _LIKE_TIMES = re.compile(rf".*-->.*|\s*{_LIKE_TIME}\s*[^\w\s]{{0,5}}\s*{_LIKE_TIME}\s*")
 _TAG = re.compile(r"</?[A-Za-z0-9][^<>]*>|\{\\[^{}]*\}")  # <i>, <v Anna>, <00:01.000>, {\an8}
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]+)>")
 _BEFORE_VOICE = re.compile(r"(?=<v[.\s])")
 _NO_CUE = re.compile(r"(NOTE|STYLE|REGION)(\s.*)?")
+_WORD_TIME = re.compile(rf"<{_TIME}\.(\d{{3}})>")
+_OTHER_SPEAKER = re.compile(r"\s*(?:>>+|[-–‐]+|—(?=\s))\s*(?=\S)(?![\d.,]+(?:\s|$))")  # and not "-5"
+_BETWEEN_SPEAKERS = re.compile(r"(?<=[.!?…\])\"”♪])\s+(?=[-–—]\s)|\s+(?=>>)")
+_ROLLS = 0.5  # of the cues that follow another: from then on captions roll
+_FEWEST_ROLLS = 2
+_SHORT_S = 0.1  # a cue that holds its line while the next appears
+_FOREIGN = 0.3  # of the letters: more that are not ASCII are another alphabet in another encoding
+_FEWEST_LETTERS = 20
+_NOT_IN_WORDS = re.compile(r"(?<=[^\W\d_])[¡-©«-´¶-¹»-¿×÷†‡‰‹›•˜™](?=[^\W\d_])")
 
 
 def read_captions(path: Path, speaker_prefixes: bool | None = None) -> Captions:
@@ -65,58 +114,104 @@ def read_captions(path: Path, speaker_prefixes: bool | None = None) -> Captions:
         speaker_prefixes: whether "Name: " at the beginning of a cue is its speaker; None decides by the whole file.
 
     Raises:
-        CaptionsError: it is not UTF-8, has another format, or has no cue that can be read.
+        CaptionsError: its encoding is not known, it has another format, or has no cue that can be read.
         OSError: it cannot be read.
     """
     is_vtt = path.suffix.lower() == ".vtt"
-    try:
-        lines = re.split(r"\r\n|\r|\n", path.read_bytes().decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise CaptionsError("it is not UTF-8") from None
+    text, remarks = _decoded(path.read_bytes(), is_vtt=is_vtt)
+    lines = re.split(r"\r\n|\r|\n", text)
     if is_vtt and not re.fullmatch(r"WEBVTT([ \t].*)?", lines[0]):
         raise CaptionsError("its first line is not WEBVTT")
+    times = _VTT if is_vtt else _SRT
+    if not is_vtt and any(map(_SRT_HUNDREDTHS.fullmatch, lines)) and not any(map(_SRT.fullmatch, lines)):
+        times = _SRT_HUNDREDTHS
+        remarks.append("times with two digits after the comma are read as hundredths of a second")
     cues: list[Cue] = []
     faults: list[str] = []
-    for number, block in _blocks(lines, 1 if is_vtt else 0):
+    for number, block in _blocks(lines, is_vtt):
         if is_vtt and (_NO_CUE.fullmatch(block[0]) or _is_header(number, block)):
             continue
-        for cue in _read_block(number, block, is_vtt):
+        for cue in _read_block(number, block, is_vtt, times):
             if isinstance(cue, str):
                 faults.append(cue)
             elif cue.lines:
                 cues.append(cue)
     if not cues and (faults or not is_vtt):
         raise CaptionsError("not one cue has times like " + _example(is_vtt))
-    prefixes = find_prefixes([cue.lines[0] for cue in cues if not cue.speaker], speaker_prefixes)
-    named = tuple(part for cue in cues for part in _by_prefix(cue, prefixes))
-    return Captions(named, tuple(faults), prefixes.uncertain)
+    shown = len(cues)
+    if _are_rolling(cues):
+        cues = list(_without_repetitions(cues))
+        remarks.append(f"captions roll: lines that repeat those of the caption before are left out of {shown} captions")
+    spoken = [_beginning(cue) for cue in cues if not cue.speaker and any(map(is_word, _said(cue.text).split()))]
+    prefixes = find_prefixes(spoken, speaker_prefixes)
+    named = tuple(part for cue in cues for part in _by_speaker(cue, prefixes))
+    return Captions(named, tuple(faults), prefixes.uncertain, tuple(remarks))
 
 
-def _by_prefix(cue: Cue, prefixes: Prefixes) -> Iterator[Cue]:
-    """The cue's parts, each with the speaker of its prefix, without the prefix; the cue unchanged without prefixes."""
-    if cue.speaker:
-        yield cue
-        return
-    parts: list[tuple[str, list[str]]] = [("", [])]
-    for line in cue.lines:
-        speaker, text = prefixes.split(line)
-        if speaker:
-            parts.append((speaker, []))
-        parts[-1][1].append(text)
-    for speaker, lines in parts:
-        if any(lines):
-            yield replace(cue, lines=tuple(line for line in lines if line), speaker=speaker)
+def _said(text: str) -> str:
+    return without(text, find_non_speech(text))
 
 
-def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
-    """The blocks between empty lines, each with the number of its first line."""
+def _decoded(data: bytes, *, is_vtt: bool) -> tuple[str, list[str]]:
+    """The text, and a remark where its encoding was guessed."""
+    marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    unmarked = "utf-16-le" if data[1:2] == b"\0" else "utf-16-be" if data[:1] == b"\0" else "utf-8-sig"
+    try:
+        return data.decode("utf-16" if marked else unmarked), []
+    except UnicodeDecodeError:
+        if is_vtt or marked or unmarked != "utf-8-sig":
+            raise CaptionsError("it is neither UTF-8 nor UTF-16") from None
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        text = ""
+    letters = [character for character in text if character.isalpha()]
+    foreign = sum(not character.isascii() for character in letters)
+    if not text or _NOT_IN_WORDS.search(text) or foreign > max(_FOREIGN * len(letters), _FOREIGN * _FEWEST_LETTERS):
+        raise CaptionsError("its encoding is not UTF-8, UTF-16 or Windows-1252: save it as UTF-8")
+    return text, ["it is not UTF-8 and was read as Windows-1252: if letters with accents are wrong, save it as UTF-8"]
+
+
+# --- blocks and cues ---------------------------------------------------------------------------------------------
+
+
+def _blocks(lines: Sequence[str], is_vtt: bool) -> Iterator[tuple[int, list[str]]]:
+    """The blocks between empty lines, each with the number of its first line.
+
+    A line of spaces is empty where a cue follows it; else it is one of the cue's, as in YouTube's captions. In SRT an
+    empty line may be between a cue's times and its text.
+    """
     block: list[str] = []
-    for number, line in enumerate([*lines[first:], ""], start=first + 1):
-        if line.strip():
-            block.append(line)
-        elif block:
+    for number, line in enumerate([*lines, ""], start=1):
+        if number == 1 and is_vtt:
+            continue
+        is_empty = not line.strip()
+        if is_empty and not block:
+            continue
+        if (
+            is_empty
+            and number <= len(lines)
+            and ((line and not _begins_cue(lines, number)) or (not is_vtt and _is_without_text(block, lines, number)))
+        ):
+            block.append("")
+        elif is_empty:
             yield number - len(block), block
             block = []
+        else:
+            block.append(line)
+
+
+def _begins_cue(lines: Sequence[str], at: int) -> bool:
+    """Whether a cue or a note begins there, or nothing follows."""
+    first, second = [*lines[at : at + 2], "", ""][:2]
+    is_times = any(_LIKE_TIMES.fullmatch(line) for line in (first, second))
+    return is_times or _NO_CUE.fullmatch(first) is not None or not any(line.strip() for line in islice(lines, at, None))
+
+
+def _is_without_text(block: Sequence[str], lines: Sequence[str], at: int) -> bool:
+    """Whether a block of SRT ends with its times, and a text follows."""
+    is_text = at < len(lines) and lines[at].strip() != ""
+    return is_text and _LIKE_TIMES.fullmatch(block[-1]) is not None and not _begins_cue(lines, at)
 
 
 def _is_header(number: int, block: list[str]) -> bool:
@@ -124,7 +219,7 @@ def _is_header(number: int, block: list[str]) -> bool:
     return number == 2 and not any(_LIKE_TIMES.fullmatch(line) for line in block)
 
 
-def _read_block(number: int, block: list[str], is_vtt: bool) -> Iterator[Cue | str]:
+def _read_block(number: int, block: list[str], is_vtt: bool, times: re.Pattern[str]) -> Iterator[Cue | str]:
     """The cues of a block, which should be one, or their faults."""
     timings = [at for at, line in enumerate(block) if _LIKE_TIMES.fullmatch(line)]
     before = block[: timings[0]] if timings else block
@@ -134,7 +229,7 @@ def _read_block(number: int, block: list[str], is_vtt: bool) -> Iterator[Cue | s
         text = block[at + 1 : following]
         if not is_vtt and following < len(block) and text and text[-1].strip().isdigit():
             text = text[:-1]  # the next cue's number
-        yield from _cues(block[at], text, number + at, is_vtt)
+        yield from _cues(block[at], text, number + at, is_vtt, times)
 
 
 def _may_precede(lines: list[str], is_vtt: bool, *, followed: bool) -> bool:
@@ -144,9 +239,9 @@ def _may_precede(lines: list[str], is_vtt: bool, *, followed: bool) -> bool:
     return len(lines) == 1 and lines[0].strip().isdigit()
 
 
-def _cues(timing: str, text: list[str], number: int, is_vtt: bool) -> Iterator[Cue | str]:
+def _cues(timing: str, text: list[str], number: int, is_vtt: bool, times: re.Pattern[str]) -> Iterator[Cue | str]:
     """A cue for each voice of the caption, or the fault of its times."""
-    match = (_VTT if is_vtt else _SRT).fullmatch(timing)
+    match = times.fullmatch(timing)
     if match is None:
         yield f"line {number}: its times are not like {_example(is_vtt)}"
         return
@@ -156,100 +251,105 @@ def _cues(timing: str, text: list[str], number: int, is_vtt: bool) -> Iterator[C
         return
     for said in _BEFORE_VOICE.split("\n".join(text)):
         voice = _VOICE.match(said)
-        plain = (" ".join(html.unescape(line).split()) for line in _TAG.sub("", said).split("\n"))
+        lines = [_line(line) for line in said.split("\n")]
+        known = [start for line in lines for start in line.starts if start is not None]
+        if known != sorted(known) or any(not start_s <= start <= end_s for start in known):
+            lines = [replace(line, starts=(None,) * len(line.starts)) for line in lines]  # no times of these words
         speaker = " ".join(html.unescape(voice.group(1)).split()) if voice else ""
-        yield Cue(start_s, end_s, tuple(line for line in plain if line), speaker)
+        yield Cue(start_s, end_s, tuple(line for line in lines if line.text), speaker)
+
+
+def _line(text: str) -> Line:
+    """A line without tags; a time in it (``<00:01.500>``) is when the word after it begins."""
+    words: list[str] = []
+    starts: list[float | None] = []
+    start: float | None = None
+    follows_space = True
+    parts = _WORD_TIME.split(text)  # a text, then the four parts of a time and a text, ...
+    for at in range(0, len(parts), 5):
+        start = _seconds(parts[at - 4 : at]) if at else None
+        plain = html.unescape(_TAG.sub("", parts[at]))
+        for number, word in enumerate(plain.split()):
+            if number or follows_space or plain[:1].isspace():
+                words.append(word)
+                starts.append(None if number else start)
+            else:
+                words[-1] += word  # the time is within a word
+        follows_space = plain[-1:].isspace() if plain else follows_space
+    return Line.of(words, starts)
 
 
 def _seconds(parts: Sequence[str | None]) -> float:
-    hours, minutes, seconds, thousandths = (int(part or 0) for part in parts)
-    return hours * 3600 + minutes * 60 + seconds + thousandths / 1000
+    hours, minutes, seconds, fraction = (int(part or 0) for part in parts)
+    unit = 10 ** len(parts[3] or "")
+    return ((hours * 3600 + minutes * 60 + seconds) * unit + fraction) / unit
 
 
 def _example(is_vtt: bool) -> str:
     return "00:01:02.345 --> 00:01:04.000" if is_vtt else "00:01:02,345 --> 00:01:04,000"
 
 
-# --- speakers whose names are written in the text -----------------------------------------------------------------
-
-_PREFIX = re.compile(r"(?:>>+\s*|[-–—]\s+)?([^:：!?;…\"“”<>|]{1,60}?)\s?(?::(?=\s|$)|：)\s*(.*)")
-_MOST_WORDS = 8
-_MOST_CUES = 0.8  # of the file's cues begin with a name: then each prefix is one
-_SOME_CUES = 0.25  # where names are written only at a change of speaker
-_CUES_PER_NAME = 1.5  # at least, on average
-_UNUSUAL = 0.1  # of the cues: more prefixes that look like names are no accident
-_IN_PARENTHESES = re.compile(r"\([^()]*\)")  # (she/her)
-_SMALL_WORDS = {*"af al av bin da de del della den der di do dos du e el ibn la le ten ter und van von y zu".split()}
-_ROLES = {*"participant robot interviewer interviewee experimenter agent assistant user therapist".split()}
-_NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
+# --- captions that roll ------------------------------------------------------------------------------------------
 
 
-def is_no_name(speaker: str) -> bool:
-    """Whether the speaker is a role (``participant``) or a recogniser's label (``A``, ``SPEAKER_01``): not private."""
-    return speaker.lower() in _ROLES or _NUMBERED.fullmatch(speaker) is not None
+def _are_rolling(cues: Sequence[Cue]) -> bool:
+    """Whether most cues begin with the lines with which the cue before ends, and go on, or only hold them briefly."""
+    rolls = sum(
+        (repeated := _repeated(before, cue)) > 0 and (repeated < len(cue.lines) or cue.end_s - cue.start_s <= _SHORT_S)
+        for before, cue in pairwise(cues)
+    )
+    return rolls >= max(_FEWEST_ROLLS, _ROLLS * (len(cues) - 1))
 
 
-@dataclass(frozen=True)
-class Prefixes:
-    """The prefixes of a file's cues."""
-
-    speakers: frozenset[str] = frozenset()  # the prefixes that are speakers
-    uncertain: int = 0  # cues that may begin with a speaker's name, or that have no speaker where others do
-
-    def split(self, line: str) -> tuple[str, str]:
-        """The line's speaker, empty where it has none, and the text without the speaker."""
-        if self.speakers and (match := _match(line)) and match.group(1) in self.speakers:
-            return match.group(1), match.group(2)
-        return "", line
+def _repeated(before: Cue, cue: Cue) -> int:
+    """With how many lines of the cue before this one begins."""
+    earlier, lines = [line.text for line in before.lines], [line.text for line in cue.lines]
+    return next(
+        (count for count in range(min(len(earlier), len(lines)), 0, -1) if earlier[-count:] == lines[:count]), 0
+    )
 
 
-def find_prefixes(beginnings: Sequence[str], are_speakers: bool | None = None) -> Prefixes:
-    """Which prefixes of a file's cues are speakers.
-
-    Args:
-        beginnings: the first line of each cue that has no voice span.
-        are_speakers: True where prefixes are known to be speakers, False where none is; None decides by the file.
-
-    Example:
-        >>> zoom = find_prefixes(["Anna Kowalski: The point is: no.", "Ben: Why?", "Anna Kowalski: Because."])
-        >>> sorted(zoom.speakers), zoom.uncertain
-        (['Anna Kowalski', 'Ben'], 0)
-        >>> zoom.split("Anna Kowalski: The point is: no.")
-        ('Anna Kowalski', 'The point is: no.')
-    """
-    if are_speakers is False:
-        return Prefixes()
-    counts = Counter(match.group(1) for line in beginnings if (match := _match(line)))
-    names = {prefix for prefix in counts if _looks_like_a_name(prefix)}
-    repeated = {prefix for prefix, count in counts.items() if count > 1}
-    named = sum(counts[prefix] for prefix in names)
-    if are_speakers:
-        return Prefixes(frozenset(names | repeated))
-    total = len(beginnings)
-    turns = names & repeated
-    for speakers, share, fewest in ((names | repeated, _MOST_CUES, 1), (turns, _SOME_CUES, 2)):
-        covered = sum(counts[prefix] for prefix in speakers)
-        if len(speakers) >= fewest and covered >= max(_CUES_PER_NAME * len(speakers), share * total):
-            return Prefixes(frozenset(speakers), total - covered)
-    is_likely = turns or named > _UNUSUAL * total or any(" " in name or is_no_name(name) for name in names)
-    return Prefixes(uncertain=named if is_likely else 0)
+def _without_repetitions(cues: Sequence[Cue]) -> Iterator[Cue]:
+    if cues:
+        yield cues[0]
+    for before, cue in pairwise(cues):
+        if lines := cue.lines[_repeated(before, cue) :]:
+            yield replace(cue, lines=lines)
 
 
-def _match(line: str) -> re.Match[str] | None:
-    """The prefix and the rest of the line; None where the line has no prefix that could be a speaker."""
-    match = _PREFIX.fullmatch(line)
-    has_form = match and len(match.group(1).split()) <= _MOST_WORDS and any(map(str.isalpha, match.group(1)))
-    return match if has_form else None
+# --- speakers ----------------------------------------------------------------------------------------------------
 
 
-def _looks_like_a_name(prefix: str) -> bool:
-    """Whether each of its words begins like a name's; in scripts without capitals every word does."""
-    if is_no_name(prefix):
-        return True
-    words = [word.strip(".,'’") for word in _IN_PARENTHESES.sub(" ", prefix).split()]
-    first, *others = [word for word in words if word] or [""]
-    return first[:1].isalpha() and not first[0].islower() and all(map(_may_be_of_a_name, others))
+def _beginning(cue: Cue) -> str:
+    return cue.lines[0].text + ("\n" if len(cue.lines) > 1 else "")
 
 
-def _may_be_of_a_name(word: str) -> bool:
-    return not word[0].islower() or word in _SMALL_WORDS
+def _by_speaker(cue: Cue, prefixes: Prefixes) -> Iterator[Cue]:
+    """The cue's parts, each with the speaker of its prefix and without it; a dash, too, begins another's part."""
+    parts: list[tuple[str, list[Line]]] = [(cue.speaker, [])]
+    for number, whole in enumerate(cue.lines, start=1):
+        for line in _between_speakers(whole):
+            speaker, text = "", line.text
+            if not cue.speaker:
+                speaker, text = prefixes.split(line.text + ("\n" if number < len(cue.lines) else ""))
+            mark = None if speaker else _OTHER_SPEAKER.match(text)
+            text = text[mark.end() :] if mark else text
+            if speaker or (mark and parts[-1][1] and not cue.speaker):
+                parts.append((speaker, []))
+            if text:
+                parts[-1][1].append(line.end(text))
+    for speaker, lines in parts:
+        if lines:
+            yield replace(cue, lines=tuple(lines), speaker=speaker)
+
+
+def _between_speakers(line: Line) -> Iterator[Line]:
+    """The parts of a line in which two people speak, each after a dash: "- Hello. - Hi."."""
+    if not _OTHER_SPEAKER.match(line.text):
+        yield line
+        return
+    first = 0
+    for text in _BETWEEN_SPEAKERS.split(line.text):
+        count = len(text.split())
+        yield Line(text, line.starts[first : first + count])
+        first += count

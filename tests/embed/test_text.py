@@ -435,6 +435,23 @@ def test_one_name_for_two_persons_of_a_session_is_refused_without_the_name(study
     assert "erg" not in str(error.value).split("transcript_name", 1)[1].split(":")[0]
 
 
+def test_captions_that_roll_have_a_row_for_each_word_that_is_said(study_copy: Path, store_root: Path) -> None:
+    cues = [
+        "00:01.000 --> 00:02.000\n \nthe<00:01.500><c> garden</c>",
+        "00:02.000 --> 00:02.010\nthe garden\n ",
+        "00:02.010 --> 00:03.000\nthe garden\n[laughter]",
+    ]
+    transcribed(study_copy, "rolling.vtt", "WEBVTT\n\n" + "\n\n".join(cues))
+    extract(study_copy, store_root, "glove")
+    store = FeatureStore(store_root)
+    times = [store.read("p01-s01", "glove", array=name).tolist() for name in ("start", "end")]
+    assert times == [[1.0, 1.5], [1.5, 2.0]]
+    records = {entry.feature: entry.record for entry in record_status.scan(local(store_root))}
+    glove = records["glove"]
+    assert glove.quality["not_speech"] == 1
+    assert glove.quality["word_times_interpolated"] == 0
+
+
 def test_captions_whose_speakers_are_uncertain_have_a_caveat(study_copy: Path, store_root: Path) -> None:
     transcribed(study_copy, "zoom.vtt", ZOOM.replace("Ben: ", ""))
     extract(study_copy, store_root, "glove", "sbert")

@@ -395,13 +395,13 @@ def test_a_session_may_name_its_own_recording_twice_and_share_a_long_one(study_c
 
 
 def test_plug_ins_remark_on_files_of_theirs(study_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = tmp_path / "installed/example_notes-1.0.dist-info"
+    installed = tmp_path / "installed/example_remarks-1.0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: example-notes\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text(
-        "[storyframes.check]\nfaulty = example_notes:fail\nnotes = example_notes:find\n"
+        "[storyframes.check]\nfaulty = example_remarks:fail\nnotes = example_remarks:find\n"
     )
-    (installed.parent / "example_notes.py").write_text(
+    (installed.parent / "example_remarks.py").write_text(
         "def find(study):\n"
         "    yield f'notes of {len(study.sessions)} sessions: make them again'\n"
         "def fail(study):\n"
@@ -413,3 +413,23 @@ def test_plug_ins_remark_on_files_of_theirs(study_copy: Path, tmp_path: Path, mo
     faulty, notes = (remark for remark in study.remarks if "notes" in remark)
     assert not missing(faulty, "example-notes 1.0", "ZeroDivisionError")
     assert notes == f"notes of {len(study.sessions)} sessions: make them again"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "parts"),
+    [
+        ("t.json", '{"task": "transcribe", "text": "", "segments": []}', ["has no words"]),
+        ("t.srt", "1\n00:00:01,000 --> 00:00:02,000\n[Music]\n", ["has no words", "sounds"]),
+        ("t.srt", "1\n00:00:01,00 --> 00:00:02,00\nhello\n", ["hundredths"]),
+        ("t.srt", "1\n00:00:01,000 --> 00:00:02,000\nI went (you know) home\n", ["1 parentheses"]),
+        ("t.srt", "1\n00:00:01,000 --> 00:00:02,000\nhello\n", []),
+    ],
+)
+def test_transcripts_to_look_at_are_named(tmp_path: Path, name: str, content: str, parts: list[str]) -> None:
+    (tmp_path / name).write_text(content)
+    (tmp_path / "sessions.csv").write_text(f"session_id,participant_id,transcript\ns1,p1,{name}\n")
+    study, problems = check_study(tmp_path, ExtractorsSettings())
+    assert problems == []
+    findings = [remark for remark in study.remarks if remark.startswith(name)]
+    assert len(findings) == bool(parts)
+    assert not parts or not missing(findings[0], *parts)

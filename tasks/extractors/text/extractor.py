@@ -94,7 +94,7 @@ class TextEmbedding(Embedding[TextSettings], TextExtractor[TextSettings]):
     """A model of texts, of a session's utterances."""
 
     Settings = TextSettings
-    version = 3  # captions that name their speakers in their text
+    version = 4  # what is not speech, and repeated lines of captions, are no text
     libraries = ("sentence-transformers", "transformers", "torch")
     row_name: ClassVar[str] = "utterance"
 

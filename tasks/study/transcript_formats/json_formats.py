@@ -1,0 +1,104 @@
+"""Which program wrote a JSON document, by its keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from pydantic import BaseModel, ValidationError
+
+from tasks.study.transcript_formats.drafts import Draft, FormatError
+from tasks.study.transcript_formats.service_formats import Assembly, Aws, AwsJob, Deepgram
+from tasks.study.transcript_formats.whisper_formats import HuggingFace, Whisper, WhisperCpp, is_segment
+
+_MADE_BY = "storyframes-transcribe"  # its speakers with a person_id are roles or ids
+_KNOWN = (
+    "'utterances' (own, AssemblyAI), 'segments' or 'words' (Whisper, WhisperX, OpenAI), 'transcription' (whisper.cpp), "
+    "'chunks' (Hugging Face), 'results' (Deepgram, AWS Transcribe)"
+)
+
+
+class Own(BaseModel):
+    """The study's own format: utterances with speaker, start_s, end_s, text and, optionally, words with times and
+    confidences.
+    """
+
+    utterances: list[Draft]
+    provenance: Any = None
+
+    def drafts(self) -> Iterable[Draft]:
+        is_made = isinstance(self.provenance, dict) and str(self.provenance.get("made_by")).startswith(_MADE_BY)
+        for utterance in self.utterances if not is_made else ():
+            utterance.person_id = None  # anybody who wrote the file may call the speaker by name
+        return self.utterances
+
+
+Format = Own | Whisper | WhisperCpp | HuggingFace | Assembly | Deepgram | Aws | AwsJob
+
+
+def read_json(path: Path) -> list[Draft]:
+    """The utterances of a document, as its program wrote them.
+
+    Raises:
+        FormatError: it is not JSON, no program's, damaged, or of an unfinished job.
+        OSError: it cannot be read.
+    """
+    data = path.read_bytes()
+    try:
+        content = json.loads(data)
+    except UnicodeDecodeError:
+        content = _read_broken_characters(data)
+    except (ValueError, RecursionError):
+        raise FormatError("is not JSON") from None
+    model = _format(content)
+    if model is None:
+        raise FormatError(f"no known transcript: it has none of {_KNOWN}")
+    try:
+        return list(model.model_validate({"segments": content} if isinstance(content, list) else content).drafts())
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise FormatError(f"{place}: {fault['msg']}") from None
+
+
+def _read_broken_characters(data: bytes) -> Any:
+    """A document of whisper.cpp, which cuts characters between tokens."""
+    try:
+        content = json.loads(data.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        raise FormatError("is not JSON") from None
+    if _format(content) is not WhisperCpp:
+        raise FormatError("is not JSON: it is not UTF-8")
+    return content
+
+
+def _format(content: Any) -> type[Format] | None:
+    if isinstance(content, list):
+        return Whisper if all(map(is_segment, content)) else None
+    if not isinstance(content, dict):
+        return None
+    if isinstance(content.get("transcription"), list):
+        return WhisperCpp
+    if isinstance(content.get("chunks"), list):
+        return HuggingFace
+    if isinstance(content.get("TranscriptionJob"), dict):
+        return AwsJob
+    if isinstance(results := content.get("results"), dict) and results.keys() & {"items", "channels", "utterances"}:
+        return Aws if "items" in results else Deepgram
+    return _format_of_lists(content)
+
+
+def _format_of_lists(content: dict[str, Any]) -> type[Format] | None:
+    segments, utterances, words = (content.get(key) for key in ("segments", "utterances", "words"))
+    if isinstance(segments, list) or (_are_dicts(words) and any("word" in word for word in words)):
+        return Whisper
+    if _are_dicts(utterances) and all("start_s" in utterance for utterance in utterances[:1]):
+        return Own
+    is_job = isinstance(content.get("status"), str) and "id" in content
+    return Assembly if isinstance(utterances, list) or isinstance(words, list) or is_job else None
+
+
+def _are_dicts(items: Any) -> TypeGuard[list[dict[str, Any]]]:
+    return isinstance(items, list) and all(isinstance(item, dict) for item in items)
