@@ -49,7 +49,7 @@ def made_with(settings: Settings, features: Sequence[str]) -> MadeWith:
     decides: dict[str, dict[str, Any] | None] = {each.name: _decides(each) for each in extractors}
     read = {Input(kind) for each in extractors for kind in each.inputs}
     if Input.VIDEO in read:
-        decides["recording"] = resolved.recording.model_dump(mode="json")
+        decides["recording"] = resolved.recording.value_settings(of_pictures=True)
     if Input.TRANSCRIPT in read:
         decides["transcript"] = resolved.transcript.model_dump(mode="json")
     for name in features:

@@ -27,14 +27,13 @@ from benchmarks.measure import Measured, cpu_seconds, interleave, peak_memory_gb
 from benchmarks.performance_page import record
 from storyframes.store.shards import ShardWriter
 from tasks.extract import extract
-from tasks.extractors import frame_pass
 from tasks.extractors.frame_pass import BATCH_FRAMES
 from tasks.extractors.image.encoder import Encoder, Library, PreparedEncoder
 from tasks.extractors.image.engines import Engine, open_engine
 from tasks.extractors.image.writer import EmbeddingWriter
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.settings import NetworkSettings, Precision
-from tasks.media.recording import FrameBatch, read_frames
+from tasks.media.recording import FrameBatch, RecordingReader
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
@@ -141,14 +140,15 @@ class Decoding:
         self.cpu_s = 0.0
 
     def __enter__(self) -> Decoding:
-        frame_pass.read_frames = self._read  # type: ignore[assignment]
+        self._real = RecordingReader.batches
+        RecordingReader.batches = lambda reader: self._read(reader)  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
-        frame_pass.read_frames = read_frames
+        RecordingReader.batches = self._real  # type: ignore[method-assign]
 
-    def _read(self, *given: Any, **named: Any) -> Iterator[FrameBatch]:
-        batches = read_frames(*given, **named)
+    def _read(self, reader: RecordingReader) -> Iterator[FrameBatch]:
+        batches = self._real(reader)
         while True:
             start = cpu_seconds()
             batch = next(batches, None)

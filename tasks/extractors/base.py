@@ -44,6 +44,8 @@ __all__ = [
     "distribution_version",
 ]
 
+_DAMAGED_FRAMES = "2"  # 1: in several threads, so off FFmpeg's own pictures, and with frames that are partly unwritten
+
 ALL = "*"
 """In :attr:`Extractor.tolerance`: every array and column that is not named."""
 
@@ -356,7 +358,7 @@ class Extractor(ABC, Generic[S]):
             else:
                 settings["region"] = list(source.region.box)
         if Input.VIDEO in kinds:
-            settings |= self.common.recording.model_dump()
+            settings |= self.common.recording.value_settings(of_pictures=self.sees_pictures)
         if Input.TRANSCRIPT in kinds:
             settings |= self.transcript_settings()
             if source.speakers:  # a digest: what is in the fingerprint is stored, and these are names
@@ -368,6 +370,8 @@ class Extractor(ABC, Generic[S]):
         if Input.MICROPHONES in self.inputs and source.microphones:
             settings["microphones"] = asdict(source.microphones)
         tools = dict(self.tools())
+        if Input.VIDEO in kinds and self.common.recording.allow_truncated:
+            tools["decoding of damaged frames"] = _DAMAGED_FRAMES
         for feature in self.reads:
             if feature not in self.read_extractors:
                 raise ExtractionError(f"{self.name} reads {feature!r}, and there is no such feature")

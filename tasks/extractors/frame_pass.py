@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
 from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
 from tasks.extractors.frames import note_interlaced, read_clock
 from tasks.extractors.regions import begin_region
+from tasks.extractors.settings import Hdr
 from tasks.media.container import RecordingError, read_ahead
-from tasks.media.recording import DEINTERLACING, FrameBatch, read_frames
+from tasks.media.pictures import DEINTERLACING
+from tasks.media.recording import FrameBatch, FrameTimes, RecordingReader
 from tasks.media.region import RegionView
 
 BATCH_FRAMES = 8  # decoded at once; what goes through a network at once is its own affair
@@ -56,6 +59,13 @@ class FrameExtractor(Extractor[S]):
 
     inputs: tuple[str, ...] = (Input.VIDEO,)
     libraries: ClassVar[tuple[str, ...]] = ("opencv-python-headless", "av")
+    needs_clock: ClassVar[bool] = False
+    """Whether :meth:`open` reads the published frame times. Where it does not, one pass makes them and the feature."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "open" in vars(cls) and "needs_clock" not in vars(cls):
+            cls.needs_clock = True  # unless it says otherwise
 
     @property
     def sees_pictures(self) -> bool:
@@ -164,84 +174,140 @@ def _listed(names: Mapping[str, Any]) -> str:
 
 def run_frame_pass(
     features: Mapping[FrameExtractor[Any], tuple[Source, FeatureWriter]],
+    publish_clock: Callable[[FrameTimes | Exception], None] | None = None,
 ) -> dict[FrameExtractor[Any], Exception | None]:
     """Decode a session's video once and feed every feature with its frames, or with a region of them.
 
-    A feature that fails leaves the pass; the others go on.
+    A feature that fails leaves the pass; the others go on. Each batch is given to one feature after the other before
+    the next is decoded, so that memory does not depend on how slow a feature is.
 
     Args:
         features: with the files and the writer of each; all of one video, of whose picture the tracks may be regions.
+        publish_clock: called once, before any feature ends, with the times of all frames or with why there are none,
+            where the session's clock is made by this pass; None where it is published already.
 
     Returns:
         What went wrong with each feature, None where nothing did.
     """
-    failures: dict[FrameExtractor[Any], Exception | None] = dict.fromkeys(features)
-    consumers: dict[FrameExtractor[Any], FrameConsumer] = {}
-    views: dict[str, RegionView | None] = {}
-    frames = 0
+    frame_pass = _FramePass(features, publish_clock)
     try:
-        for extractor, (source, out) in features.items():
-            try:
-                clock = read_clock(source, out)
-                views[source.track] = begin_region(extractor, source, out) if source.region else None
-                consumers[extractor] = extractor.open(source, out)
-                frames = len(clock)  # the same for all
-                note_interlaced(clock, out)
-                if clock.interlaced:
-                    out.attributes["deinterlacing"] = DEINTERLACING
-            except BaseException as error:
-                failures[extractor] = contained(error)
-        if consumers:
-            tracks = {extractor: source.track for extractor, (source, _) in features.items()}
-            _feed(next(source for source, _ in features.values()), frames, consumers, tracks, views, failures)
+        frame_pass.run()
     except Exception as error:  # the video itself: it concerns all that are still at it
-        failures |= dict.fromkeys(consumers if consumers else failures, error)
+        frame_pass.fail_all(error)
     finally:
         for extractor in features:
             extractor.close()
-    return failures
+    return frame_pass.failures
 
 
-def _feed(
-    source: Source,
-    frames: int,
-    consumers: dict[FrameExtractor[Any], FrameConsumer],
-    tracks: Mapping[FrameExtractor[Any], str],
-    views: Mapping[str, RegionView | None],
-    failures: dict[FrameExtractor[Any], Exception | None],
-) -> None:
-    def each(step: Callable[[FrameConsumer, str], None]) -> None:
-        for extractor, consumer in list(consumers.items()):
+@dataclass(frozen=True)
+class _Member:
+    """A feature that is still in the pass."""
+
+    source: Source
+    out: FeatureWriter
+    consumer: FrameConsumer
+
+
+class _FramePass:
+    def __init__(
+        self,
+        features: Mapping[FrameExtractor[Any], tuple[Source, FeatureWriter]],
+        publish_clock: Callable[[FrameTimes | Exception], None] | None,
+    ) -> None:
+        self.failures: dict[FrameExtractor[Any], Exception | None] = dict.fromkeys(features)
+        self._features = features
+        self._publish_clock = publish_clock
+        self._members: dict[FrameExtractor[Any], _Member] = {}
+        self._views: dict[str, RegionView | None] = {}
+        self._frames: int | None = None  # of the session's clock; None until it is published
+
+    def run(self) -> None:
+        for extractor, (source, out) in self._features.items():
             try:
-                step(consumer, tracks[extractor])
+                if self._publish_clock is None:
+                    self._note_clock(source, out)
+                self._views[source.track] = begin_region(extractor, source, out) if source.region else None
+                self._members[extractor] = _Member(source, out, extractor.open(source, out))
             except BaseException as error:
-                failures[extractor] = contained(error)
-                del consumers[extractor]
+                self.failures[extractor] = contained(error)
+        if self._members or self._publish_clock:
+            self._decode()
 
-    rows = 0
-    try:
-        for batch in _batches(source, consumers):
+    def fail_all(self, error: Exception) -> None:
+        left = self._members or [extractor for extractor, failure in self.failures.items() if failure is None]
+        self.failures |= dict.fromkeys(left, error)
+
+    def _decode(self) -> None:
+        extractor, (source, _) = next(iter(self._features.items()))
+        settings = extractor.common.recording
+        map_colours = settings.hdr is Hdr.MAPPED
+        reader = RecordingReader(
+            source.file(Input.VIDEO).path,
+            BATCH_FRAMES,
+            allow_truncated=settings.allow_truncated,
+            map_colours=map_colours,
+        )
+        try:
+            rows = self._feed(reader)
+        except RecordingError as error:
+            failure = ExtractionError(str(error))
+            if self._publish_clock:
+                self._publish_clock(failure)
+                failure = ExtractionError(f"needs the frame times: {error}")
+            raise failure from None
+        except Exception as error:
+            if self._publish_clock:
+                self._publish_clock(error)
+            raise
+        if self._publish_clock:
+            self._publish_clock(reader.times)
+            self._each(lambda member: self._note_clock(member.source, member.out))
+        if self._members and rows != self._frames:
+            decoded = f"{rows} frames" if rows < (self._frames or 0) else f"more than {self._frames} frames"
+            raise ExtractionError(f"{decoded} decoded, but the session's clock has {self._frames}: extract it again")
+        if reader.has_wide_colours:
+            caveat = Caveat.MAPPED_COLOURS if map_colours else Caveat.CODED_COLOURS
+            self._each(lambda member: member.out.caveat(caveat))
+        self._each(lambda member: member.consumer.finish())
+
+    def _feed(self, reader: RecordingReader) -> int:
+        """Give every batch to the features; how many frames they have seen."""
+        rows = 0
+        reader.wants_pictures = bool(self._members)
+        for batch in self._batches(reader):
             rows += len(batch)
-            if rows > frames:
+            if self._frames is not None and rows > self._frames:
                 break
-            shown = {track: _seen_by(views[track], batch) for track in {tracks[extractor] for extractor in consumers}}
-            each(lambda consumer, track, shown=shown: consumer.add(shown[track]))  # type: ignore[misc]
-            if not consumers:
-                return
-    except RecordingError as error:
-        raise ExtractionError(str(error)) from None
-    if rows != frames:
-        rows_decoded = f"{rows} frames" if rows < frames else f"more than {frames} frames"
-        raise ExtractionError(f"{rows_decoded} decoded, but the session's clock has {frames}: extract it again")
-    each(lambda consumer, _: consumer.finish())
+            tracks = {member.source.track for member in self._members.values()}
+            shown = {track: _seen_by(self._views[track], batch) for track in tracks}
+            self._each(lambda member, shown=shown: member.consumer.add(shown[member.source.track]))  # type: ignore[misc]
+            if not self._members:
+                if self._publish_clock is None:
+                    break
+                reader.wants_pictures = False
+        return rows
+
+    def _batches(self, reader: RecordingReader) -> Iterator[FrameBatch]:
+        """The frames; decoded in a thread of its own only where a GPU computes, as else every processor is busy."""
+        on_gpu = any(member.consumer.on_gpu for member in self._members.values())
+        return read_ahead(reader.batches(), _BATCHES_AHEAD) if on_gpu else reader.batches()
+
+    def _each(self, step: Callable[[_Member], None]) -> None:
+        for extractor, member in list(self._members.items()):
+            try:
+                step(member)
+            except BaseException as error:
+                self.failures[extractor] = contained(error)
+                del self._members[extractor]
+
+    def _note_clock(self, source: Source, out: FeatureWriter) -> None:
+        clock = read_clock(source, out)
+        note_interlaced(clock, out)
+        if clock.interlaced:
+            out.attributes["deinterlacing"] = DEINTERLACING
+        self._frames = len(clock)  # the same for all
 
 
 def _seen_by(view: RegionView | None, batch: FrameBatch) -> FrameBatch:
     return batch if view is None else view.cut(batch)
-
-
-def _batches(source: Source, consumers: Mapping[FrameExtractor[Any], FrameConsumer]) -> Iterator[FrameBatch]:
-    """The frames; decoded in a thread of its own only where a GPU computes, as otherwise every processor is busy."""
-    allow_truncated = next(iter(consumers)).common.recording.allow_truncated
-    batches = read_frames(source.file(Input.VIDEO).path, BATCH_FRAMES, allow_truncated=allow_truncated)
-    return read_ahead(batches, _BATCHES_AHEAD) if any(c.on_gpu for c in consumers.values()) else batches

@@ -46,10 +46,26 @@ class ExtractorSettings(StrictSettings):
         return anchor_paths(cls, section, folder)
 
 
+class Hdr(StrEnum):
+    """The pictures of a video in HDR or wide gamut."""
+
+    MAPPED = "mapped"  # to BT.709, as a player shows them on an ordinary screen
+    CODED = "coded"  # the coded values, as if they were of BT.709: flat and pale
+
+
 class RecordingSettings(ExtractorSettings):
-    """``[recording]``: how strictly a video is read."""
+    """``[recording]``: how a video is read, and how strictly."""
 
     allow_truncated: bool = False  # use what decodes of a video whose header promises more; a caveat of every feature
+    hdr: Hdr = Hdr.MAPPED  # a caveat of every feature of pictures, either way
+
+    def value_settings(self, *, of_pictures: bool) -> dict[str, Any]:
+        """The settings that decide a feature's values.
+
+        A setting that is newer than stored features is left out where it has its default, so that they stay current.
+        """
+        newer = {"hdr": str(self.hdr)} if of_pictures and self.hdr is not Hdr.MAPPED else {}
+        return {"allow_truncated": self.allow_truncated, **newer}
 
 
 class TranscriptSettings(ExtractorSettings):

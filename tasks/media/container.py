@@ -8,7 +8,6 @@ seventh of a second.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,8 @@ from pathlib import Path
 from statistics import median_low
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
 
 from storyframes.store.storage import may_pass
 from tasks.media.upright import STORED, orientation_of
@@ -31,12 +32,11 @@ _SOUND = "wav,w64,aiff,au,caf,flac,mp3,aac,ac3,eac3,amr,wv,tta,ape,mpc,mpc8,dsf"
 FORMATS = f"{_VIDEO},{_SOUND}"
 _OPTIONS = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
 
-# OpenCV opens the file itself and reads its options from here. Damage is counted and reported, not printed by FFmpeg.
-os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = "|".join(f"{name};{value}" for name, value in _OPTIONS.items())
-os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
-os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
-
 _BEGINS_ANYWHERE = ("mpegts", "mpeg")
+# Decoders that leave a part of a damaged picture as it was in memory, so that it is another one in each read. These two
+# say so if they are asked to be strict, ProRes always does, FFV1 never.
+_STRICT = ("mjpeg", "jpegls")
+_UNWRITTEN = (*_STRICT, "prores", "ffv1")
 _RECENT = 30  # frames whose usual distance gives the time of an AVI's last frames
 
 _T = TypeVar("_T")
@@ -102,12 +102,47 @@ class ShownFrame:
         return bool(self.picture.interlaced_frame)
 
 
+class _SecondDecoder:
+    """Decodes a video again, with other pictures in memory: what differs was not decoded, but left as it was there."""
+
+    def __init__(self, stream: av.VideoStream) -> None:
+        import av
+
+        first: Any = stream.codec_context
+        self._context: Any = av.VideoCodecContext.create(stream.codec.name, "r")
+        for name, value in (("extradata", first.extradata), ("width", first.width), ("height", first.height)):
+            setattr(self._context, name, value)
+        self._context.thread_count = 1
+        self._held: deque[av.VideoFrame] = deque(maxlen=3)  # their memory is not used again as early as the first's
+
+    def gives(self, picture: av.VideoFrame, packet: av.Packet[Any]) -> bool:
+        """Whether the packet of which the first decoder made this picture gives the same again."""
+        import av
+
+        try:
+            pictures = self._context.decode(packet)
+        except av.FFmpegError:
+            return False
+        self._held.extend(pictures)
+        return [_pixels(again) for again in pictures] == [_pixels(picture)]
+
+
+def _pixels(picture: av.VideoFrame) -> list[bytes]:
+    """The planes of a decoded frame, without what is beside the picture in memory."""
+    planes = []
+    for number, plane in enumerate(picture.planes):
+        width = plane.width * sum(-(-part.bits // 8) for part in picture.format.components if part.plane == number)
+        planes.append(np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, -1)[:, :width].tobytes())
+    return planes
+
+
 class ShownFrames:
     """An open video; iterating decodes it once, from the first frame, with one frame in memory.
 
     What does not decode is left out; the caller compares with the header and decides whether that is allowed.
 
     Attributes:
+        name: of the file.
         stream: PyAV's video stream.
         format: FFmpeg's name of the container.
         last: the last frame so far.
@@ -125,14 +160,21 @@ class ShownFrames:
     """
 
     def __init__(self, path: Path) -> None:
-        self._name = path.name
+        self.name = path.name
         self._container = open_container(path)
         if not self._container.streams.video:
             self._container.close()
             raise RecordingError(f"{path.name}: has no video stream")
         self.stream = self._container.streams.video[0]
-        # With several decoding threads it is unknown which packet a frame comes from; see _ticks.
-        self.stream.thread_type = "SLICE"
+        # One thread: a process has one recording at a time, and there are as many processes as processors. It is also
+        # needed for correct values: with threads for frames it is unknown which packet a frame comes from (see _ticks),
+        # and with threads for slices damaged H.264 decodes to other pictures than FFmpeg's command shows.
+        self.stream.thread_type = "NONE"
+        self.stream.codec_context.thread_count = 1
+        self._codec = self.stream.codec.canonical_name
+        if self._codec in _STRICT:
+            self.stream.codec_context.options = {"err_detect": "explode"}
+        self._second = _SecondDecoder(self.stream) if self._codec == "ffv1" else None
         self.format = self._container.format.name
         self.last: ShownFrame | None = None
         self.filled_packets = self.damaged_packets = self.torn_packets = self.damaged_frames = 0
@@ -181,11 +223,19 @@ class ShownFrames:
                     continue  # as OpenCV and OpenFace do
                 if self._first_packet is None:
                     self._first_packet = packet.dts
-                yield from pictures
+                whole = [picture for picture in pictures if self._is_written(picture, packet)]
+                self.damaged_packets += counts and len(whole) < len(pictures)
+                yield from whole
         except (av.InvalidDataError, av.EOFError):
             yield from self._kept_back()  # damaged from here on
         except av.FFmpegError as error:
-            raise RecordingError(f"{self._name}: reading it failed: {error.strerror}") from None
+            raise RecordingError(f"{self.name}: reading it failed: {error.strerror}") from None
+
+    def _is_written(self, picture: av.VideoFrame, packet: av.Packet[Any]) -> bool:
+        """Whether all of a picture was decoded, as far as its decoder can tell."""
+        if self._codec in _UNWRITTEN and picture.is_corrupt:
+            return False
+        return self._second is None or self._second.gives(picture, packet)
 
     def _kept_back(self) -> Iterator[av.VideoFrame]:
         """The frames that the decoder still has when the file breaks off."""
@@ -215,7 +265,7 @@ class ShownFrames:
         if ticks is None:
             ticks = picture.pts
         if ticks is None:
-            raise RecordingError(f"{self._name}: frame {number + 1} carries no timestamp; remux it with FFmpeg")
+            raise RecordingError(f"{self.name}: frame {number + 1} carries no timestamp; remux it with FFmpeg")
         if last is not None:
             self._recent.append(ticks - last.ticks)
         return ticks
@@ -225,8 +275,14 @@ class ShownFrames:
         return round(1 / rate / base) if rate and base else 1
 
     def _check(self, frame: ShownFrame, last: ShownFrame | None) -> None:
-        picture, where = frame.picture, f"{self._name}: frame {frame.number + 1}"
-        orientation = orientation_of(picture)
+        picture, where = frame.picture, f"{self.name}: frame {frame.number + 1}"
+        try:
+            orientation = orientation_of(picture)
+        except ValueError:  # PyAV cannot list a frame's side data if it does not know all of its kinds
+            raise RecordingError(
+                f"{where} ({self._codec}) has metadata of a kind that PyAV does not read, so how it "
+                "is to be turned is unknown; convert it: ffmpeg -i VIDEO -c:v libx264 -crf 15 -c:a copy OTHER.mp4"
+            ) from None
         if orientation is None or (last is not None and orientation != self.orientation):
             how = "askew" if orientation is None else "turned otherwise than the frames before it"
             raise RecordingError(
@@ -239,7 +295,7 @@ class ShownFrames:
             return
         if frame.ticks < last.ticks:
             raise RecordingError(
-                f"{self._name}: the timestamps run backwards: frame {frame.number + 1} is at "
+                f"{self.name}: the timestamps run backwards: frame {frame.number + 1} is at "
                 f"{self.seconds(frame.ticks):.3f} s, the one before it at {self.seconds(last.ticks):.3f} s; remux it "
                 "with FFmpeg"
             )
@@ -260,13 +316,13 @@ class ShownFrames:
         from av.video.frame import PictureType
 
         opening = self._opening
-        if first.key_frame or first.pict_type == PictureType.I or self.stream.codec.canonical_name == "h264":
+        if first.key_frame or first.pict_type == PictureType.I or self._codec == "h264":
             return
         is_unknown = first.pict_type == PictureType.NONE
         if opening is not None and opening.is_keyframe and (opening.is_discard or is_unknown):
             return
         raise RecordingError(
-            f"{self._name}: does not begin with a keyframe, so its pictures up to the next one are garbage; "
+            f"{self.name}: does not begin with a keyframe, so its pictures up to the next one are garbage; "
             + self._advice()
         )
 

@@ -187,6 +187,7 @@ class _Resampler:
 
         self._rate, self._pushed = rate_in, 0
         graph = self._graph = av.filter.Graph()
+        graph.threads = 1
         source = graph.add_abuffer(sample_rate=rate_in, format="flt", layout="mono", time_base=Fraction(1, rate_in))
         resample = graph.add("aresample", f"{rate_out}:{_FILTER}")
         result = graph.add("aformat", f"sample_fmts=flt:channel_layouts=mono:sample_rates={rate_out}")

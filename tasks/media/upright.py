@@ -86,6 +86,7 @@ def write_lossless(path: Path, pictures: Iterable[NDArray[np.uint8]], rate: floa
         How many frames it has.
     """
     import av
+    import cv2
 
     count = 0
     with av.open(str(path), "w", format="avi") as container:
@@ -95,7 +96,9 @@ def write_lossless(path: Path, pictures: Iterable[NDArray[np.uint8]], rate: floa
                 stream = container.add_stream("huffyuv", rate=Fraction(rate).limit_denominator(1001))
                 stream.height, stream.width = picture.shape[:2]
                 stream.pix_fmt = "rgb24"
-            frame = av.VideoFrame.from_ndarray(picture, "bgr24")
+                stream.codec_context.thread_count = 1
+            rgb: Any = cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
+            frame = av.VideoFrame.from_ndarray(rgb, "rgb24")
             frame.pts, frame.time_base = count, 1 / stream.codec_context.framerate
             container.mux(stream.encode(frame))
             count += 1

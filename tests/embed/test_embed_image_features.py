@@ -23,12 +23,11 @@ from storyframes.features import OPENFACE_COLUMNS, ArraySpec, Axis, FeatureSpec
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.clip_index.index import build_clip_index, write_clip_index
-from tasks.extractors import frame_pass
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image.encoder import ImageShape, torchvision_shape
 from tasks.extractors.image.faces import read_faces
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
-from tasks.media.recording import read_frames
+from tasks.media.recording import RecordingReader, read_frames
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.models.libraries import import_torchvision
 from tasks.study.load import load_study
@@ -177,15 +176,15 @@ def test_models_of_pictures_share_one_pass_and_each_has_its_own_rows(
     study: Path, colours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes = []
-    real = frame_pass.read_frames
-    monkeypatch.setattr(frame_pass, "read_frames", lambda *given, **named: passes.append(1) or real(*given, **named))
+    real = RecordingReader.batches
+    monkeypatch.setattr(RecordingReader, "batches", lambda reader: passes.append(1) or real(reader))
     models = {"vit": timm_model(tmp_path / "vit", "vit"), "net": timm_model(tmp_path / "net", "resnet")}
     sections = [{"name": name, "kind": "image", "source": f"path:{folder}"} for name, folder in models.items()]
     sections.append(colour_section(colours))
     names = tuple(str(section["name"]) for section in sections)
     together, outcomes = extracted(study, tmp_path / "together", *sections)
     assert {outcomes[name].status for name in names} == {"done"}
-    assert len(passes) == 1
+    assert len(passes) == 2  # the clock, and the features
     for section in sections:
         apart, _ = extracted(study, tmp_path / f"apart_{section['name']}", section)
         got = together.read("s", str(section["name"]))

@@ -29,13 +29,13 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.extract import extract as do_work
-from tasks.extractors import frame_pass
 from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock, Frames, read_clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.overlay import draw_overlay
 from tasks.inspect.report.session_page import write_thumbnails
-from tasks.media.recording import DEINTERLACING
+from tasks.media.pictures import DEINTERLACING
+from tasks.media.recording import RecordingReader
 from tasks.media.upright import write_lossless
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
@@ -275,20 +275,20 @@ def test_a_video_that_is_replaced_in_the_middle_of_a_pass(
     write_recording(study / "v.avi", 20)
     other = write_recording(tmp_path / "other.avi", 24)
     extract_session(study, root, "frames")
-    real = frame_pass.read_frames
+    real = RecordingReader.batches
 
-    def replacing(path: Path, *args, **kwargs):
-        batches = real(path, *args, **kwargs)
+    def replacing(self):
+        batches = real(self)
         yield next(batches)
-        replace(path, other)
+        replace(study / "v.avi", other)
         yield from batches
 
-    monkeypatch.setattr(frame_pass, "read_frames", replacing)
+    monkeypatch.setattr(RecordingReader, "batches", replacing)
     store, outcomes = extract_session(study, root, "tiny", **tiny)
     assert outcomes["frames"].skipped
     assert outcomes["tiny"].status == "failed"
     assert outcomes["tiny"].reason.startswith("v.avi: ")
     assert store.features("s") == ["frames"]
-    monkeypatch.setattr(frame_pass, "read_frames", real)
+    monkeypatch.setattr(RecordingReader, "batches", real)
     store, outcomes = extract_session(study, root, "tiny", **tiny)
     assert (outcomes["frames"].rows, outcomes["tiny"].rows) == (24, 24)

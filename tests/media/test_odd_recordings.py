@@ -7,15 +7,15 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
-import cv2
 import numpy as np
 import pytest
+from av.video.reformatter import ColorPrimaries, ColorTrc
 from support.media.recordings import write_video
-from support.media.video_variants import INTERLACED, Variant, ffmpeg, make
+from support.media.video_variants import ffmpeg
 from support.messages import naming
 
-from tasks.media.container import RecordingError, ShownFrame
-from tasks.media.recording import SAMPLED, read_frame_times, read_frames
+from tasks.media.container import RecordingError
+from tasks.media.recording import RecordingReader, read_frame_times, read_frames
 from tasks.media.video_header import TruncatedError, read_header
 
 PATTERN = ("-f", "lavfi", "-i", "testsrc2=size=96x80:rate=25")
@@ -319,79 +319,135 @@ def test_frames_without_a_time_of_their_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(numbers(path), np.arange(30))
 
 
-# --- a decoder that lies ---------------------------------------------------------------------------------------------
+# --- decoding is the same every time ---------------------------------------------------------------------------------
 
 
-@pytest.mark.needs("ffmpeg")
-@pytest.mark.parametrize("variant", INTERLACED, ids=lambda variant: variant.name)
-def test_a_decoder_that_hands_out_unwritten_memory_is_caught_at_once(
-    tmp_path: Path, variant: Variant, monkeypatch
-) -> None:
-    """OpenCV 5.0 is one, where frames are interlaced; so it is given such frames.
-
-    What lies in the memory is chance: once it was the right picture, of the test before, and the next sample told.
-    """
-    path = make(tmp_path, variant, interlaced=True)
-    monkeypatch.setattr(ShownFrame, "interlaced", False)
-    with pytest.raises(RecordingError, match=rf"{variant.name}: frame (1|33) .*OpenCV"):
-        list(read_frames(path, 8))
-
-
-@pytest.mark.needs("ffmpeg")
-@pytest.mark.parametrize("first_wrong", [0, 1, SAMPLED, SAMPLED + 1, 2 * SAMPLED])
-def test_a_decoder_that_gives_an_old_picture_is_caught_at_the_next_sample(
-    tmp_path: Path, first_wrong: int, monkeypatch
-) -> None:
-    path = tmp_path / "v.avi"
-    ffmpeg(*PATTERN, "-t", "4", "-pix_fmt", "yuv420p", "-c:v", "mpeg4", path)
-    old = next(read_frames(path, 100)).rgb[max(first_wrong - 1, 0), ..., ::-1]
-    _spoil(monkeypatch, first_wrong, lambda picture: old if first_wrong else old[::-1])
-    sample = SAMPLED * -(-first_wrong // SAMPLED)
-    with pytest.raises(RecordingError, match=rf"v\.avi: frame {sample + 1} is another picture with OpenCV"):
-        list(read_frames(path, 8))
+def read_all(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The pictures and the times of what decodes, allowed to be truncated."""
+    batches = list(read_frames(path, 16, allow_truncated=True))
+    return np.concatenate([batch.rgb for batch in batches]), np.concatenate([batch.time for batch in batches])
 
 
 @pytest.mark.needs("ffmpeg")
 @pytest.mark.parametrize(
-    ("spoilt", "message"),
+    ("name", "options"),
     [
-        (lambda picture: None, "frame 11 .* decodes with FFmpeg, but not with OpenCV"),
-        (lambda picture: picture[:24], "frame 11 is 96x80, but OpenCV gives 96x24"),
+        ("v.avi", "-c:v mjpeg -pix_fmt yuvj420p"),
+        ("v.mov", "-c:v prores_ks -pix_fmt yuv422p10le"),
+        ("v.avi", "-c:v ffv1 -level 1 -g 1 -pix_fmt yuv420p"),
     ],
 )
-def test_a_decoder_that_stops_or_changes_size_is_caught(tmp_path: Path, spoilt, message: str, monkeypatch) -> None:
-    path = tmp_path / "v.avi"
-    ffmpeg(*PATTERN, "-t", "1", "-pix_fmt", "yuv420p", "-c:v", "mpeg4", path)
-    _spoil(monkeypatch, 10, spoilt)
-    with pytest.raises(RecordingError, match=rf"v\.avi: {message}"):
-        list(read_frames(path, 8))
+def test_a_picture_of_which_a_part_is_unwritten_memory_is_no_frame(tmp_path: Path, name: str, options: str) -> None:
+    """These decoders leave what they cannot decode as it was in memory, which is another picture each time."""
+    path = tmp_path / name
+    ffmpeg(*PATTERN, "-t", "1.2", *options.split(), "-q:v", "3", path)
+    whole, times = read_all(path)
+    content = bytearray(path.read_bytes())
+    for position, size in (packets(path)[number] for number in (9, 20)):
+        start = position + size // 3
+        content[start : start + size // 3] = np.random.default_rng(position).bytes(size // 3)
+    path.write_bytes(content)
+    with pytest.raises(TruncatedError, match=naming("28", path.name)):
+        read_frame_times(path)
+    kept = np.delete(np.arange(30), [9, 20])
+    pictures, its_times = read_all(path)
+    np.testing.assert_array_equal(its_times, times[kept])
+    np.testing.assert_array_equal(pictures, whole[kept])
 
 
 @pytest.mark.needs("ffmpeg")
-def test_a_codec_that_opencv_does_not_decode_is_named(tmp_path: Path) -> None:
+def test_damaged_h264_is_what_ffmpeg_shows_in_one_thread(tmp_path: Path) -> None:
     path = tmp_path / "v.mkv"
-    ffmpeg(*PATTERN, "-t", "1", "-pix_fmt", "yuv420p", "-c:v", "libsvtav1", path)
-    assert len(read_frame_times(path).time) == 25
-    with pytest.raises(RecordingError, match=naming("frame 1", "v.mkv", "av1", "OpenCV")):
-        next(read_frames(path, 8))
+    options = "-c:v libx264 -g 12 -x264-params slices=4 -pix_fmt yuv420p"
+    ffmpeg(*PATTERN, "-t", "1.2", *options.split(), path)
+    content = bytearray(path.read_bytes())
+    position, size = packets(path)[14]
+    content[position + size // 2 : position + size // 2 + 40] = bytes(40)
+    path.write_bytes(content)
+    conversion = ("-sws_flags", "bicubic", "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "bgr24", "-")
+    shown = ffmpeg("-v", "fatal", "-threads", "1", "-i", path, *conversion)
+    expected = np.frombuffer(shown, np.uint8).reshape(-1, 80, 96, 3)[..., ::-1]
+    assert np.abs(read_all(path)[0].astype(np.int16) - expected).max() <= 2
 
 
-def _spoil(monkeypatch, first: int, spoilt) -> None:
-    """OpenCV's pictures go through ``spoilt`` from this frame on; None means that there is none."""
-    real = cv2.VideoCapture
+@pytest.mark.needs("ffmpeg")
+@pytest.mark.parametrize("fields", ["", "-x264opts tff=1"])
+def test_reading_a_video_starts_no_threads(tmp_path: Path, fields: str) -> None:
+    """Sixteen processes with a thread for each of sixteen processors are more than a machine allows."""
+    path = tmp_path / "v.mp4"
+    source = ("-f", "lavfi", "-i", "testsrc2=size=640x480:rate=25", "-frames:v", "8", "-pix_fmt", "yuv420p")
+    ffmpeg(*source, "-c:v", "libx264", "-preset", "ultrafast", *fields.split(), path)
+    before = len(list(Path("/proc/self/task").iterdir()))
+    counts = [len(list(Path("/proc/self/task").iterdir())) for batch in read_frames(path, 4)]
+    assert counts
+    assert max(counts) <= before
 
-    class Spoiling:
-        def __init__(self, *args) -> None:
-            self._capture, self._read = real(*args), 0
 
-        def __getattr__(self, name: str):
-            return getattr(self._capture, name)
+@pytest.mark.slow
+def test_opening_a_video_a_thousand_times_does_not_grow_the_process(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "v.mp4", "libx264", [0, 40, 80])
+    resident = []
+    for number in range(1100):
+        next(read_frames(path, 1))
+        if number in (100, 1099):
+            status = Path("/proc/self/status").read_text()
+            resident.append(int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]))
+    assert resident[1] - resident[0] < 2_000, resident
 
-        def read(self):
-            ok, picture = self._capture.read()
-            self._read += 1
-            if self._read > first:
-                picture = spoilt(picture)
-            return ok and picture is not None, picture
 
-    monkeypatch.setattr(cv2, "VideoCapture", Spoiling)
+# --- HDR, wide gamut and odd colours ---------------------------------------------------------------------------------
+
+HDR = {
+    "pq": "-colorspace bt2020nc -color_primaries bt2020 -color_trc smpte2084",
+    "hlg": "-colorspace bt2020nc -color_primaries bt2020 -color_trc arib-std-b67",
+    "bt2020": "-colorspace bt2020nc -color_primaries bt2020 -color_trc bt2020-10",
+    "p3": "-colorspace bt709 -color_primaries smpte432 -color_trc bt709",
+}
+
+
+def write_hdr(folder: Path, kind: str) -> Path:
+    path = folder / f"{kind}.mp4"
+    codec = "-c:v libx265 -x265-params log-level=none -pix_fmt yuv420p10le"
+    ffmpeg(*PATTERN, "-frames:v", "3", *codec.split(), *HDR[kind].split(), path)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ffmpeg")
+@pytest.mark.parametrize("kind", HDR)
+def test_hdr_and_wide_gamut_are_mapped_to_bt709(tmp_path: Path, kind: str) -> None:
+    """By swscale's mapping, to the bit; a video with the same numbers and no such tags is left as it is."""
+    path = write_hdr(tmp_path, kind)
+    with av.open(str(path)) as opened:
+        frame = next(opened.decode(video=0))
+        mapping = {"dst_color_trc": ColorTrc.BT709, "dst_color_primaries": ColorPrimaries.BT709}
+        mapped = frame.to_ndarray(format="bgr24", interpolation="BICUBIC", threads=1, **mapping)
+        coded = frame.to_ndarray(format="bgr24", interpolation="BICUBIC", threads=1)
+    for map_colours, expected in ((True, mapped), (False, coded)):
+        reader = RecordingReader(path, 3, map_colours=map_colours)
+        (batch,) = reader.batches()
+        assert reader.has_wide_colours
+        np.testing.assert_array_equal(batch.rgb[0, ..., ::-1], expected)
+    assert np.abs(mapped.astype(np.int16) - coded).mean() > 0.5
+
+
+def test_an_ordinary_video_is_not_mapped(tmp_path: Path) -> None:
+    reader = RecordingReader(write_video(tmp_path / "v.mp4", "libx264", [0, 40]), 2)
+    assert list(reader.batches())
+    assert not reader.has_wide_colours
+
+
+@pytest.mark.needs("ffmpeg")
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("v.mkv", "-c:v libx264 -pix_fmt yuv444p -colorspace ycgco", "YCgCo"),
+        ("v.mkv", "-c:v libx264 -pix_fmt yuv444p -colorspace bt2020c", "constant luminance"),
+        ("v.mov", "-c:v tiff -pix_fmt rgb24", "tiff"),
+    ],
+)
+def test_colours_that_are_not_converted_are_named(tmp_path: Path, name: str, options: str, said: str) -> None:
+    path = tmp_path / name
+    ffmpeg(*PATTERN, "-frames:v", "3", *options.split(), path)
+    with pytest.raises(RecordingError, match=naming(said, name)):
+        list(read_frames(path, 3))

@@ -9,7 +9,8 @@ import pytest
 from support.media.video_variants import INTERLACED, LACED, PROGRESSIVE, Variant, ffmpeg, make
 
 from tasks.media.container import ShownFrames
-from tasks.media.recording import bgr, deinterlace, read_frame_times, read_frames
+from tasks.media.pictures import PictureConverter, deinterlace
+from tasks.media.recording import read_frame_times, read_frames
 
 
 def by_ffmpeg(path: Path, like: np.ndarray) -> np.ndarray:
@@ -63,8 +64,9 @@ def test_a_video_that_becomes_interlaced_and_progressive_again(tmp_path: Path) -
     assert len(rgb) == len(expected) > 100
     assert np.abs(rgb.astype(np.int16) - expected).mean(axis=(1, 2, 3)).max() < 1.0
     assert 30 < read_frame_times(path).interlaced <= 36
-    with ShownFrames(path) as frames:  # all of them through the filter, as if none had been read by OpenCV
-        filtered = [(shown.interlaced, bgr(picture)[..., ::-1]) for shown, picture in deinterlace(frames)]
+    convert = PictureConverter(path.name).bgr
+    with ShownFrames(path) as frames:  # all of them through the filter, progressive ones too
+        filtered = [(shown.interlaced, convert(picture)[..., ::-1]) for shown, picture in deinterlace(frames)]
     assert not filtered[0][0]
     for got, (interlaced, picture) in zip(rgb, filtered, strict=True):
         if interlaced:

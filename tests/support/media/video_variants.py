@@ -65,6 +65,7 @@ PROGRESSIVE = [
     Variant("ffv1.mkv", "-c:v ffv1"),
     Variant("vp8.webm", "-c:v libvpx"),
     Variant("vp9.webm", "-c:v libvpx-vp9"),
+    Variant("av1.mkv", "-c:v libsvtav1 -preset 10"),
     Variant("mjpeg.mov", "-c:v mjpeg -q:v 3 -pix_fmt yuvj422p"),
     Variant("prores.mov", "-c:v prores_ks -pix_fmt yuv422p10le", mean=0.6),
     Variant("png.mov", "-c:v png -pix_fmt rgb24"),

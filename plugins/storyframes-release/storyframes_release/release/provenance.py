@@ -44,6 +44,7 @@ _KNOWN = "|".join([*FEATURES, "mediapipe", "pyfeat"])
 SOURCE = re.compile(r"(hf|timm|torchvision):[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 _SECTIONS = {
     "allow_truncated": "recording",
+    "hdr": "recording",
     "allow_malformed_cues": "transcript",
     "speaker_prefixes": "transcript",
     "low_confidence": "transcript",
@@ -58,6 +59,7 @@ WORDS = {
     "dtype": "float16|float32",
     "engine": "openvino|torch",
     "feature_set": FEATURE_SETS.pattern,
+    "hdr": "coded",
     "kind": "image|video|audio|text",
     "landmarks": _KNOWN,
     "mouth": f"|{_KNOWN}",
