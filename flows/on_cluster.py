@@ -23,6 +23,7 @@ from prefect_dask import DaskTaskRunner
 from flows.clusters.connection import Connection, Needs, SchedulerLostError, at_the_same_time, resources_of
 from flows.clusters.dask_cluster import dask_cluster
 from flows.clusters.dask_parts import JobTooShortError
+from flows.clusters.gpu_sharing import processes_of
 from flows.clusters.settings import ClusterSettings
 from flows.gather import Bundle, Executor, Future, Gather, O, Unit, WorkerLostError
 from flows.in_process import attempt
@@ -76,7 +77,8 @@ def do_on_cluster(
         heeded(),
         DaskTaskRunner(address=connection.address, client_kwargs=connection.options) as runner,
     ):
-        executor = ClusterExecutor(runner, task, resources_of(cluster, connection), doubts, connection.gave_up)
+        resources = resources_of(cluster, connection, needs, processes_of(cluster, needs))
+        executor = ClusterExecutor(runner, task, resources, doubts, connection.gave_up)
         try:
             return Gather(executor, settle, warn=warn).run(units)
         except (ClosedClientError, CommClosedError):

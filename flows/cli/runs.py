@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -72,10 +73,19 @@ def jobs(
 
     Run ``submit.sh`` to submit them, and again for what is left: what is done is skipped. Nothing is submitted here.
     """
+    from flows.clusters.gpu_sharing import JOB_PROCESSES, PROCESS_GB, processes_per_gpu
     from flows.part_records import Expected, check_walltime, measured_over_expected
     from flows.settings import check_labels, load_settings
     from storyframes.store.layout import open_storage
-    from tasks.planning.parts import costs_alone, deal, gpu_features, memory_needed_gb, processors_needed, session_costs
+    from tasks.planning.parts import (
+        costs_alone,
+        deal,
+        gpu_features,
+        gpu_needs,
+        memory_needed_gb,
+        processors_needed,
+        session_costs,
+    )
     from tasks.planning.selection import Selection, check_selection
     from tasks.planning.sources import curve_features
     from tasks.study.load import load_study
@@ -103,10 +113,16 @@ def jobs(
             if not group:
                 continue
             costs = session_costs(loaded, settings, Selection(only=group))
-            dealt = deal(costs, min(parts, len(costs)))
+            needed, gb_each = processors_needed(settings, group), memory_needed_gb(settings, group)
+            sharing = 1
+            if name == "gpu":
+                processors = (cpus or JOB_PROCESSES * needed) // needed
+                room = memory * PROCESS_GB / gb_each * 1e9 if memory else math.inf
+                sharing = processes_per_gpu(gpu_needs(settings, group), cpus=processors, memory=room)
+            dealt = deal(costs, min(sharing * parts, len(costs)))
+            sharing = min(sharing, len(dealt))
             longest = max(sum(costs[session] for session in part) for part in dealt)
-            needed = processors_needed(settings, group)
-            width = cpus or needed
+            width = max(1, (cpus or sharing * needed) // sharing)
             ratio = measured_over_expected(storage, group, width)
             longest *= ratio or 1
             minutes = walltime or _round_up((_MARGIN_OF_MEASURED if ratio else MARGIN) * longest + _START_S)
@@ -120,12 +136,15 @@ def jobs(
                 check_walltime(storage, 60 * walltime, each)
             chosen = ("--features", ",".join(group)) if only or on_gpu else ()
             command = (*_COMMAND, "extract", *common, *chosen, "--workers", str(width))
-            gb = memory or memory_needed_gb(settings, group)
-            arrays.append(Job(name, command, len(dealt), width, gb, 60 * minutes, gpu=name == "gpu"))
+            gb, job_cpus = memory or sharing * gb_each, cpus or sharing * width
+            arrays.append(
+                Job(name, command, len(dealt), job_cpus, gb, 60 * minutes, gpu=name == "gpu", at_once=sharing)
+            )
             about = (
                 f"{counted(len(costs), 'session')} in {counted(len(dealt), 'part')}, of which the longest is expected"
             )
             by = ", as the parts before took" if ratio else ""
+            by += f"; {sharing} parts share a job's GPU" if sharing > 1 else ""
             console().print(escape(f"{name}: {about} to take {longest / 60:.0f} min{by}; walltime {minutes} min"))
         index = (*_COMMAND, "index", *common)
         last = Job("index", index, 0, 1, memory or _INDEX_GB, _INDEX_S, comment=_INDEX_COMMENT)

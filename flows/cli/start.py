@@ -60,8 +60,10 @@ def plan(
     likewise, in a temporary folder that is removed; nothing is written to any feature store.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
+    from flows.clusters.gpu_sharing import processes_of
     from flows.settings import load_settings
     from tasks.planning.forecast import forecast, measure_study
+    from tasks.planning.parts import gpu_needs
     from tasks.planning.sample import SampleError
     from tasks.planning.selection import Selection
     from tasks.study.load import StudyFileError, load_study
@@ -82,12 +84,16 @@ def plan(
         except (SampleError, StudyFileError) as error:
             fail(str(error), 1)
     result = forecast(measured.rates, measured.recordings, workers or len(os.sched_getaffinity(0)))
+    on_gpu = gpu_needs(settings, names or settings.features)
+    sharing = processes_of(settings.cluster, on_gpu) if on_gpu else 0
     if json:
-        print(jsonlib.dumps(asdict(result), indent=2))  # noqa: T201
+        print(jsonlib.dumps(asdict(result) | {"processes_per_gpu": sharing}, indent=2))  # noqa: T201
         return
     shown = console()
     shown.print(forecast_table(result))
     shown.print(summary(result))
+    if sharing:
+        shown.print(f"Extraction runs in {counted(sharing, 'worker')} for each GPU ([cluster] gpus, sessions_per_gpu).")
     for feature in result.features:
         if feature.reason:
             shown.print(f"[yellow]{escape(feature.feature)} is not in these sums:[/] {escape(feature.reason)}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flows.clusters.settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
+from tasks.extractors.settings import LEAST_GPU_SHARE
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -36,7 +37,9 @@ def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
     """
     for need in needs:
         if not any(all(worker.get(name, 0) >= amount for name, amount in need.items()) for worker in workers):
-            wanted = ", ".join(f"{amount:g} {name}" for name, amount in need.items())
+            wanted = ", ".join(
+                "a GPU" if amount == LEAST_GPU_SHARE else f"{amount:g} {name}" for name, amount in need.items()
+            )
             there = "; ".join(sorted({_show(worker) for worker in workers})) or "no worker"
             raise ClusterError(f"a feature asks for {wanted}, but no worker has that (there is: {there})")
 
@@ -124,18 +127,30 @@ def wait_for_workers(
 Cluster = LocalCluster | ExistingScheduler | Slurm | Kubernetes
 
 
-def resources_of(cluster: Cluster, connection: Connection) -> Needs:
-    """What all its workers have together: those that it is to have, or those of a scheduler that is there already."""
+def resources_of(cluster: Cluster, connection: Connection, needs: Sequence[Needs] = (), sharing: int = 1) -> Needs:
+    """What all its workers have together: those that it is to have, or those of a scheduler that is there already.
+
+    Of GPUs that is what so many units at once take: each process with a GPU does one, or one in each of its threads.
+
+    Args:
+        needs: of the units.
+        sharing: how many processes of this run share each GPU.
+    """
+    share = max((need.get("GPU", 0) for need in needs), default=0) or 1
     match cluster:
         case LocalCluster():
-            return {"CPU": cluster.processors, "GPU": cluster.gpus}
+            return {"CPU": cluster.processors, "GPU": cluster.gpus * sharing * share}
         case Slurm() | Kubernetes():
-            return {"CPU": cluster.cpu.count * cluster.cpu.cpus, "GPU": cluster.gpu.count if cluster.gpu else 0}
+            gpus = cluster.gpu.count if cluster.gpu else 0
+            return {"CPU": cluster.cpu.count * cluster.cpu.cpus, "GPU": gpus * sharing * share}
     with connection.client() as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
     there: Counter[str] = Counter()
     for worker in workers:
-        there.update(worker.get("resources", {}))
+        resources = dict(worker.get("resources", {}))
+        if "GPU" in resources:
+            resources["GPU"] = min(worker.get("nthreads", 1), int(resources["GPU"] / share + 1e-9)) * share
+        there.update(resources)
     return there
 
 

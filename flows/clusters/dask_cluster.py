@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,9 +14,11 @@ from typing import Any
 import dask
 from distributed import SpecCluster  # Dask's defaults have to be there before they are changed
 from distributed.security import Security
+from distributed.system import MEMORY_LIMIT
 
 from flows.clusters.connection import ClusterError, Connection, Needs, check_needs, existing_scheduler
 from flows.clusters.dask_parts import STARTS, Nanny, Scheduler, Worker
+from flows.clusters.gpu_sharing import processes_of
 from flows.clusters.settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.tools.disk_space import ENOUGH, places_without_room
@@ -71,33 +75,34 @@ def dask_cluster(
             yield connection
 
 
-_GPU_THREADS = 4  # so many sessions may share a GPU ([resnet50] sessions_per_gpu)
 _LOOPBACK = "127.0.0.1"
 
 
 @contextmanager
 def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Connection]:
-    workers = local_workers(settings.processors, settings.gpus, needs)
+    sharing = processes_of(settings, needs)
+    workers = local_workers(settings.processors, settings.gpus, needs, sharing)
     if full := places_without_room():
         raise ClusterError("\n".join(["no worker can be started on this machine:", *full]))
     # A client of a scheduler or a worker runs code as its owner, and every user of this machine reaches loopback:
     # so certificates, made for this run and kept in the memory of its processes.
     security = Security.temporary()
     common: dict[str, Any] = {"host": _LOOPBACK, "protocol": "tls://", "security": security, "dashboard": False}
-    gpus = iter(range(settings.gpus))
+    gpus = itertools.cycle(_devices(settings.gpus))
+    gpu_memory = MEMORY_LIMIT // max(settings.gpus * sharing, 1)
 
     def worker(resources: dict[str, float]) -> dict[str, Any]:
         options: dict[str, Any] = {
             "worker_class": Worker,
-            "nthreads": int(resources.get("CPU", _GPU_THREADS)),
+            "nthreads": int(resources.get("CPU", 1)),
             "resources": resources,
-            "memory_limit": settings.memory_limit or "auto",
+            "memory_limit": settings.memory_limit or (gpu_memory if "GPU" in resources else "auto"),
             # Outcomes say what became of the units; a worker's own errors come at the end, when the scheduler
             # is gone before its last heartbeat.
             "silence_logs": logging.CRITICAL,
         }
         # A GPU's process sees its own only, the others see none.
-        options["env"] = {"CUDA_VISIBLE_DEVICES": str(next(gpus)) if "GPU" in resources else ""}
+        options["env"] = {"CUDA_VISIBLE_DEVICES": next(gpus) if "GPU" in resources else ""}
         return {"cls": Nanny, "options": common | options}
 
     with ExitStack() as stack:
@@ -134,12 +139,21 @@ def _without_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str, float]]:
+def _devices(gpus: int) -> list[str]:
+    """The GPUs to use, as CUDA names them: the first of those that this process may see."""
+    visible = [device for device in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
+    return visible[:gpus] if len(visible) >= gpus > 0 else [str(number) for number in range(max(gpus, 1))]
+
+
+def local_workers(cpus: int, gpus: int, needs: Sequence[Needs], sharing: int = 1) -> list[dict[str, float]]:
     """The resources of each worker process of a local cluster, so that no more runs than there is.
 
     One process per processor is best; but a tool that runs on several at once takes them from one worker, so then
-    each worker has as many, with as many threads: either the tool's task runs in it, or that many others. A GPU has a
-    process of its own, which work for processors stays out of.
+    each worker has as many, with as many threads: either the tool's task runs in it, or that many others. A GPU has
+    processes of its own, which work for processors stays out of.
+
+    Args:
+        sharing: how many processes share each GPU.
 
     Raises:
         ClusterError: a task asks for more than there is.
@@ -151,5 +165,5 @@ def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str
     using_gpus = sum("GPU" in need for need in needs)
     wide: dict[str, float] = {"CPU": width}
     narrow: dict[str, float] = {"CPU": 1}
-    gpu: dict[str, float] = {"GPU": 1}
-    return [wide] * (useful // width) + [narrow] * (useful % width) + [gpu] * min(gpus, using_gpus)
+    gpu: dict[str, float] = {"GPU": 1 / max(sharing, 1)}
+    return [wide] * (useful // width) + [narrow] * (useful % width) + [gpu] * min(gpus * max(sharing, 1), using_gpus)

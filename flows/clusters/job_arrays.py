@@ -29,12 +29,18 @@ class Job:
 
     name: str  # of its script and its logs: cpu, gpu or index
     command: tuple[str, ...]  # without the part
-    parts: int  # jobs of the array; 0 for a job by itself
+    parts: int  # of the array; 0 for a job by itself
     cpus: int
     memory_gb: int
     walltime_s: int
     gpu: bool = False
+    at_once: int = 1  # parts that a job of the array does at the same time, each in a process of its own
     comment: str = ""  # a line of its script
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs the array has."""
+        return -(-self.parts // self.at_once)
 
 
 _INDEX = {
@@ -50,6 +56,25 @@ _INDEX = {
 _BODY = """
 umask 077
 exec {command}
+"""
+
+# Several parts share a GPU. A signal that the script gets alone is passed on; the code is the largest of the parts'.
+_BODY_OF_SEVERAL = """
+umask 077
+ids=()
+trap 'kill -TERM "${{ids[@]}}" 2> /dev/null' TERM INT USR1 USR2
+first=$(( ({number} - 1) * {at_once} + 1 ))
+for part in $(seq "$first" $(( first + {at_once} - 1 ))); do
+    [ "$part" -gt {parts} ] && break
+    {command} --part "$part/{parts}" &
+    ids+=($!)
+done
+code=0
+for id in "${{ids[@]}}"; do
+    while wait "$id"; ended=$?; kill -0 "$id" 2> /dev/null; do :; done
+    [ "$ended" -gt "$code" ] && code=$ended
+done
+exit "$code"
 """
 
 
@@ -85,12 +110,14 @@ def _script(scheduler: Scheduler, job: Job, logs: str, directives: tuple[str, ..
     options = _OPTIONS[scheduler](job, f"{logs}/{job.name}")
     command = shlex.join(job.command)
     comment = [f"# {job.comment}"] if job.comment else []
+    index = f"${_INDEX[scheduler]}" if job.jobs > 1 else "1"  # PBS has no array of one job
+    head = "\n".join(["#!/bin/bash", *(f"{mark} {option}" for option in (*options, *directives)), *comment])
+    if job.at_once > 1:
+        return head + _BODY_OF_SEVERAL.format(command=command, number=index, at_once=job.at_once, parts=job.parts)
     if job.parts:
-        # PBS has no array of one job.
-        number = "1" if job.parts == 1 else f'"${_INDEX[scheduler]}"'
+        number = f'"{index}"' if job.jobs > 1 else index
         command += f" --part {number}/{job.parts}"
-    head = ["#!/bin/bash", *(f"{mark} {option}" for option in (*options, *directives)), *comment]
-    return "\n".join(head) + _BODY.format(command=command)
+    return head + _BODY.format(command=command)
 
 
 def _time(seconds: int, *, with_seconds: bool = True) -> str:
@@ -99,11 +126,11 @@ def _time(seconds: int, *, with_seconds: bool = True) -> str:
 
 
 def _slurm(job: Job, log: str) -> list[str]:
-    array = [f"--array=1-{job.parts}", "--requeue", "--open-mode=append"] if job.parts > 1 else ["--requeue"]
+    array = [f"--array=1-{job.jobs}", "--requeue", "--open-mode=append"] if job.jobs > 1 else ["--requeue"]
     return [
         f"--job-name=storyframes-{job.name}",
         *array,
-        f"--output={log}-%{'A-%a' if job.parts > 1 else 'j'}.log",
+        f"--output={log}-%{'A-%a' if job.jobs > 1 else 'j'}.log",
         "--ntasks=1",
         f"--cpus-per-task={job.cpus}",
         f"--mem={job.memory_gb}G",
@@ -117,7 +144,7 @@ def _sge(job: Job, log: str) -> list[str]:
     return [
         f"-N storyframes-{job.name}",
         "-S /bin/bash",  # many queues start a script with csh, whatever its first line says
-        *([f"-t 1-{job.parts}"] if job.parts > 1 else []),
+        *([f"-t 1-{job.jobs}"] if job.jobs > 1 else []),
         f"-o {log}-$JOB_ID-$TASK_ID.log",
         "-j y",
         "-r y",
@@ -134,7 +161,7 @@ def _pbs(job: Job, log: str) -> list[str]:
     gpu = ":ngpus=1" if job.gpu else ""
     return [
         f"-N storyframes-{job.name}",
-        *([f"-J 1-{job.parts}"] if job.parts > 1 else []),
+        *([f"-J 1-{job.jobs}"] if job.jobs > 1 else []),
         f"-o {log.rsplit('/', 1)[0]}/",
         "-j oe",
         "-r y",
@@ -144,7 +171,7 @@ def _pbs(job: Job, log: str) -> list[str]:
 
 
 def _lsf(job: Job, log: str) -> list[str]:
-    array = f"[1-{job.parts}]" if job.parts > 1 else ""
+    array = f"[1-{job.jobs}]" if job.jobs > 1 else ""
     return [
         f'-J "storyframes-{job.name}{array}"',
         f"-o {log}-%J-%I.log",

@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from flows.clusters.connection import ClusterError, Connection, Needs, check_needs, wait_for_workers
+from flows.clusters.gpu_sharing import processes_of
 from flows.clusters.settings import Kubernetes, WorkerShape
 
 LABELS = {"app.kubernetes.io/name": "storyframes"}
@@ -43,7 +44,8 @@ def kubernetes_cluster(settings: Kubernetes, needs: Sequence[Needs]) -> Iterator
             create_mode="CREATE_ONLY",
         ) as cluster:
             if settings.gpu:
-                cluster.add_worker_group(name="gpu", custom_spec=gpu_workers(settings))
+                workers = gpu_workers(settings, processes_of(settings, needs))
+                cluster.add_worker_group(name="gpu", custom_spec=workers)
             # Without certificates: the operator speaks to the scheduler itself and has none (docs/operations.md).
             connection = Connection(cluster.scheduler_address)
             wait_for_workers(connection, needs, settings.start_timeout_s)
@@ -148,7 +150,7 @@ def cluster_manifest(settings: Kubernetes, name: str) -> dict[str, Any]:
             {"name": "http-dashboard", "port": 8787, "protocol": "TCP", "targetPort": "http-dashboard"},
         ],
     }
-    worker = _pod(settings, settings.cpu, f"CPU={settings.cpu.cpus}")
+    worker = _pod(settings, settings.cpu, {"CPU": settings.cpu.cpus}, threads=settings.cpu.cpus)
     return {
         "apiVersion": "kubernetes.dask.org/v1",
         "kind": "DaskCluster",
@@ -165,11 +167,11 @@ def cluster_manifest(settings: Kubernetes, name: str) -> dict[str, Any]:
     }
 
 
-def gpu_workers(settings: Kubernetes) -> dict[str, Any]:
-    """The group of the workers with a GPU: how many, and the pod of one."""
+def gpu_workers(settings: Kubernetes, sharing: int = 1) -> dict[str, Any]:
+    """The group of the workers with a GPU: how many pods, and one of them, in which ``sharing`` processes share it."""
     if settings.gpu is None:
         raise ValueError("this cluster has no GPU workers")
-    pod = _pod(settings, settings.gpu, "GPU=1")
+    pod = _pod(settings, settings.gpu, {"GPU": 1 / sharing}, processes=sharing)
     pod["containers"][0]["resources"]["limits"][settings.gpu_resource] = "1"
     return {"replicas": settings.gpu.count, "metadata": {"labels": dict(LABELS)}, "spec": pod}
 
@@ -193,7 +195,14 @@ def _amounts(cpus: int, memory: str) -> dict[str, dict[str, str]]:
     return {"requests": dict(amounts), "limits": dict(amounts)}
 
 
-def _pod(settings: Kubernetes, shape: WorkerShape, resources: str) -> dict[str, Any]:
+def _pod(
+    settings: Kubernetes, shape: WorkerShape, resources: Needs, *, processes: int = 1, threads: int = 1
+) -> dict[str, Any]:
+    """A pod of workers; what each of its processes declares as resources, and how many threads each has."""
+    from dask.utils import parse_bytes
+
+    memory = shape.memory if processes == 1 else str(parse_bytes(shape.memory) // processes)
+    declared = ",".join(f"{name}={amount}" for name, amount in resources.items())
     mounts = [
         {"name": f"volume-{number}", "mountPath": folder} for number, folder in enumerate(sorted(settings.volumes))
     ]
@@ -206,8 +215,8 @@ def _pod(settings: Kubernetes, shape: WorkerShape, resources: str) -> dict[str, 
         "image": settings.image,
         "command": ["dask", "worker"],
         "args": [
-            "--name", "$(DASK_WORKER_NAME)", "--nthreads", str(shape.cpus), "--resources", resources, "--no-dashboard",
-            "--memory-limit", shape.memory, "--worker-class", "flows.clusters.dask_parts.Worker",
+            "--name", "$(DASK_WORKER_NAME)", "--nworkers", str(processes), "--nthreads", str(threads), "--resources",
+            declared, "--no-dashboard", "--memory-limit", memory, "--worker-class", "flows.clusters.dask_parts.Worker",
         ],
         "envFrom": [{"secretRef": {"name": name}} for name in settings.secrets],
         "resources": _amounts(shape.cpus, shape.memory),

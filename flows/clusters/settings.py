@@ -27,7 +27,7 @@ class LocalCluster(StrictSettings):
 
     kind: Literal["local"] = "local"
     cpus: int | None = Field(default=None, ge=1)  # processors to use; without it all that this process may
-    gpus: int = Field(default=0, ge=0)  # GPUs to use; each gets a worker process of its own
+    gpus: int = Field(default=0, ge=0)  # GPUs to use; several worker processes share each (flows/clusters/gpu_sharing)
     # of one worker process, as Dask writes it (``"4GiB"``); without it an equal share of the machine's
     memory_limit: str | None = None
 
@@ -49,7 +49,7 @@ class ExistingScheduler(StrictSettings):
     """A Dask scheduler that is running already, with workers of its own.
 
     Its workers must declare their resources: ``dask worker ADDRESS --nthreads 1 --resources CPU=1``, and ``GPU=1``
-    alone for the worker of a GPU.
+    alone for the worker of a GPU; of four workers that share one, ``GPU=0.25`` for each.
     """
 
     kind: Literal["address"]
@@ -93,7 +93,7 @@ class Slurm(StrictSettings):
     # fails where it had a job's time
     walltime: str = Field(default="04:00:00", pattern=r"^(\d+-)?\d+:\d{2}:\d{2}$")
     cpu: WorkerShape  # workers for processors
-    gpu: WorkerShape | None = None  # workers with one GPU each
+    gpu: WorkerShape | None = None  # jobs with one GPU each, which as many processes share as they have processors
     gpu_directive: str = "--gres=gpu:1"  # asks for one GPU
     interface: str | None = None  # network interface of the nodes that the scheduler's node reaches
     prologue: tuple[str, ...] = ()  # lines before the worker starts (``module load …``)
@@ -129,7 +129,7 @@ class Kubernetes(StrictSettings):
     image: str  # containers/worker, in a registry that the cluster reaches; by digest
     namespace: str = "default"  # where the pods run
     cpu: WorkerShape  # workers for processors
-    gpu: WorkerShape | None = None  # workers with one GPU each
+    gpu: WorkerShape | None = None  # pods with one GPU each, which as many processes share as they have processors
     gpu_resource: str = "nvidia.com/gpu"  # the resource that asks for a GPU
     scheduler_cpus: int = Field(default=1, ge=1)  # processors of the scheduler's pod
     scheduler_memory: str = "4GiB"  # of the scheduler's pod, as Dask writes it

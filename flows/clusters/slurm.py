@@ -27,6 +27,7 @@ from distributed.security import Security
 
 from flows.clusters.connection import SAY_EVERY_S, ClusterError, Connection, Needs, check_needs, wait_for_workers
 from flows.clusters.dask_parts import STARTS, Scheduler
+from flows.clusters.gpu_sharing import processes_of
 from flows.clusters.settings import Slurm, WorkerShape
 from storyframes.store.storage.scratch import is_left, make_scratch_folder
 
@@ -58,6 +59,7 @@ def slurm_cluster(
     if limit := os.environ.get("SBATCH_TIMELIMIT"):
         raise ClusterError(f"SBATCH_TIMELIMIT={limit} would replace the 'walltime' of the cluster's file: unset it")
     check_needs(needs, [resources for _, resources in kinds_of_workers(settings)])
+    sharing = processes_of(settings, needs)
     # A job that Slurm killed is given up and replaced sooner than a worker that its nanny restarts.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": _LOST_AFTER}),
@@ -70,7 +72,7 @@ def slurm_cluster(
             **job_options(settings, settings.cpu, {"CPU": settings.cpu.cpus}),
         ) as cluster,
     ):
-        _set_workers(cluster, settings)
+        _set_workers(cluster, settings, sharing)
         stop = threading.Event()
         connection = Connection(cluster.scheduler_address, security)
         kinds = {_kind(need) for need in needs}
@@ -94,16 +96,20 @@ def kinds_of_workers(settings: Slurm) -> list[tuple[WorkerShape, Needs]]:
     return workers
 
 
-def job_options(settings: Slurm, shape: WorkerShape, resources: Needs) -> dict[str, Any]:
-    declared = ",".join(f"{name}={amount:g}" for name, amount in resources.items())
+def job_options(settings: Slurm, shape: WorkerShape, resources: Needs, sharing: int = 1) -> dict[str, Any]:
+    """dask-jobqueue's options of a kind of jobs; ``sharing`` processes share the GPU of each."""
+    processes = sharing if "GPU" in resources else 1
+    declared = ",".join(
+        f"{name}={amount / processes if processes > 1 else amount}" for name, amount in resources.items()
+    )
     directives = [*shape.directives, *([settings.gpu_directive] if "GPU" in resources else [])]
     options = {
         "queue": settings.queue,
         "account": settings.account,
         "walltime": settings.walltime,
-        "cores": shape.cpus,
+        "cores": processes if "GPU" in resources else shape.cpus,  # threads of all its processes
         "job_cpu": shape.cpus,
-        "processes": 1,
+        "processes": processes,
         "memory": shape.memory,
         "interface": settings.interface,
         "job_script_prologue": list(settings.prologue),
@@ -122,13 +128,13 @@ def job_options(settings: Slurm, shape: WorkerShape, resources: Needs) -> dict[s
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _set_workers(cluster: SLURMCluster, settings: Slurm) -> None:
+def _set_workers(cluster: SLURMCluster, settings: Slurm, sharing: int) -> None:
     template = cluster.new_spec
     specification = {}
     for shape, resources in kinds_of_workers(settings):
         for number in range(shape.count):
             job = copy.copy(template)
-            job["options"] = {**template["options"], **job_options(settings, shape, resources)}
+            job["options"] = {**template["options"], **job_options(settings, shape, resources, sharing)}
             specification[f"{_kind(resources)}-{number}"] = job
     cluster.worker_spec.update(specification)
     cluster.scale(len(cluster.worker_spec))
@@ -230,7 +236,7 @@ class _Jobs:
             del self._cluster.workers[name]
 
     def _ended(self, now: float) -> dict[str, object]:
-        """By worker, the jobs that ended before it joined, and those that Slurm did not take a while ago."""
+        """By worker, the jobs that Dask does not replace: they ended before it joined, or Slurm did not take them."""
         jobs, joined = self._cluster.workers.copy(), _joined(self._cluster)
         queue = _squeue({job.job_id for job in jobs.values() if job.job_id})
         ended: dict[str, object] = {}
@@ -246,7 +252,8 @@ class _Jobs:
                 seen_at = self._seen_at[job.job_id] = min(self._seen_at[job.job_id], now)
                 if now > seen_at + _BRIEF_S:
                     self._brief[name].clear()
-            elif math.isinf(self._seen_at[job.job_id]) and not queue.may_have(job.job_id):
+            # Of a job with several processes Dask does not know that it is theirs: it misses none of them.
+            elif (math.isinf(self._seen_at[job.job_id]) or job.worker_processes > 1) and not queue.may_have(job.job_id):
                 ended[name] = job
         return ended
 
@@ -262,7 +269,9 @@ class _Jobs:
 
 
 def _joined(cluster: SLURMCluster) -> set[str]:
-    return {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
+    """The jobs with a process that has joined: each has the job's name (``gpu-0``), or that and a number of its own."""
+    names = (str(worker["name"]) for worker in cluster.scheduler_info["workers"].values())
+    return {"-".join(name.split("-")[:2]) for name in names}
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from packaging.version import Version
 
+from flows.clusters.gpu_sharing import gpus_here, processes_of
+from flows.clusters.settings import LocalCluster
 from flows.doctor.findings import Finding, State
 from flows.settings import Settings
 from storyframes.plug_ins import (
@@ -25,14 +25,15 @@ from storyframes.plug_ins import (
 from tasks.extractors.availability import overview
 from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.registry import broken, build_extractors, model_files
+from tasks.extractors.settings import LEAST_GPU_SHARE
 from tasks.inspect.formatting import human_bytes
 from tasks.models import weights
 from tasks.models.libraries import torchvision_mismatch
+from tasks.planning.parts import gpu_needs
 from tasks.planning.selection import selected_extractors
 from tasks.tools.hpc_engines import installed_engines, no_engine
 
 _PYTORCH_BUILDS = "https://download.pytorch.org/whl"
-_TIMEOUT_S = 20
 
 
 def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
@@ -54,7 +55,7 @@ def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
     yield from _models()
     yield from _torchvision()
     yield _engines()
-    yield _gpus()
+    yield _gpus(settings)
 
 
 def _plug_ins() -> Iterator[Finding]:
@@ -113,24 +114,27 @@ def _engines() -> Finding:
     return Finding("container engines", State.GAP, "none", no_engine())
 
 
-def _gpus() -> Finding:
-    """What NVIDIA's driver shows, and whether the PyTorch that is installed can use one."""
+def _gpus(settings: Settings) -> Finding:
+    """What NVIDIA's driver shows, whether the PyTorch here can use it, and how many processes share each."""
     try:
         torch = version("torch")
     except PackageNotFoundError:
         torch = "absent"
-    listed: list[str] = []
-    if tool := shutil.which("nvidia-smi"):
-        command = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-            listed = done.stdout.strip().splitlines() if done.returncode == 0 else []
-        except (OSError, subprocess.TimeoutExpired):
-            listed = []
-    if not listed:
+    gpus = gpus_here()
+    if not gpus:
         what = f"none that nvidia-smi shows; features are made on processors (torch {torch})"
         return Finding("GPU", State.HERE, what)
+    what = "; ".join(gpu.shown for gpu in gpus)
     if "+cpu" in torch:
         advice = "install PyTorch's build for it to compute there ([resnet50] device)"
-        return Finding("GPU", State.GAP, f"{'; '.join(listed)}, but torch {torch} is the build for processors", advice)
-    return Finding("GPU", State.HERE, f"{'; '.join(listed)} (torch {torch})")
+        return Finding("GPU", State.GAP, f"{what}, but torch {torch} is the build for processors", advice)
+    cluster = settings.cluster
+    if isinstance(cluster, LocalCluster) and not cluster.gpus:
+        cluster = cluster.model_copy(update={"gpus": len(gpus)})
+    needs = gpu_needs(settings, settings.features)
+    sharing = processes_of(cluster, needs or [{"GPU": LEAST_GPU_SHARE}])
+    what += f" (torch {torch})"
+    if sharing:
+        when = "" if needs else " where a feature has device = 'cuda'"
+        what += f"; {sharing} process{'es share' if sharing > 1 else ' uses'} each{when}"
+    return Finding("GPU", State.HERE, what)

@@ -116,12 +116,16 @@ class Precision(StrEnum):
     FLOAT16 = "float16"
 
 
+# A session's share of a GPU where nothing says how many share it: as many as the machine bears (flows/clusters).
+LEAST_GPU_SHARE = 1 / 1024
+
+
 class ComputeSettings(ExtractorSettings):
     """The settings of every feature that a network computes."""
 
     device: Device = Device.CPU  # a processor, or a GPU, which a worker must then declare
-    # how many sessions share one GPU, so that it computes while others decode
-    sessions_per_gpu: int = Field(default=1, ge=1)
+    # how many processes share one GPU, each with one session; without it as many as processors and memory allow
+    sessions_per_gpu: int | None = Field(default=None, ge=1, le=1000)
     precision: Precision = Precision.FLOAT32
     # how many inputs go through the network together; without it a processor gets a small fixed number, and a GPU as
     # many as half of its free memory holds
@@ -135,7 +139,9 @@ class ComputeSettings(ExtractorSettings):
 
     @property
     def needs(self) -> Mapping[str, float]:
-        return {"GPU": 1 / self.sessions_per_gpu} if self.device is Device.CUDA else {"CPU": 1}
+        if self.device is Device.CPU:
+            return {"CPU": 1}
+        return {"GPU": 1 / self.sessions_per_gpu if self.sessions_per_gpu else LEAST_GPU_SHARE}
 
 
 class NetworkSettings(ComputeSettings):

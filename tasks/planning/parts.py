@@ -74,6 +74,11 @@ def gpu_features(settings: ExtractorsSettings, features: Sequence[str]) -> tuple
     return tuple(feature for feature in features if needs_gpu(feature))
 
 
+def gpu_needs(settings: ExtractorsSettings, features: Sequence[str]) -> list[Mapping[str, float]]:
+    """What those of the features ask for that compute on a GPU, and those that they wait for."""
+    return [extractor.needs for extractor in _needed(settings, features) if "GPU" in extractor.needs]
+
+
 def processors_needed(settings: ExtractorsSettings, features: Sequence[str]) -> int:
     """The most processors that one of the features takes, or one that they wait for."""
     return int(max([1, *(extractor.needs.get("CPU", 1) for extractor in _needed(settings, features))]))

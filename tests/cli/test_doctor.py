@@ -20,7 +20,10 @@ from support.tools.plug_ins import installed, write
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.clusters.gpu_sharing import Gpu
+from flows.clusters.settings import Slurm, WorkerShape
 from flows.doctor import extraction, machine
+from flows.settings import Settings
 from storyframes.store.layout import create_store
 from tasks.models import weights
 from tasks.models.libraries import torchvision_mismatch
@@ -211,3 +214,18 @@ def test_a_torchvision_of_another_release_of_torch_is_named(tmp_path: Path, monk
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
     monkeypatch.syspath_prepend(tmp_path)
     assert missing(torchvision_mismatch(), "torchvision 0.28.0", "torch 2.9.1", "torch ==2.13.0") == []
+
+
+def test_it_says_how_many_processes_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction, "gpus_here", lambda: [Gpu("NVIDIA H100, 80 GiB", 80 * 2**30)])
+    monkeypatch.setattr(extraction, "version", lambda _: "2.13.0")  # a build for GPUs
+    for section, shown in (
+        ({}, "4 processes share each where a feature has device = 'cuda'"),
+        ({"resnet50": {"device": "cuda", "sessions_per_gpu": 3}}, "3 processes share each"),
+        ({"resnet50": {"device": "cuda"}}, "4 processes share each"),
+    ):
+        cluster = Slurm(kind="slurm", cpu=WorkerShape(count=1), gpu=WorkerShape(count=1, cpus=4, memory="64GB"))
+        settings = Settings.model_validate({"features": ["resnet50"], **section}).model_copy(
+            update={"cluster": cluster}
+        )
+        assert extraction._gpus(settings).what.endswith(f"(torch 2.13.0); {shown}")

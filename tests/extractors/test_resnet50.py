@@ -23,7 +23,7 @@ from tasks.extractors.image.encoder import Encoder, Library, PreparedEncoder
 from tasks.extractors.image.engines import OpenVinoEngine, TorchEngine, open_engine
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.resnet50 import ResNet50, ResNet50Settings, ResNet50Weights, resnet50
-from tasks.extractors.settings import EngineName, Precision
+from tasks.extractors.settings import LEAST_GPU_SHARE, EngineName, Precision
 from tasks.extractors.torch_compute import largest_batch_size
 from tasks.media.recording import read_frames
 from tasks.models import weights
@@ -303,7 +303,7 @@ def test_a_gpu_is_asked_for_and_never_replaced_by_a_processor(monkeypatch) -> No
 
     assert needs() == {"CPU": 1}
     assert needs(cpus=3) == {"CPU": 3}
-    assert needs(device="cuda") == {"GPU": 1}
+    assert needs(device="cuda") == {"GPU": LEAST_GPU_SHARE}
     assert needs(device="cuda", sessions_per_gpu=4) == {"GPU": 0.25}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     settings = ResNet50Settings(device="cuda", precision="tf32").resolved()

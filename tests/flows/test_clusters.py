@@ -15,9 +15,17 @@ from support.commands import storyframes
 from support.messages import missing, naming
 from support.processes import command_line, wait_for
 
-from flows.clusters import slurm
-from flows.clusters.connection import ClusterError, Connection, check_needs, wait_for_workers
+from flows.clusters import gpu_sharing, slurm
+from flows.clusters.connection import (
+    ClusterError,
+    Connection,
+    at_the_same_time,
+    check_needs,
+    resources_of,
+    wait_for_workers,
+)
 from flows.clusters.dask_cluster import dask_cluster, local_workers
+from flows.clusters.gpu_sharing import processes_of, processes_per_gpu
 from flows.clusters.settings import (
     ClusterSettingsError,
     ExistingScheduler,
@@ -30,6 +38,7 @@ from flows.clusters.settings import (
 from flows.gather import Bundle, WorkerLostError
 from flows.part_records import Expected, PartArray, PartState, check_walltime, note_part
 from storyframes.store.layout import create_store
+from tasks.extractors.settings import LEAST_GPU_SHARE
 
 ROOT = Path(__file__).parents[2]
 CLUSTERS = ROOT / "deploy" / "clusters"
@@ -207,6 +216,77 @@ def test_a_gpu_has_a_process_of_its_own_that_other_work_stays_out_of() -> None:
     assert local_workers(2, 1, needs) == [{"CPU": 1}, {"CPU": 1}, {"GPU": 1}]
     assert local_workers(2, 4, [{"CPU": 1}, {"GPU": 1}, {"GPU": 1}]) == [{"CPU": 1}, {"GPU": 1}, {"GPU": 1}]
     assert local_workers(2, 1, [{"CPU": 1}]) == [{"CPU": 1}]
+
+
+def test_processes_share_each_gpu_of_this_machine() -> None:
+    shared = [{"GPU": LEAST_GPU_SHARE}]
+    assert local_workers(4, 2, shared * 9, 3) == [{"GPU": 1 / 3}] * 6
+    assert local_workers(4, 2, [{"CPU": 1}, *shared * 2], 3) == [{"CPU": 1}, {"GPU": 1 / 3}, {"GPU": 1 / 3}]
+
+
+_MANY = {"cpus": 16, "memory": 200e9, "gpu_memory": 80e9}
+
+
+@pytest.mark.parametrize(
+    ("shares", "machine", "processes"),
+    [
+        ([LEAST_GPU_SHARE], {}, 16),
+        ([LEAST_GPU_SHARE], {"gpus": 2}, 8),
+        ([LEAST_GPU_SHARE], {"gpus": 32}, 1),
+        ([LEAST_GPU_SHARE], {"memory": 33e9}, 8),
+        ([LEAST_GPU_SHARE], {"memory": -1e9}, 1),
+        ([LEAST_GPU_SHARE], {"gpu_memory": 24e9}, 6),
+        ([LEAST_GPU_SHARE], {"gpu_memory": math.inf}, 16),
+        ([LEAST_GPU_SHARE, 1], {}, 1),
+        ([1 / 3], {"cpus": 2}, 3),
+        ([1 / 3, 1 / 49, LEAST_GPU_SHARE], {}, 3),
+        ([1 / 49], {}, 49),
+    ],
+)
+def test_how_many_processes_share_a_gpu(shares: list[float], machine: dict[str, float], processes: int) -> None:
+    needs = [{"CPU": 1}, *({"GPU": share} for share in shares)]
+    assert processes_per_gpu(needs, **_MANY | machine) == processes
+    check_needs(needs, [{"CPU": 1}, {"GPU": 1 / processes}])
+
+
+def test_every_kind_of_cluster_asks_the_same_function(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    needs = [{"GPU": LEAST_GPU_SHARE}]
+    monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi
+    monkeypatch.setattr(gpu_sharing, "MEMORY_LIMIT", 100e9)
+    for cluster, processes in (
+        (LocalCluster(cpus=8, gpus=1), 8),
+        (LocalCluster(cpus=8, gpus=2), 4),
+        (LocalCluster(cpus=20, gpus=1), 15),  # 2 GB for each processor, 4 GB for each of these
+        (LocalCluster(cpus=8), 0),
+        (load_cluster(str(CLUSTERS / "slurm.yaml")), 4),
+        (load_cluster(str(CLUSTERS / "kubernetes.yaml")), 4),
+        (Slurm(kind="slurm", cpu=WorkerShape(count=1)), 0),
+        (Slurm(kind="slurm", cpu=WorkerShape(count=1), gpu=WorkerShape(count=1, cpus=8, memory="10 GB")), 2),
+        (load_cluster("tls://127.0.0.1:9"), 0),
+    ):
+        assert processes_of(cluster, needs) == processes, cluster
+        assert processes_of(cluster, [{"CPU": 1}]) == 0
+    driver = tmp_path / "nvidia-smi"
+    driver.write_text("#!/bin/sh\necho 'Large, 81559 MiB'\necho 'Small, 8192 MiB'\n")
+    driver.chmod(0o700)
+    assert processes_of(LocalCluster(cpus=8, gpus=1), needs) == 2  # of the smaller one
+
+
+@pytest.mark.slow
+def test_each_process_that_shares_a_gpu_does_one_unit_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7,9")  # those that a batch system gave to this process
+    needs = [{"GPU": 0.5}] * 9
+    cluster = LocalCluster(cpus=2, gpus=2)
+
+    def visible() -> str:
+        return os.environ["CUDA_VISIBLE_DEVICES"]
+
+    with dask_cluster(cluster, needs) as connection, connection.client() as client:
+        assert at_the_same_time(resources_of(cluster, connection, needs, processes_of(cluster, needs)), needs[0]) == 4
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        assert [(worker["nthreads"], worker["resources"]) for worker in workers] == [(1, {"GPU": 0.5})] * 4
+        assert sorted(client.run(visible).values()) == ["5", "5", "7", "7"]
+        assert client.submit(visible, resources={"GPU": 0.5}, pure=False).result(60) in ("5", "7")
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_what_no_processor_can_do_is_refused(small_study: Path, tmp_path: Path) 
     (tmp_path / "c.toml").write_text('[resnet50]\nallow_untrained = true\ndevice = "cuda"\n')
     asked = ("--features", "resnet50", "--config", tmp_path / "c.toml", "--workers", 1)
     refused = storyframes_here("extract", small_study, tmp_path / "features", *asked)
-    assert (refused.returncode, "asks for 1 GPU" in refused.stderr) == (2, True)
+    assert (refused.returncode, "asks for a GPU" in refused.stderr) == (2, True)
 
 
 @pytest.mark.slow

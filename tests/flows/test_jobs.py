@@ -117,6 +117,32 @@ def test_the_walltime_follows_what_parts_have_measured(small_study: Path, tmp_pa
             planned(open_run(asked))
 
 
+def test_the_parts_of_a_job_share_its_gpu(tmp_path: Path) -> None:
+    part = tmp_path / "part.sh"
+    part.write_text('echo "$2" >> parts\n[ "$2" != 5/5 ] || exit 3\n')
+    job = Job("gpu", ("bash", str(part)), 5, 2, 8, 60, gpu=True, at_once=2)
+    script = scripts(Scheduler.SLURM, (job, Job("index", ("true",), 0, 1, 1, 60)), str(tmp_path))["gpu.sh"]
+    assert "#SBATCH --array=1-3" in script.splitlines()
+    (tmp_path / "gpu.sh").write_text(script)
+    codes = []
+    for number in "123":
+        environment = os.environ | {"SLURM_ARRAY_TASK_ID": number}
+        codes.append(subprocess.run(["bash", "gpu.sh"], cwd=tmp_path, env=environment, check=False).returncode)
+    assert codes == [0, 0, 3]
+    assert sorted((tmp_path / "parts").read_text().split()) == ["1/5", "2/5", "3/5", "4/5", "5/5"]
+
+
+def test_a_signal_ends_all_parts_of_a_job(tmp_path: Path) -> None:
+    part = tmp_path / "part.sh"
+    part.write_text("trap 'kill $!; exit 143' TERM\nsleep 60 &\ntouch \"begun-${2%/*}\"\nwait\n")
+    job = Job("gpu", ("bash", str(part)), 2, 2, 8, 60, gpu=True, at_once=2)
+    script = scripts(Scheduler.SGE, (job, Job("index", ("true",), 0, 1, 1, 60)), str(tmp_path))["gpu.sh"]
+    with subprocess.Popen(["bash", "-c", script], cwd=tmp_path) as running:
+        wait_for(lambda: len([*tmp_path.glob("begun-*")]) == 2)
+        running.send_signal(signal.SIGUSR1)  # which SGE sends to the script alone
+        assert running.wait(30) == 143
+
+
 @pytest.mark.parametrize(
     ("scheduler", "limits", "others"),
     [

@@ -81,6 +81,14 @@ def test_the_manifests_are_what_the_operator_understands(settings: Kubernetes) -
     assert workers["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
+def test_processes_share_the_gpu_of_a_pod(settings: Kubernetes) -> None:
+    arguments = gpu_workers(settings, 4)["spec"]["containers"][0]["args"]
+    given = dict(zip(arguments[::2], arguments[1::2], strict=False))
+    assert (given["--nworkers"], given["--nthreads"]) == ("4", "1")
+    assert "GPU=0.25" in arguments
+    assert arguments[arguments.index("--memory-limit") + 1] == str(6 * 2**30)
+
+
 @pytest.mark.needs("dask_kubernetes")
 @pytest.mark.slow
 @pytest.mark.parametrize("slip", ["envFrm", "securityContex"])

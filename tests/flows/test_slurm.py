@@ -64,7 +64,9 @@ def _end(job: str) -> None:
 def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
     settings = load_cluster(str(CLUSTERS / "slurm.yaml"))
     cpu, gpu = (
-        SLURMJob(scheduler="tcp://<scheduler>", name="worker", **job_options(settings, shape, resources)).job_script()
+        SLURMJob(
+            scheduler="tcp://<scheduler>", name="worker", **job_options(settings, shape, resources, sharing=4)
+        ).job_script()
         for shape, resources in kinds_of_workers(settings)
     )
     for line in (
@@ -75,7 +77,9 @@ def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
         "umask 077",
     ):
         assert line in cpu
-    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=4", "--resources GPU=1", "--nthreads 4"):
+    assert "--nthreads 2" in cpu
+    shared = ("--resources GPU=0.25", "--nthreads 1", "--nworkers 4", "--memory-limit 6.00GiB")
+    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=4", "#SBATCH --mem=24G", *shared):
         assert line in gpu
 
 
@@ -109,6 +113,32 @@ def test_gpu_work_goes_to_the_job_with_a_gpu(cluster: Path, tmp_path: Path) -> N
 
         assert client.submit(gpu, resources={"GPU": 1}, key="on-gpu").result(60) == "0"
         assert client.submit(gpu, resources={"CPU": 1}, key="on-cpu").result(60) is None
+    wait_for(lambda: jobs() == {})
+
+
+@ON_SLURM
+@pytest.mark.slow
+def test_a_job_whose_processes_share_a_gpu_is_replaced_as_a_whole(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.clusters.slurm._LOOK_EVERY_S", 0.5)
+    shape = {"count": 1, "memory": "1GiB"}
+    settings = load_cluster(str(slurm_file(tmp_path, cpu=shape, gpu=shape | {"cpus": 2})))
+    need = {"GPU": 0.5}
+    with slurm_cluster(settings, [need]) as connection, connection.client() as client:
+
+        def on_gpu() -> set[str]:
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            assert all(worker["nthreads"] == 1 for worker in workers.values())
+            return {address for address, worker in workers.items() if worker["resources"] == need}
+
+        wait_for(lambda: len(on_gpu()) == 2)
+        before = on_gpu()
+        listed = subprocess.run(["squeue", "-h", "-o", "%i %b"], capture_output=True, text=True, check=True).stdout
+        (job,) = (line.split()[0] for line in listed.splitlines() if "gpu" in line)
+        _end(job)
+        wait_for(lambda: len(on_gpu() - before) == 2)
+        assert client.submit(os.getpid, resources=need, pure=False).result(60)
     wait_for(lambda: jobs() == {})
 
 

@@ -262,3 +262,4 @@ def test_the_command(demo_study: Path, tmp_path: Path) -> None:
     assert (told["sessions"], told["recorded_s"]) == (1, pytest.approx(24))
     assert [feature["feature"] for feature in told["features"]] == ["frames", "opensmile"]
     assert told["wall_s"] > 0 < told["bytes"]
+    assert told["processes_per_gpu"] == 0  # nothing here uses one
