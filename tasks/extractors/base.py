@@ -367,6 +367,7 @@ class Extractor(ABC, Generic[S]):
             curve = self._curve(source)
             settings |= {"minimum": curve.scheme.minimum, "maximum": curve.scheme.maximum}
             settings |= {"between": str(curve.rule.between), "longest_gap_s": curve.rule.longest_gap_s}
+            settings |= {"missing": list(curve.scheme.missing)} if curve.scheme.missing else {}
         if Input.MICROPHONES in self.inputs and source.microphones:
             settings["microphones"] = asdict(source.microphones)
         tools = dict(self.tools())

@@ -2,7 +2,8 @@
 
 ``load`` reads a study: ``table_rows`` makes the rows of each table (``strict_tables`` reads the file, ``csv_text`` its
 text, ``rows`` has the columns), and ``references`` and ``label_rows`` check the rows against each other. Everything
-wrong becomes one of the ``problems``. ``labels`` has schemes and labels.
+wrong becomes one of the ``problems``. ``labels`` has schemes and labels, ``missing_values`` cells that may say that
+there is no label.
 
 ``transcript`` (with ``captions``), ``curves`` and ``boxes`` read files that the tables name. ``sessions_from_files``
 writes the first tables and configuration, by what ``recording_names`` reads in names. ``changed_tables`` changes
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     )
     from tasks.study.curves import CurveError, read_curve
     from tasks.study.forgotten_ids import ForgottenIds, ForgottenListError, read_forgotten_ids
-    from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, did_you_mean, listed
+    from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, alike, did_you_mean, folded, listed
     from tasks.study.load import Study, StudyFileError, declared_schemes, load_study, read_study
+    from tasks.study.missing_values import is_one_of, possibly_missing
     from tasks.study.problems import StudyError, shortened, shown_value
     from tasks.study.rows import Track, as_words, spoken_name
     from tasks.study.strict_tables import (
@@ -59,6 +61,7 @@ __all__ = [
     "Track",
     "TranscriptError",
     "Utterance",
+    "alike",
     "are_shared",
     "as_words",
     "check_study_record",
@@ -66,12 +69,15 @@ __all__ = [
     "decimal_commas",
     "declared_schemes",
     "did_you_mean",
+    "folded",
     "is_empty",
+    "is_one_of",
     "listed",
     "load_study",
     "name_transcripts",
     "open_table",
     "people_of",
+    "possibly_missing",
     "problems_with",
     "put_in_place",
     "read_boxes",
@@ -97,8 +103,9 @@ __getattr__, __dir__ = exports(
         "boxes": "Boxes BoxesError are_shared read_boxes",
         "curves": "CurveError read_curve",
         "forgotten_ids": "ForgottenIds ForgottenListError read_forgotten_ids",
-        "labels": "EMPATHY Label Scheme SchemeType did_you_mean listed",
+        "labels": "EMPATHY Label Scheme SchemeType alike did_you_mean folded listed",
         "load": "Study StudyFileError declared_schemes load_study read_study",
+        "missing_values": "is_one_of possibly_missing",
         "problems": "StudyError shortened shown_value",
         "rows": "Track as_words spoken_name",
         "strict_tables": "Fault decimal_commas is_empty read_table with_decimal_point without_empty_rows",

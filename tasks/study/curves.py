@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from storyframes.label_curves import NEAREST, Between, CurveRule, mixed
 from storyframes.times import PER_SECOND, ticks
-from tasks.study.labels import Scheme
+from tasks.study.labels import Scheme, undecided_remark
+from tasks.study.missing_values import is_one_of
 from tasks.study.strict_tables import MeasurementsError, is_empty, number_in, read_measurements
 
 GAP_STEPS = 2
@@ -40,7 +41,7 @@ class CurveSamples:
 
 
 def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
-    """The curve at ``path`` (.csv or .parquet), within its scheme's minimum and maximum.
+    """The curve at ``path`` (.csv or .parquet), within its scheme's minimum and maximum; missing values are NaN.
 
     Raises:
         CurveError: it cannot be read, or a row has a fault.
@@ -53,15 +54,19 @@ def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
         raise CurveError(str(error)) from None
     time_s, value = np.empty(len(rows)), np.empty(len(rows))
     before = -math.inf
+    codes = scheme.missing if scheme else ()
     for index, (number, cells) in enumerate(rows):
         time_s[index] = _number(path, number, "time_s", cells["time_s"])
         if time_s[index] <= before:
             raise CurveError(f"{path.name}: row {number}, time_s: must be after the row before it, at {before:g} s")
         before = time_s[index]
         cell = cells["value"]
-        value[index] = math.nan if is_empty(cell) else _number(path, number, "value", cell)
+        is_missing = is_empty(cell) or is_one_of(str(cell), codes)
+        value[index] = math.nan if is_missing else _number(path, number, "value", cell)
         if scheme and (low_or_high := _outside(float(value[index]), scheme)):
             raise CurveError(f"{path.name}: row {number}, value: {low_or_high} of the scheme {scheme.name!r}")
+    if scheme and (codes := scheme.undecided(f"{number:g}" for number in np.unique(value[~np.isnan(value)]).tolist())):
+        remarks.append(f"{path.name}: {undecided_remark(scheme.name, codes)}")
     return CurveSamples(time_s, value, tuple(remarks))
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from storyframes.store.layout import ID_PATTERN
-from tasks.study.labels import EMPATHY, LABEL_KEY, Label, Scheme, SchemeType, did_you_mean
+from tasks.study.labels import (
+    EMPATHY,
+    LABEL_KEY,
+    Label,
+    Scheme,
+    SchemeType,
+    alike,
+    did_you_mean,
+    listed,
+    undecided_remark,
+)
+from tasks.study.missing_values import is_one_of, possibly_missing
 from tasks.study.references import LONGEST_S, check_track_of, exclude
-from tasks.study.rows import Curve, Rater, SchemeRow
+from tasks.study.rows import Curve, Rater, SchemeRow, as_words
 from tasks.study.strict_tables import with_decimal_point
 from tasks.study.table_rows import Placed, TableRows, named_rows, repeated
 
@@ -23,7 +34,7 @@ def schemes_of(tables: TableRows) -> dict[str, Scheme]:
         if fault := _scheme_fault(row):
             column, rule = fault
             tables.problem("schemes", placed, column, rule, rule)
-        elif row.scheme == EMPATHY.name and tables.has("ratings") and replace(scheme, private=False) != EMPATHY:
+        elif row.scheme == EMPATHY.name and tables.has("ratings") and _without_choices(scheme) != EMPATHY:
             rule = "is the scheme of the table 'ratings', which is ordinal from 1 to 5: name this one otherwise"
             tables.problem("schemes", placed, "scheme", rule)
         else:
@@ -36,7 +47,12 @@ def schemes_of(tables: TableRows) -> dict[str, Scheme]:
 
 def _declared(row: SchemeRow) -> Scheme:
     private = row.type is SchemeType.TEXT if row.private is None else row.private
-    return Scheme(row.scheme, row.type, row.min, row.max, row.labels, private)
+    return Scheme(row.scheme, row.type, row.min, row.max, row.labels, private, row.missing, row.not_missing)
+
+
+def _without_choices(scheme: Scheme) -> Scheme:
+    """The scheme without what a study may choose for any of its schemes."""
+    return replace(scheme, private=False, missing=(), not_missing=())
 
 
 def _scheme_fault(row: SchemeRow) -> tuple[str, str] | None:
@@ -46,6 +62,8 @@ def _scheme_fault(row: SchemeRow) -> tuple[str, str] | None:
         return "labels", f"belongs to a nominal or ordinal scheme, and this one is {row.type}"
     if is_bounded and row.type in (SchemeType.NOMINAL, SchemeType.TEXT):
         return ("max" if row.min is None else "min"), f"belongs to numbers, and this scheme is {row.type}"
+    if both := [code for code in row.missing if is_one_of(code, (*row.not_missing, *row.labels))]:
+        return "missing", f"has {both[0]!r}, and so has not_missing or labels: keep it in one of them"
     if is_bounded and row.labels:
         return "labels", "says which values there are, and so do min and max: keep one of them"
     if row.min is not None and row.max is not None and row.max <= row.min:
@@ -74,6 +92,8 @@ def _infer(tables: TableRows, declared: set[str], schemes: dict[str, Scheme]) ->
             tables.remarks.append(
                 f"labels: the scheme {name} is not in the table 'schemes': taken for nominal, with {len(values)} labels"
             )
+            if codes := possibly_missing(sorted(values)):
+                tables.remarks.append(f"labels: {undecided_remark(name, codes)}")
         else:
             kinds = ", ".join(kind for kind in SchemeType if kind is not SchemeType.CURVE)
             rule += f", and its type does not follow from its values: declare it there as one of {kinds}"
@@ -109,20 +129,58 @@ def labels_of(tables: TableRows, schemes: Mapping[str, Scheme]) -> tuple[Label, 
     ]
     rated = {label.key for label in ratings}
     labels: list[Placed] = []
+    missing: dict[str, list[int]] = {}
     for placed in tables.rows["labels"]:
         if not _has_span(tables, placed) or placed.row.scheme not in schemes:
             continue
-        if label := _label(tables, placed, schemes[placed.row.scheme]):
+        if is_one_of(placed.row.value, schemes[placed.row.scheme].missing):
+            missing.setdefault(placed.row.scheme, []).append(placed.number)
+        elif label := _label(tables, placed, schemes[placed.row.scheme]):
             labels.append(placed._replace(row=label))
     for key, first, others in repeated(labels, lambda label: label.key):
         columns = [name for name, value in zip(LABEL_KEY, key, strict=True) if value is not None]
         rule = f"is labelled twice: {named_rows(others)} the same {' and '.join(columns)}"
         tables.problem("labels", first, "scheme", rule, "twice")
+    tables.remarks += [
+        f"labels: {len(rows)} of the scheme {name} say that a value is missing, from row {rows[0]} on: left out"
+        for name, rows in missing.items()
+    ]
+    _note_doubts(tables, schemes, [placed.row for placed in labels])
     for placed in labels:
         if placed.row.key in rated:
             rule = f"is in the table 'ratings' already, for {placed.row.target}: keep one of the two"
             tables.problem("labels", placed, "scheme", rule, "rated")
     return (*ratings, *(placed.row for placed in labels))
+
+
+_ALIKE = "differ in case or Unicode form alone"
+
+
+def _note_doubts(tables: TableRows, schemes: Mapping[str, Scheme], labels: Sequence[Label]) -> None:
+    """Remark on values, raters and people that may say that there is none, or that may be the same in other letters."""
+    values: dict[str, dict[str, None]] = {}
+    for label in labels:
+        values.setdefault(label.scheme, {})[str(as_words(label.value))] = None
+    for name, different in values.items():
+        scheme = schemes[name]
+        if codes := scheme.undecided(different):
+            tables.remarks.append(f"labels: {undecided_remark(name, codes)}")
+        groups = [] if scheme.type is SchemeType.TEXT else alike([*scheme.labels, *different])
+        for group in groups[:1] if scheme.private else groups:
+            shown = f"{len(groups)} values" if scheme.private else " and ".join(map(repr, group))
+            cure = "write them the same, or take their rows out and import them again with --fold-case"
+            tables.remarks.append(f"labels: {shown} of the scheme {name} {_ALIKE}: {cure}")
+    raters = [label.rater_id for label in labels if label.rater_id]
+    if not tables.has("raters") and (codes := possibly_missing(raters)):
+        tables.remarks.append(
+            f"labels: the rater {listed([*map(repr, codes)])} may say that nobody is named: empty these cells, or list "
+            "all raters in a table raters"
+        )
+    persons = [row.person_id for row in tables.of("persons")]
+    for kind, names in (("raters", raters), ("persons", persons)):
+        tables.remarks += [
+            f"{kind}: {' and '.join(map(repr, group))} {_ALIKE}: are they one?" for group in alike(names)
+        ]
 
 
 def _has_span(tables: TableRows, placed: Placed) -> bool:

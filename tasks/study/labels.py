@@ -9,10 +9,13 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
+
+from tasks.study.missing_values import is_one_of, possibly_missing
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -47,6 +50,8 @@ class Scheme:
     # the allowed names, of an ordinal scheme in their order; empty where values are numbers or any name
     labels: tuple[str, ...] = ()
     private: bool = False  # its values are never in a log, a problem, or a page
+    missing: tuple[str, ...] = ()  # cells that say that there is no label
+    not_missing: tuple[str, ...] = ()  # cells that look as if they said so, and are labels
 
     @property
     def is_numeric(self) -> bool:
@@ -75,6 +80,14 @@ class Scheme:
             raise ValueError(f"is not among the labels of the scheme {self.name!r} ({listed(self.labels, 8)}){close}")
         return text
 
+    def undecided(self, values: Iterable[str]) -> tuple[str, ...]:
+        """The different values that may say that there is no label, and of which the scheme does not say it."""
+        if self.type is SchemeType.TEXT:
+            return ()
+        known = (*self.labels, *self.missing, *self.not_missing)
+        suspects = possibly_missing(values, self.minimum, self.maximum)
+        return tuple(text for text in suspects if not is_one_of(text, known))
+
     def _range(self) -> str:
         match self.minimum, self.maximum:
             case None, None:
@@ -84,6 +97,15 @@ class Scheme:
             case None, _:
                 return f" up to {self.maximum:g}"
         return f" from {self.minimum:g} to {self.maximum:g}"
+
+
+def undecided_remark(scheme: str, codes: Sequence[str]) -> str:
+    """A finding about cells that may say that there is no label, and where the answer is written."""
+    named = listed([*map(repr, codes)])
+    return (
+        f"{named} of the scheme {scheme} may say that a value is missing: write {'|'.join(codes[:5])} into the column "
+        "missing of the table schemes, or into not_missing, and run 'storyframes index STUDY STORE'"
+    )
 
 
 EMPATHY = Scheme("empathy", SchemeType.ORDINAL, 1.0, 5.0)
@@ -117,12 +139,34 @@ class Label:
 LABEL_KEY = ("session_id", "scheme", "target", "rater_id", "start_s", "end_s", "track", "person_id")
 
 
+def folded(text: str) -> str:
+    """The text without differences of case and of Unicode form: an é of one or of two characters."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def alike(texts: Iterable[str]) -> list[tuple[str, ...]]:
+    """The texts that differ in case or Unicode form alone, those of each group in their order.
+
+    >>> alike(["Happy", "sad", "happy", "sad"])
+    [('Happy', 'happy')]
+    """
+    groups: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        groups.setdefault(folded(text), []).append(text)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
 def did_you_mean(name: str, names: tuple[str, ...] | set[str]) -> str:
     """A question with the one of these names that is nearly the same; empty where none is."""
     close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.75)
-    folded = [other for other in sorted(names) if other.casefold() == name.casefold()]
-    match = (folded or close)[:1]
+    same = [other for other in sorted(names) if _without_zeros(other) == _without_zeros(name)]
+    match = (same or close)[:1]
     return f": is {match[0]!r} meant?" if match else ""
+
+
+def _without_zeros(name: str) -> str:
+    """The name in small letters, its numbers without zeros before them: a spreadsheet makes 001 the number 1."""
+    return re.sub(r"(?<!\d)0+(?=\d)", "", folded(name))
 
 
 def listed(names: Sequence[str], most: int = 5, separator: str = ", ") -> str:

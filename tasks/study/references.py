@@ -36,12 +36,12 @@ def check_references(tables: TableRows) -> None:
     tables.check_unique("ratings", "session_id", "position")
     tables.check_unique("ratings", "session_id", "story_id")
     tables.check_unique("surveys", "participant_id", "timepoint", "scale")
-    tables.check_known("phases", "session_id", "sessions")
-    tables.check_known("ratings", "session_id", "sessions")
-    tables.check_known("ratings", "story_id", "stories")
+    tables.check_known("phases", "session_id", "sessions", hint=True)
+    tables.check_known("ratings", "session_id", "sessions", hint=True)
+    tables.check_known("ratings", "story_id", "stories", hint=True)
     if tables.has("participants"):
-        tables.check_known("sessions", "participant_id", "participants")
-    tables.check_known("surveys", "participant_id", _table_of_participants(tables))
+        tables.check_known("sessions", "participant_id", "participants", hint=True)
+    tables.check_known("surveys", "participant_id", _table_of_participants(tables), hint=True)
     _check_phases(tables)
 
 

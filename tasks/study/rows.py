@@ -100,6 +100,10 @@ def _label_list(value: object) -> object:
     return labels
 
 
+def _cell_list(value: object) -> object:
+    return _label_list(str(as_words(value)) if isinstance(value, (int, float)) else value)
+
+
 def _region(value: str) -> str:
     if is_box_file(value):
         return _relative_path(value)
@@ -231,6 +235,8 @@ class SchemeRow(Row):
     max: Number | None = None
     labels: Annotated[tuple[str, ...], BeforeValidator(_label_list)] = ()
     private: bool | None = None
+    missing: Annotated[tuple[str, ...], BeforeValidator(_cell_list)] = ()
+    not_missing: Annotated[tuple[str, ...], BeforeValidator(_cell_list)] = ()
 
 
 class Rater(Row):

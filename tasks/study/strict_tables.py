@@ -24,6 +24,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _COMMA = re.compile(r"\s*[+-]?(\d+),(\d+)\s*")
 _POINT = re.compile(r"\s*[+-]?\d+\.\d+\s*")
+_LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -218,6 +219,25 @@ def decimal_commas(table: Table, columns: Collection[str]) -> tuple[int, int] | 
     return (count, first) if is_plain else None
 
 
+def points_or_thousands(table: Table, columns: Collection[str]) -> str:
+    """A remark where every number with a point in these columns looks like thousands (1.500); else empty.
+
+    Between semicolons, as spreadsheets of countries with decimal commas write them, it may have been 1500.
+    """
+    if table.separator != ";":
+        return ""
+    indices = [index for index, name in enumerate(table.columns) if name in columns]
+    first = ""
+    for row in table.rows:
+        for index in indices:
+            cell = row.values[index]
+            if isinstance(cell, str) and _POINT.fullmatch(cell):
+                if not _LIKE_THOUSANDS.fullmatch(cell.strip()):
+                    return ""
+                first = first or f"{table.columns[index]}, from row {row.number} on"
+    return f"{first}: numbers like 1.500 are read as 1.5, not as thousands" if first else ""
+
+
 def with_decimal_point(cell: object) -> object:
     """A number with a decimal comma, with a point instead; any other cell unchanged."""
     return cell.replace(",", ".") if isinstance(cell, str) and _COMMA.fullmatch(cell) else cell
@@ -263,6 +283,8 @@ def read_measurements(
     read: Callable[[object], object] = with_decimal_point if decimal_commas(table, needed) else lambda cell: cell
     if read is with_decimal_point:
         remarks.append(f"{path.name}: its numbers have decimal commas: read as points")
+    if doubt := points_or_thousands(table, needed):
+        remarks.append(f"{path.name}: {doubt}")
     places = {column: table.columns.index(column) for column in (*needed, *optional) if column in table.columns}
     return [(row.number, {name: read(row.values[at]) for name, at in places.items()}) for row in rows], remarks
 

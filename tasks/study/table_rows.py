@@ -21,6 +21,7 @@ from tasks.study.strict_tables import (
     Table,
     decimal_commas,
     is_empty,
+    points_or_thousands,
     read_table,
     with_decimal_point,
     with_slashes,
@@ -175,6 +176,8 @@ class TableRows:
     def _find_decimal_commas(self, table: str, raw: Table) -> bool:
         """Whether the table's numbers have decimal commas, which becomes a remark."""
         columns = NUMBER_COLUMNS | {"value"} if table == "labels" else NUMBER_COLUMNS
+        if doubt := points_or_thousands(raw, columns):
+            self.remarks.append(f"{table}: {doubt}")
         if not (commas := decimal_commas(raw, columns)):
             return False
         self.decimal_commas.add(table)
