@@ -25,7 +25,7 @@ from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.clip_index.labels import sessions_of_several_persons
 from tasks.clip_index.shared_recordings import find_shared_recordings
 from tasks.extractors.base import Input
-from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
+from tasks.extractors.openface.csv_output import LastRow, OpenFaceOutputError, peek_openface_csv
 from tasks.extractors.openface.several_faces import count_faces, has_several_faces, is_of_one_lost_face
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
@@ -48,6 +48,8 @@ _ALWAYS_S = 1e6  # later than any recording's end
 _ANY_RATE = 16_000  # samples a second for decoding the beginning of the sound
 # A container may count frames that do not decode. A table with fewer rows than this share belongs to another recording.
 _FEWER = 0.9
+_SAME_TIME, _SAME_TIME_S = 0.005, 0.1  # by which OpenFace's last timestamp may differ from the video's
+_OLDER_S = 3600.0  # files that are copied together have times that are nearer than this
 
 
 def check_study(
@@ -322,7 +324,9 @@ def _check_transcript(path: Path, relative: str, length_s: float, settings: Extr
 
 def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, *, is_region: bool) -> list[str]:
     """Look at the beginning and the end of OpenFace's output; of several faces, how long each is in it."""
-    rows = peek_openface_csv(path)
+    last = peek_openface_csv(path)
+    rows = last.frame if last else None
+    remarks = _of_another_video(path, last, header, video) if header and video else []
     if is_region or has_several_faces(path):
         faces = ", ".join(f"face_id {face} in {seconds:.1f} s" for face, seconds in count_faces(path).items())
         if not is_region:
@@ -331,8 +335,7 @@ def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, 
                 "person a row in the table tracks, with this file as openface and, as region, the part of the picture "
                 "where she is (docs/two-people.md)"
             )
-        return [f"tracks: {path.name}: {faces}: of each frame the face in the track's region is taken"]
-    remarks = []
+        return [f"tracks: {path.name}: {faces}: of each frame the face in the track's region is taken", *remarks]
     if is_lost_at_times := is_of_one_lost_face(path):
         remarks.append(f"{path.name}: one face, as FaceLandmarkVidMulti writes it: frames without a row are masked")
     promised = header.promised_frames if header else None
@@ -344,4 +347,24 @@ def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, 
         raise OpenFaceOutputError(
             f"{path.name}: ends with frame {rows}, but the video holds {packets}: it is cut, or another video's output"
         )
+    return remarks
+
+
+def _of_another_video(path: Path, last: LastRow | None, header: VideoHeader, video: Path) -> list[str]:
+    """Remarks where OpenFace's output may be of a video that was replaced, by its timestamps or the files' times."""
+    remarks, cure = [], "is it of an earlier video? If so, run OpenFace on this one"
+    if last is not None and last.frame > 1:
+        rates = {header.fps, usual_rate(first_packet_times(video), header.fps)} - {0.0}
+        expected_s = [(last.frame - 1) / rate for rate in sorted(rates)]
+        if header.promised_s and header.promised_frames:  # of a rate that varies
+            expected_s.append(header.promised_s * (last.frame - 1) / header.promised_frames)
+        is_other = (abs(last.timestamp - time_s) > _SAME_TIME_S + _SAME_TIME * time_s for time_s in expected_s)
+        if expected_s and all(is_other):
+            remarks.append(
+                f"{path.name}: its frame {last.frame} is at {last.timestamp:.2f} s, that of the video at "
+                f"{expected_s[0]:.2f} s: {cure}"
+            )
+    older_s = video.stat().st_mtime - path.stat().st_mtime
+    if older_s > _OLDER_S:
+        remarks.append(f"{path.name}: by the files' times it is {older_s / 3600:.1f} h older than its video: {cure}")
     return remarks

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -315,11 +315,18 @@ def _mask_never_tracked(block: np.ndarray) -> np.ndarray:
 _TAIL_BYTES = 1 << 16  # longer than any row of 714 numbers
 
 
-def peek_openface_csv(path: Path) -> int | None:
+class LastRow(NamedTuple):
+    """The end of OpenFace's output."""
+
+    frame: int  # counted from 1
+    timestamp: float  # seconds
+
+
+def peek_openface_csv(path: Path) -> LastRow | None:
     """Check the header and the last row alone.
 
     Returns:
-        The number of the last frame; None for a CSV.gz, which has to be read completely to find its end.
+        The last row; None for a CSV.gz, which has to be read completely to find its end.
 
     Raises:
         OpenFaceOutputError: it has other columns or no row, or the last row is cut.
@@ -341,6 +348,6 @@ def peek_openface_csv(path: Path) -> int | None:
     try:
         if len(fields) != len(names):
             raise ValueError
-        return round(float(fields[FRAME]))
+        return LastRow(round(float(fields[FRAME])), float(fields[TIMESTAMP]))
     except ValueError:
         raise OpenFaceOutputError(f"{path.name}: has no rows, or the last one is damaged") from None
