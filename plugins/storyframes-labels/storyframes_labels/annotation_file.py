@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tasks.study import SchemeType, listed
+from tasks.study.recording_names import as_id
 
 
 class ImportFaultError(Exception):
@@ -145,14 +147,37 @@ def overlaps(annotations: Sequence[Annotation]) -> list[str]:
 
 
 def backwards(annotations: Iterable[Annotation]) -> dict[str, str]:
-    """By tier, the first of its annotations that end before they begin, or begin before the recording."""
+    """By tier, the first of its annotations that end before they begin."""
     wrong: dict[str, list[str]] = {}
     for annotation in annotations:
         start_s, end_s = annotation.start_s, annotation.end_s
-        if start_s is not None and end_s is not None and not 0 <= start_s <= end_s:
+        if start_s is not None and end_s is not None and start_s > end_s:
             wrong.setdefault(annotation.tier, []).append(annotation.place)
-    rule = "ends before it begins, or begins before 0 s: correct it in the file"
+    rule = "ends before it begins: correct it in the file"
     return {tier: f"{places(of_tier)}: {rule}" for tier, of_tier in wrong.items()}
+
+
+class PersonIds:
+    """The ids of the people whom a file names; each id is of one name."""
+
+    def __init__(self, file: str, field: str) -> None:
+        self._file, self._field = file, field
+        self._names: dict[str, str] = {}
+
+    def id(self, name: str, place: str) -> str | None:
+        """The id of a name; None of an empty one.
+
+        Raises:
+            ImportFaultError: the name gives no id, or that of another.
+        """
+        if not (name := unicodedata.normalize("NFC", name.strip())):
+            return None
+        person = as_id(name)
+        if not person or self._names.setdefault(person, name) != name:
+            raise ImportFaultError(
+                f"{self._file}: {place}: its {self._field} gives no id, or that of another: write ids for people"
+            )
+        return person
 
 
 def places(names: Sequence[str]) -> str:

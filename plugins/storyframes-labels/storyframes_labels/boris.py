@@ -11,15 +11,16 @@ from storyframes_labels.annotation_file import (
     Annotation,
     AnnotationFile,
     ImportFaultError,
+    PersonIds,
     Tier,
     backwards,
     overlaps,
     places,
     without_empty,
 )
+from storyframes_labels.clock_times import clock_seconds
 from tasks.study import with_decimal_point
 from tasks.study.csv_text import NotTextError, decode
-from tasks.study.recording_names import as_id
 from tasks.study.strict_tables import Row, Table
 
 BEHAVIOR = "Behavior"
@@ -75,7 +76,7 @@ def read_boris(table: Table, path: Path) -> AnnotationFile:
         ImportFaultError: a time is no number, a subject gives no id, or a session has several media one after the
             other.
     """
-    persons: dict[str, str] = {}
+    persons = PersonIds(path.name, "Subject")
     annotations: list[Annotation] = []
     begun: dict[tuple[str, ...], tuple[Mapping[str, Any], int]] = {}
     unpaired: list[str] = []
@@ -103,11 +104,7 @@ def read_boris(table: Table, path: Path) -> AnnotationFile:
             start = end = cells[_TIME]
         span = (_seconds(path, row.number, start), _seconds(path, row.number, end))
         subject = cells.get("Subject", "")
-        person = as_id(subject) if subject and subject != _NOBODY else None
-        if person is not None and (not person or persons.setdefault(person, subject) != subject):
-            raise ImportFaultError(
-                f"{path.name}: row {row.number}: its Subject gives no id, or that of another: write ids for subjects"
-            )
+        person = persons.id("" if subject == _NOBODY else subject, f"row {row.number}")
         annotations += _of_behavior(path, row.number, cells, span, person)
     unpaired += [f"row {number}" for _, number in begun.values()]
     if unpaired:
@@ -144,7 +141,6 @@ def _several(path: Path, row: int) -> ImportFaultError:
 
 def _seconds(path: Path, row: int, text: str) -> float:
     try:
-        parts = [float(part) for part in str(with_decimal_point(text)).split(":")]
-        return round(sum(part * 60**power for power, part in enumerate(reversed(parts))), 9)
+        return clock_seconds(text) if ":" in text else round(float(str(with_decimal_point(text))), 9)
     except ValueError:
         raise ImportFaultError(f"{path.name}: row {row}: a time is no number of seconds, and no hh:mm:ss") from None

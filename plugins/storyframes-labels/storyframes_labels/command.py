@@ -27,8 +27,8 @@ def import_labels(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="ELAN's .eaf, Praat's .TextGrid, NOVA's .annotation, a sheet (.xlsx, .csv), also BORIS's and "
-            "Datavyu's; or a pattern, as '*.eaf'.",
+            help="ELAN's .eaf, Praat's .TextGrid, NOVA's .annotation, a sheet (.xlsx, .csv), also exports of ELAN, "
+            "BORIS and Datavyu; or a pattern, as '*.eaf'.",
         ),
     ],
     to: Annotated[Path, typer.Option("--to", help="The study whose tables labels and schemes are added to.")],
@@ -68,12 +68,25 @@ def import_labels(
     ] = None,
     sheet: Annotated[str | None, typer.Option(help="Of a workbook with several.")] = None,
     unit: Annotated[
-        str | None, typer.Option(help="Of a sheet's times: s or ms, where the columns' names do not say it.")
+        str | None,
+        typer.Option(help="Of a sheet's times: s or ms, unless the columns' names say it or they are hh:mm:ss."),
     ] = None,
     no_times: Annotated[
         bool, typer.Option("--no-times", help="The labels are of whole sessions, although columns look like times.")
     ] = False,
     offset: Annotated[float | None, typer.Option(help="Seconds to add to every time.")] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODE,...", help="Cells that say that there is no value: 'NA,-99'. The scheme keeps it."),
+    ] = None,
+    not_missing: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODE,...", help="Cells that look as if they said so, and are values."),
+    ] = None,
+    fold_case: Annotated[
+        bool,
+        typer.Option("--fold-case", help="Join labels, raters and persons that differ in case or Unicode form alone."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the rows that would be written, and write nothing.")
     ] = False,
@@ -82,6 +95,7 @@ def import_labels(
     from storyframes_labels.annotation_file import NO_TIMES, ImportFaultError
     from storyframes_labels.import_labels import Import, import_labels, unmapped_tiers
     from storyframes_labels.mapping import Role, proposals
+    from storyframes_labels.missing import Answer
     from storyframes_labels.read_annotations import read_all
 
     if session and session_from:
@@ -107,6 +121,8 @@ def import_labels(
                 track=track,
                 offset_s=offset,
                 no_times=no_times,
+                answer=Answer.parse(missing or [], not_missing or []),
+                fold_case=fold_case,
             )
             imported = import_labels(read, how, to, is_dry=dry_run)
         except ImportFaultError as error:

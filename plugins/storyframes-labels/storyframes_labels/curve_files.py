@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,21 @@ from tasks.study import CurveError, Scheme, read_curve
 from tasks.study.csv_text import csv_bytes
 
 FOLDER = "curves"
+_ROW = re.compile(r".*?: row (\d+), (?:time_s|value)")
 _OWNER = ("session_id", "scheme", "rater_id", "track")
+
+
+@dataclass(frozen=True)
+class LabelRow:
+    """A row of the table labels, or a moment of a curve as such a row.
+
+    Attributes:
+        cells: by column.
+        place: the file and the row or annotation that it comes from.
+    """
+
+    cells: Mapping[str, str]
+    place: str
 
 
 @dataclass(frozen=True)
@@ -23,33 +38,37 @@ class CurveFile:
     Attributes:
         row: of the table curves.
         content: of its file.
-        moments: how many it has.
+        places: where each of its moments comes from.
     """
 
     row: Mapping[str, str]
     content: bytes
-    moments: int
+    places: Sequence[str]
+
+    @property
+    def moments(self) -> int:
+        """How many there are."""
+        return len(self.places)
 
 
-def curve_files(rows: Sequence[Mapping[str, str]]) -> list[CurveFile]:
+def curve_files(rows: Sequence[LabelRow]) -> list[CurveFile]:
     """The curves of these rows, each the value of a moment.
-
-    Args:
-        rows: as rows of the table labels.
 
     Raises:
         ImportFaultError: a row is no moment, or a curve is of several persons.
     """
-    moments: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
-    for row in rows:
+    moments: dict[tuple[str, ...], list[LabelRow]] = {}
+    for moment in rows:
+        row = moment.cells
         if not row["start_s"] or row["start_s"] != row["end_s"]:
             raise ImportFaultError(
                 f"{row['scheme']} is a curve, whose values are of moments: name their times with --time, or give --rate"
             )
-        moments.setdefault(tuple(row.get(name, "") for name in _OWNER), []).append(row)
+        moments.setdefault(tuple(row.get(name, "") for name in _OWNER), []).append(moment)
     files = []
     stems: set[str] = set()
-    for owner, values in moments.items():
+    for owner, of_owner in moments.items():
+        values = [moment.cells for moment in of_owner]
         named = {name: cell for name, cell in zip(_OWNER, owner, strict=True) if cell}
         if len({value.get("person_id", "") for value in values}) > 1:
             raise ImportFaultError(
@@ -62,7 +81,7 @@ def curve_files(rows: Sequence[Mapping[str, str]]) -> list[CurveFile]:
         stems.add(stem.casefold())
         path = f"{FOLDER}/{stem}.csv"
         content = csv_bytes(("time_s", "value"), [(value["start_s"], value["value"]) for value in values])
-        files.append(CurveFile(named | {"path": path}, content, len(values)))
+        files.append(CurveFile(named | {"path": path}, content, [moment.place for moment in of_owner]))
     return files
 
 
@@ -84,7 +103,14 @@ def check_curves(root: Path, files: Sequence[CurveFile], schemes: Mapping[str, S
             try:
                 read_curve(path, schemes[file.row["scheme"]])
             except CurveError as error:
-                raise ImportFaultError(f"{error}; nothing is written") from None
+                raise ImportFaultError(f"{_in_its_file(str(error), file)}; nothing is written") from None
+
+
+def _in_its_file(fault: str, file: CurveFile) -> str:
+    """A fault of a curve's file with the place in the imported file that its row comes from."""
+    if not (row := _ROW.search(fault)):
+        return fault
+    return f"{file.places[int(row[1]) - 2]}{fault[row.end() :]}"  # row 1 is the header
 
 
 def write_curves(root: Path, files: Sequence[CurveFile]) -> None:

@@ -12,6 +12,7 @@ from storyframes_labels.annotation_file import (
     Annotation,
     AnnotationFile,
     ImportFaultError,
+    PersonIds,
     Tier,
     backwards,
     overlaps,
@@ -32,6 +33,7 @@ class _Raw:
     end_ms: int | None
     parent: str = ""
     rater: str | None = None
+    person: str | None = None
 
 
 def read_elan(path: Path) -> AnnotationFile:
@@ -49,7 +51,7 @@ def read_elan(path: Path) -> AnnotationFile:
     if units != "milliseconds":
         raise ImportFaultError(f"{path.name}: its times are {units}, not milliseconds: save it with a newer ELAN")
     try:
-        raw = _annotations(path.name, root)
+        raw, remarks = _annotations(path.name, root)
         tiers = _tiers(root)
         origins = [int(media.get("TIME_ORIGIN") or 0) / 1000 for media in root.iterfind("HEADER/MEDIA_DESCRIPTOR")]
     except (KeyError, ValueError) as error:
@@ -61,18 +63,27 @@ def read_elan(path: Path) -> AnnotationFile:
         "milliseconds",
         tiers,
         annotations,
-        (*empty, *overlaps(annotations)),
+        (*remarks, *empty, *overlaps(annotations)),
         backwards(annotations) | faults,
         tuple(dict.fromkeys(origins)) if any(origins) else (),
         media=tuple(media.get("MEDIA_URL", "") for media in root.iterfind("HEADER/MEDIA_DESCRIPTOR")),
+        names_persons=True,
     )
 
 
-def _annotations(name: str, root: ElementTree.Element) -> dict[str, _Raw]:
+def _annotations(name: str, root: ElementTree.Element) -> tuple[dict[str, _Raw], list[str]]:
+    """The annotations by their ids, and remarks on tiers whose participants give no ids."""
     slots = {slot.attrib["TIME_SLOT_ID"]: slot.get("TIME_VALUE") for slot in root.iterfind("TIME_ORDER/TIME_SLOT")}
     raw: dict[str, _Raw] = {}
+    remarks: list[str] = []
+    persons = PersonIds(name, "PARTICIPANT")
     for tier in root.iterfind("TIER"):
         tier_name, rater = tier.attrib["TIER_ID"], (tier.get("ANNOTATOR") or "").strip() or None
+        try:
+            person = persons.id(tier.get("PARTICIPANT") or "", f"tier {tier_name!r}")
+        except ImportFaultError:
+            person = None
+            remarks.append(f"tier {tier_name!r}: its PARTICIPANT gives no id, or that of another: nobody is named")
         for number, annotation in enumerate(tier.iterfind("ANNOTATION/*"), start=1):
             value = annotation.findtext("ANNOTATION_VALUE") or ""
             place = f"tier {tier_name!r}, annotation {number}"
@@ -81,12 +92,12 @@ def _annotations(name: str, root: ElementTree.Element) -> dict[str, _Raw]:
                 raise ImportFaultError(f"{name}: {place}: has the ANNOTATION_ID of {raw[identity].place}")
             if annotation.tag == "REF_ANNOTATION":
                 parent = annotation.attrib["ANNOTATION_REF"]
-                raw[identity] = _Raw(tier_name, place, value, None, None, parent, rater)
+                raw[identity] = _Raw(tier_name, place, value, None, None, parent, rater, person)
             else:
                 times = [slots[annotation.attrib[f"TIME_SLOT_REF{which}"]] for which in (1, 2)]
                 start_ms, end_ms = (None if time is None else int(time) for time in times)
-                raw[identity] = _Raw(tier_name, place, value, start_ms, end_ms, rater=rater)
-    return raw
+                raw[identity] = _Raw(tier_name, place, value, start_ms, end_ms, rater=rater, person=person)
+    return raw, remarks
 
 
 def _timed(name: str, raw: Mapping[str, _Raw]) -> tuple[list[Annotation], dict[str, str]]:
@@ -109,7 +120,17 @@ def _timed(name: str, raw: Mapping[str, _Raw]) -> tuple[list[Annotation], dict[s
             timeless.setdefault(tier, []).append(place)
         else:
             start_s, end_s = owner.start_ms / 1000, owner.end_ms / 1000
-            timed.append(Annotation(tier, annotation.value, start_s, end_s, place, rater_id=annotation.rater))
+            timed.append(
+                Annotation(
+                    tier,
+                    annotation.value,
+                    start_s,
+                    end_s,
+                    place,
+                    rater_id=annotation.rater,
+                    person_id=annotation.person,
+                )
+            )
     faults = {tier: f"{places(names)}: has no time of its own: give it one in ELAN" for tier, names in timeless.items()}
     rule = "are several in one annotation of another tier, so none has a time of its own: give them times in ELAN"
     return timed, faults | {tier: f"{places(names)}: {rule}" for tier, names in shared.items()}

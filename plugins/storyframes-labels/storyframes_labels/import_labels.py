@@ -18,23 +18,22 @@ from storyframes_labels.annotation_file import (
     Tier,
     places,
 )
-from storyframes_labels.curve_files import CurveFile, check_curves, curve_files, write_curves
+from storyframes_labels.curve_files import LabelRow, check_curves, curve_files
 from storyframes_labels.label_table import no_header
 from storyframes_labels.mapping import Target, as_options, proposals, range_in_name
+from storyframes_labels.missing import NO_ANSWER, Answer, Missing
 from storyframes_labels.owners import Owners, Said
+from storyframes_labels.spelling import Spellings
+from storyframes_labels.study_tables import answers, changed_tables, new_persons, scheme_row, write_tables
 from tasks.study import (
     EMPATHY,
     Scheme,
     SchemeType,
     Study,
-    TableChangeError,
-    as_words,
-    check_tables,
     declared_schemes,
+    folded,
     listed,
     load_study,
-    open_table,
-    put_in_place,
     with_decimal_point,
 )
 
@@ -87,12 +86,16 @@ class Import(Said):
         skip: tiers that are left out; ``*``: all that are not mapped.
         offset_s: is added to every time; None where the user gives none.
         no_times: the labels are of whole sessions, although columns may look like times.
+        answer: which cells say that there is no value.
+        fold_case: join labels, raters and people that differ in case or Unicode form alone.
     """
 
     targets: Mapping[str, Target]
     skip: Sequence[str] = ()
     offset_s: float | None = None
     no_times: bool = False
+    answer: Answer = NO_ANSWER
+    fold_case: bool = False
 
     @property
     def schemes(self) -> tuple[str, ...]:
@@ -140,32 +143,54 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
     new = _new_schemes(files, how, root, study)
     schemes = {name: new.get(name) or study.schemes[name] for name in how.schemes}
     curves = {name for name, scheme in schemes.items() if scheme.type is SchemeType.CURVE}
+    scheme_of = {tier: target.scheme for tier, target in how.targets.items()}
     for file in files:
         chosen[file.name] = [
             _as_said(file, how, schemes, annotation)
             for annotation in chosen[file.name]
-            if annotation.value or how.targets[annotation.tier].scheme in curves
+            if annotation.value or scheme_of[annotation.tier] in curves
         ]
+    missing = Missing(schemes, study, how.answer)
+    chosen = missing.left_out(chosen, scheme_of)
+    spellings = Spellings(missing.schemes, study, join=how.fold_case)
+    chosen = spellings.joined(chosen, scheme_of)
+    for file in files:
         for scheme in schemes.values():
-            of_scheme = [one for one in chosen[file.name] if how.targets[one.tier].scheme == scheme.name and one.value]
+            of_scheme = [one for one in chosen[file.name] if scheme_of[one.tier] == scheme.name and one.value]
             _check_values(file.name, scheme, of_scheme)
     owners = Owners(study, how)
+    owners.remarks += [*missing.remarks, *spellings.remarks]
     for file in files:
         chosen[file.name] = owners.named_by_user(file, chosen[file.name])
         owners.remarks += _unnamed_raters(file, how, chosen[file.name])
-    rows = [_row(how, annotation, *owners.of(file, annotation)) for file in files for annotation in chosen[file.name]]
+    made = [
+        LabelRow(_row(how, annotation, *owners.of(file, annotation)), f"{file.name}: {annotation.place}")
+        for file in files
+        for annotation in chosen[file.name]
+    ]
     owners.check()
-    contents = curve_files(of_curves := [row for row in rows if row["scheme"] in curves])
-    if any("person_id" in row or "confidence" in row for row in of_curves):
+    contents = curve_files(of_curves := [row for row in made if row.cells["scheme"] in curves])
+    if any("person_id" in row.cells or "confidence" in row.cells for row in of_curves):
         owners.remarks.append("curves have no person and no confidence: left out of them")
-    rows = [row for row in rows if row["scheme"] not in curves]
+    made = [row for row in made if row.cells["scheme"] not in curves]
+    rows = [row.cells for row in made]
+    new = {name: missing.schemes[name] for name in new}
+    answered = {name: scheme for name, scheme in missing.schemes.items() if name not in new and scheme != schemes[name]}
+    owners.remarks += [
+        f"schemes: {name} keeps the answer: {', '.join(f'{kind} {cell}' for kind, cell in answers(scheme).items())}"
+        for name, scheme in missing.schemes.items()
+        if scheme != schemes[name]
+    ]
     added: dict[str, Sequence[Mapping[str, str]]] = {
-        "schemes": [_scheme_row(scheme) for scheme in new.values()],
-        "persons": _new_persons(study, rows) if all(file.names_persons for file in files) else [],
+        "schemes": [scheme_row(scheme) for scheme in new.values()],
+        "persons": new_persons(study, rows, how.person_id) if all(file.names_persons for file in files) else [],
         "labels": rows,
         "curves": [curve.row for curve in contents],  # last: if a table cannot be written, none names removed files
     }
-    _write(root, {table: cells for table, cells in added.items() if cells}, contents, schemes, is_dry)
+    check_curves(root, contents, missing.schemes)
+    content = changed_tables(root, added, answered, [row.place for row in made])
+    if not is_dry:
+        write_tables(root, content, contents)
     counts = Counter(row["scheme"] for row in rows)
     for curve in contents:
         counts[curve.row["scheme"]] += curve.moments
@@ -188,40 +213,22 @@ def _chosen(file: AnnotationFile, how: Import, study: Study) -> list[Annotation]
             f"{file.name}: its media begin at {begins} (TIME_ORIGIN), so its seconds are not theirs: say with --offset "
             "what is to be added to each time to make it a second of the session, 0 if nothing"
         )
+    offset_s = how.offset_s or 0.0
+    if early := [
+        annotation.place
+        for annotation in file.annotations
+        if annotation.tier in how.targets
+        and annotation.start_s is not None
+        and round(annotation.start_s + offset_s, 9) < 0
+    ]:
+        rule = "begins before 0 s: correct it in the file, or say with --offset what is to be added to each time"
+        raise ImportFaultError(f"{file.name}: {places(early)}: {rule}")
     if faults := [fault for tier, fault in file.faults.items() if tier in how.targets]:
         raise ImportFaultError(f"{file.name}: {'; '.join(faults)}, or skip the tier")
     chosen = [annotation for annotation in file.annotations if annotation.tier in how.targets]
     if not chosen:
         raise ImportFaultError(f"{file.name}: the tiers that are mapped have no annotation with a value")
     return chosen
-
-
-def _write(
-    root: Path,
-    added: Mapping[str, Sequence[Mapping[str, str]]],
-    curves: Sequence[CurveFile],
-    schemes: Mapping[str, Scheme],
-    is_dry: bool,
-) -> None:
-    """Check the study with these rows, and write them, the curves' files first."""
-    check_curves(root, curves, schemes)
-    try:
-        tables = [open_table(root, table) for table in added]
-        for changed in tables:
-            changed.add(added[changed.table])
-        content = {changed.name: changed.content() for changed in tables}
-        check_tables(root, content, "labels")
-    except TableChangeError as error:
-        raise ImportFaultError(str(error)) from None
-    if is_dry:
-        return
-    try:
-        write_curves(root, curves)
-        put_in_place(root, content)  # schemes first: one without labels is a valid study
-    except OSError:
-        for curve in curves:
-            (root / curve.row["path"]).unlink(missing_ok=True)
-        raise
 
 
 def _check_times(file: AnnotationFile, how: Import) -> None:
@@ -243,6 +250,7 @@ def _check_times(file: AnnotationFile, how: Import) -> None:
 def _as_said(file: AnnotationFile, how: Import, schemes: Mapping[str, Scheme], annotation: Annotation) -> Annotation:
     """A number with a decimal point, a comma in a name as it is; of several columns of one scheme each is a rater's."""
     scheme = schemes[how.targets[annotation.tier].scheme]
+    annotation = replace(annotation, value=annotation.value.strip())
     if file.decimal_commas and scheme.is_numeric:
         annotation = replace(annotation, value=str(with_decimal_point(annotation.value)))
     if file.columns and not (annotation.rater_id or how.rater_id):
@@ -320,15 +328,17 @@ def _scheme(name: str, targets: Mapping[str, Target], tiers: Sequence[Tier], fil
 
 
 def _check_values(name: str, scheme: Scheme, chosen: Sequence[Annotation]) -> None:
-    wrong, rule = [], ""
+    wrong, rule, cure = [], "", ""
     for annotation in chosen:
         try:
             scheme.read(annotation.value.strip())
         except ValueError as error:
             wrong.append(annotation.place)
             rule = rule or str(error).split(": is ")[0]
+            if folded(annotation.value) in map(folded, scheme.labels):
+                cure = "; --fold-case takes labels that differ in case or Unicode form alone"
     if wrong:
-        raise ImportFaultError(f"{name}: {places(wrong)}: its value {rule}")
+        raise ImportFaultError(f"{name}: {places(wrong)}: its value {rule}{cure}")
 
 
 def _row(how: Import, annotation: Annotation, session_id: str, track: str, rater_id: str) -> dict[str, str]:
@@ -345,16 +355,3 @@ def _row(how: Import, annotation: Annotation, session_id: str, track: str, rater
         "confidence": annotation.confidence or "",
     }
     return {name: cell for name, cell in cells.items() if cell or name in _LABEL_COLUMNS}
-
-
-def _new_persons(study: Study, rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The persons of these rows whom the study does not know, who are no participants yet."""
-    known = {(person.session_id, person.person_id) for person in study.persons}
-    named = dict.fromkeys((row["session_id"], row["person_id"]) for row in rows if row.get("person_id"))
-    return [{"session_id": session, "person_id": person} for session, person in named if (session, person) not in known]
-
-
-def _scheme_row(scheme: Scheme) -> dict[str, str]:
-    limits = {"min": scheme.minimum, "max": scheme.maximum}
-    cells = {name: str(as_words(limit)) for name, limit in limits.items() if limit is not None}
-    return {"scheme": scheme.name, "type": scheme.type, **cells, "labels": "|".join(scheme.labels)}

@@ -26,10 +26,12 @@ from storyframes_labels.annotation_file import (
     overlaps,
     without_empty,
 )
+from storyframes_labels.clock_times import clock_seconds, is_clock_time
 from storyframes_labels.mapping import Role
 from tasks.study import decimal_commas, is_empty, with_decimal_point, without_empty_rows
-from tasks.study.strict_tables import Table
+from tasks.study.strict_tables import Table, points_or_thousands
 
+_CLOCK = "hh:mm:ss"
 UNITS = {"s": 1.0, "ms": 1e-3}
 _OTHERS = ("session_id", "rater_id", "person_id", "confidence")
 _FILE = "file"
@@ -46,7 +48,6 @@ _RENAMED = {
 _KNOWN_TIMES = tuple(f"{moment}{ending}" for ending in ("_s", "_ms", "") for moment in ("start", "end"))
 _AUDFORMAT_TIME = re.compile(r"(?:(\d+) days?,? )?(\d\d):([0-5]\d):([0-5]\d(?:\.\d{1,9})?)")
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
-_CLOCK = re.compile(r"\d+(?::[0-5]?\d){1,2}(?:[.,]\d+)?")  # 1:02, 00:01:02.5
 _STEMS = (
     "start begin stop onset offset duration time second stamp minute "
     "anfang beginn dauer zeit début debut durée duree inicio inizio durata duración"
@@ -114,7 +115,7 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
     _check_header(path.name, table.columns, {*_OTHERS, *_OF_LONG, *_KNOWN_TIMES, _FILE})
     if _is_audformat(table) and time_columns is None and not options.roles:
         return _read_audformat(path.name, table)
-    of_times, known_unit = _time_columns(path.name, table.columns, unit, time_columns)
+    of_times, known_unit = _time_columns(path.name, table, unit, time_columns)
     times = of_times.names
     if options.rate and times:
         raise ImportFaultError(f"{path.name}: has times ({', '.join(times)}): leave --rate out, or name them otherwise")
@@ -172,7 +173,10 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
     remarks = [*table.remarks, *([f"{len(empty_rows)} empty rows, left out"] if empty_rows else [])]
     values_have_commas = decimal_commas(table, (*times, "confidence", *(["value"] if is_long else columns))) is not None
     remarks += ["numbers with a decimal comma: read as a point"] if commas or values_have_commas else []
-    shown = {"s": "seconds", "ms": "milliseconds"}.get(known_unit, NO_TIMES)
+    remarks += _minutes_remark(table, times)
+    if doubt := points_or_thousands(table, [*times, "confidence", *(["value"] if is_long else columns)]):
+        remarks.append(doubt)
+    shown = {"s": "seconds", "ms": "milliseconds", _CLOCK: "hours:minutes:seconds"}.get(known_unit, NO_TIMES)
     if options.rate:
         shown = f"rows, {options.rate:g} a second"
     tiers = tuple(map(Tier, names))
@@ -190,10 +194,9 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
     )
 
 
-def _time_columns(
-    name: str, columns: tuple[str, ...], unit: str | None, said: TimeColumns | None
-) -> tuple[TimeColumns, str]:
+def _time_columns(name: str, table: Table, unit: str | None, said: TimeColumns | None) -> tuple[TimeColumns, str]:
     """The columns of the times and their unit, which is empty where the table has no times."""
+    columns = table.columns
     if said is None:
         endings = [ending for ending in ("_s", "_ms", "") if {f"start{ending}", f"end{ending}"} & {*columns}]
         if not endings:
@@ -213,6 +216,9 @@ def _time_columns(
         raise ImportFaultError(f"{name}: has no column {', '.join(map(repr, absent))}; it has {', '.join(columns)}")
     shown = " and ".join(said.names)
     units = [match and ("s" if match[1] else "ms") for match in map(_SAYS_UNIT.fullmatch, said.names)]
+    times = [str(row.values[columns.index(column)]) for column in said.names for row in table.rows]
+    if unit is None and all(map(is_clock_time, filter(str.strip, times))):
+        return said, _CLOCK
     if unit is None and (None in units or len({*units}) > 1):
         raise ImportFaultError(f"{name}: in which unit are the columns {shown}? Say --unit s or --unit ms")
     if unit is not None and {*units} - {unit, None}:
@@ -224,12 +230,28 @@ def _seconds(name: str, row: int, column: str, cell: Any, unit: str, commas: boo
     if cell is None:
         return None
     text = str(with_decimal_point(cell) if commas else cell).strip()
+    if is_clock_time(text) and unit != "ms":
+        return clock_seconds(text)
+    if text.count(":") == 3:
+        rule = "has frames or milliseconds behind a third colon: write hh:mm:ss.mmm, or seconds"
+        raise ImportFaultError(f"{name}: row {row}, {column}: {rule}")
     try:
         if "_" in text or not math.isfinite(float(text)):
             raise ValueError
     except ValueError:
         raise ImportFaultError(f"{name}: row {row}, {column}: must be a number with a decimal point") from None
+    if unit == _CLOCK:
+        raise ImportFaultError(f"{name}: row {row}, {column}: must be hh:mm:ss, as the other times are")
     return round(float(text) * UNITS[unit], 9)
+
+
+def _minutes_remark(table: Table, names: Collection[str]) -> list[str]:
+    """A remark where times have two parts: they are minutes and seconds, never hours and minutes."""
+    for row in table.rows:
+        for column, cell in zip(table.columns, row.values, strict=True):
+            if column in names and str(cell).count(":") == 1:
+                return [f"row {row.number}, {column}: times of two parts are read as minutes:seconds"]
+    return []
 
 
 # --- audformat ----------------------------------------------------------------------------------------------------
@@ -316,7 +338,7 @@ def _possible_times(table: Table, columns: Collection[str]) -> dict[str, set[str
     reasons: dict[str, set[str]] = {name: set() for name in cells}
     for name, of_name in cells.items():
         reasons[name] |= {""} if _is_name_of_times(name) else set()
-        reasons[name] |= {name} if of_name and all(map(_CLOCK.fullmatch, of_name)) else set()
+        reasons[name] |= {name} if of_name and all(map(is_clock_time, of_name)) else set()
     for (start, starts), (end, ends) in permutations(numbers.items(), 2):
         if len(starts) == len(ends) and starts != ends and all(map(le, starts, ends)):
             reasons[start].add(end)
@@ -338,7 +360,7 @@ def _check_header(name: str, columns: Collection[str], known: Collection[str]) -
     if {*columns} & {*known}:
         return
     for number, column in enumerate(columns, start=1):
-        if _NUMBER.fullmatch(column) or _CLOCK.fullmatch(column):
+        if _NUMBER.fullmatch(column) or is_clock_time(column):
             raise no_header(name, number, "is a number")
 
 

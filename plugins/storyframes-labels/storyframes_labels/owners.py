@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -38,6 +39,15 @@ def _shared_folders(one: PurePosixPath, other: PurePosixPath) -> int:
     return len(list(takewhile(lambda pair: pair[0].casefold() == pair[1].casefold(), pairs)))
 
 
+def _last(name: str) -> str:
+    return PurePosixPath(name.replace("\\", "/")).name
+
+
+def _in_words(recordings: Collection[tuple[str, str]]) -> str:
+    tracks = sorted(f"{session}, track {track}" if track else session for session, track in recordings)
+    return f"is of session {' or '.join(tracks)}"
+
+
 class Owners:
     """Of which session and track an annotation is, and by whom; sessions that are not known are reported together."""
 
@@ -46,6 +56,7 @@ class Owners:
         self._study, self._said = study, said
         self._unknown: dict[str, None] = {}
         self._ids: dict[str, str] = {}
+        self._checked: set[str] = set()
         self._by_pattern: dict[str, str] = {}
         self._files: dict[str, set[tuple[str, str, PurePosixPath]]] = {}  # session, track and folder, by name and stem
         self._folders: dict[tuple[str, str, str], PurePosixPath] = {}  # of the files that annotations name
@@ -71,6 +82,8 @@ class Owners:
                 except FilesError as error:
                     raise ImportFaultError(str(error)) from None
             session_id = self._by_pattern[name]
+            if not annotation.file:
+                self._check_media(file, session_id)
         if not session_id:
             session_id, track = self._by_name(file, annotation)
         where = f"{file.name}: {annotation.place}"
@@ -104,14 +117,48 @@ class Owners:
                 "PATTERN: no file of the study has that name, or several have it in other folders"
             )
 
+    def _recordings(self, name: str) -> set[tuple[str, str]]:
+        """The recordings of the study with a file's name, by session and track; of several folders the nearest."""
+        path = PurePosixPath(name.replace("\\", "/"))
+        stem = path.name if path.suffix[1:].isdecimal() else path.stem  # p01.2 is no file p01
+        owners = self._files.get(path.name.casefold()) or self._files.get(stem.casefold()) or set()
+        shared = {owner: _shared_folders(path.parent, owner[2]) for owner in owners}
+        return {owner[:2] for owner, count in shared.items() if count == max(shared.values())}
+
+    def _check_media(self, file: AnnotationFile, by_pattern: str = "") -> None:
+        """Refuse a file whose media are other recordings than its name says, or of several sessions.
+
+        Args:
+            by_pattern: the session that ``--session-from`` finds in the name.
+        """
+        if file.name in self._checked:
+            return
+        self._checked.add(file.name)
+        of_media = {name: found for name in file.media if (found := self._recordings(name))}
+        if not of_media:
+            return
+        named = set() if by_pattern else self._recordings(file.name)
+        stem = PurePosixPath(file.name).stem
+        sessions = {by_pattern} if by_pattern else {session for session, _ in named} or {stem} & {*self._study.sessions}
+        every = set[tuple[str, str]]().union(*of_media.values())
+        is_other_track = bool(named) and self._said.track is None and not named & every
+        is_other = bool(sessions) and not sessions & {session for session, _ in every}
+        are_apart = not set.intersection(*({session for session, _ in found} for found in of_media.values()))
+        if is_other_track or is_other or are_apart:
+            of_name = {file.name: named or {(session, "") for session in sessions}} if sessions else {}
+            said = "; ".join(f"{_last(name)} {_in_words(found)}" for name, found in (of_name | of_media).items())
+            raise ImportFaultError(
+                f"{file.name}: its name and its media are of different recordings ({said}): link the right media in "
+                "the program that wrote it, or import it by itself with --session ID"
+            )
+
     def _by_name(self, file: AnnotationFile, annotation: Annotation) -> tuple[str, str]:
+        if not annotation.file:
+            self._check_media(file)
         names = [annotation.file] if annotation.file else [*file.media, file.name]
         for name in names:
             path = PurePosixPath(name.replace("\\", "/"))
-            stem = path.name if path.suffix[1:].isdecimal() else path.stem  # p01.2 is no file p01
-            owners = self._files.get(path.name.casefold()) or self._files.get(stem.casefold()) or set()
-            shared = {owner: _shared_folders(path.parent, owner[2]) for owner in owners}
-            nearest = [owner[:2] for owner, count in shared.items() if count == max(shared.values())]
+            nearest = self._recordings(name)
             if len({session for session, _ in nearest}) == 1:
                 session_id, track = min(nearest)  # the session's own recording before its tracks
                 first = self._folders.setdefault((session_id, track, path.name.casefold()), path.parent)
@@ -130,8 +177,9 @@ class Owners:
         return "", ""
 
     def _rater(self, name: str, where: str) -> str:
+        normal = unicodedata.normalize("NFC", name)
         rater_id = name if not name or ID_PATTERN.fullmatch(name) else as_id(name)
-        if name and (not rater_id or self._ids.setdefault(rater_id, name) != name):
+        if name and (not rater_id or self._ids.setdefault(rater_id, normal) != normal):
             raise ImportFaultError(f"{where}: its rater's name gives no id, or that of another: write ids for raters")
         if rater_id != name:
             self.remarks.append("raters' names are written as ids")

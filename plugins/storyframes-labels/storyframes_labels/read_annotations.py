@@ -26,6 +26,7 @@ from storyframes_labels.annotation_file import (
 from storyframes_labels.boris import is_boris, read_boris, read_old_boris
 from storyframes_labels.datavyu import is_datavyu, read_datavyu
 from storyframes_labels.elan import read_elan
+from storyframes_labels.elan_export import read_elan_export
 from storyframes_labels.label_table import UNITS, SheetOptions, TimeColumns, read_label_table
 from storyframes_labels.mapping import TIMES, Role, Target, parse_map
 from storyframes_labels.nova import read_nova
@@ -113,6 +114,8 @@ def _read_table(path: Path, options: SheetOptions) -> AnnotationFile:
             return read_datavyu(path)
         if old := read_old_boris(path):
             return read_boris(old, path)
+        if export := read_elan_export(path):
+            return export
     table = read_sheet(path, options.sheet)
     return read_boris(table, path) if not is_said and is_boris(table) else read_label_table(table, path, options)
 

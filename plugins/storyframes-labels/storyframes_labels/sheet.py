@@ -60,7 +60,7 @@ def read_sheet(path: Path, sheet: str | None = None) -> Table:
                 raise ImportFaultError(f"{path.name}: the cell {cell.coordinate} {what}")
             if isinstance(cell.value, (int, float)) and "%" in str(cell.number_format):
                 percent.add(cell.column_letter)
-        rows.append((cells[0].row, tuple(_text(cell.value) for cell in cells)))
+        rows.append((cells[0].row, tuple(_text(cell.value, str(cell.number_format)) for cell in cells)))
     number, header = next(((number, row) for number, row in rows if any(row)), (0, ()))
     width = max((index + 1 for _, row in rows for index, cell in enumerate(row) if cell), default=0)
     names = tuple(name.strip() for name in header[:width])
@@ -111,7 +111,16 @@ def _worksheet(path: Path, sheet: str | None, *, with_values: bool) -> Worksheet
     return worksheet
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, number_format: str) -> str:
+    """The text of a cell; a time as it is shown, of which ``h:mm`` has two parts, whatever Excel took it for."""
+    if isinstance(value, datetime.timedelta):
+        micros = abs(value) // datetime.timedelta(microseconds=1)
+        minutes, micros = divmod(micros, 60_000_000)
+        sign = "-" if value < datetime.timedelta(0) else ""
+        return f"{sign}{minutes // 60}:{minutes % 60:02}:{micros / 1e6:09.6f}"
+    is_time, shown = isinstance(value, datetime.time), number_format.lower()
+    if is_time and not (value.second or value.microsecond) and "s" not in shown and "am" not in shown:
+        return value.strftime("%H:%M")
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     return "" if value is None else str(as_words(value))

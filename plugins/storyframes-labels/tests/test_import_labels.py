@@ -100,7 +100,7 @@ def test_a_vocabulary_becomes_the_labels_of_a_nominal_scheme(tmp_path: Path, stu
             "person_id = 'x': is not in the table 'persons'",
         ),
         (["mood=mood:nominal"], {"session_id": "s1", "track": "x"}, "track = 'x': is no track of this session"),
-        (["mood=mood:nominal"], {"session_id": "s1", "offset_s": -1.0}, "start_s = '-1.0': Input should be greater"),
+        (["mood=mood:nominal"], {"session_id": "s1", "offset_s": -1.0}, "annotation 1: begins before 0 s"),
         (["mood=valence:nominal"], {"session_id": "s1"}, "--map mood=valence:nominal: the study says it is interval"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_file_that_is_imported_twice_is_refused(tmp_path: Path, study: Path) -
     path = eaf(tmp_path / "x.eaf", mood=[(0, 1000, "sad")])
     assert run(study, path, "mood=mood:nominal", session_id="s1") == ""
     before = (study / "labels.csv").read_bytes()
-    assert missing(run(study, path, "mood=mood", session_id="s1"), "row 3", "session_id") == []
+    assert missing(run(study, path, "mood=mood", session_id="s1"), "row 2", "(x.eaf: tier 'mood'", "session_id") == []
     assert (study / "labels.csv").read_bytes() == before
 
 
@@ -199,7 +199,10 @@ def test_new_schemes_of_a_parquet_study(tmp_path: Path, study: Path) -> None:
     assert [label.value for label in loaded.labels] == ["sad", 0.5]
     assert (study / "schemes.parquet").stat().st_mode & 0o777 == 0o640
     before = (study / "schemes.parquet").read_bytes()
-    assert missing(run(study, path, "mood=mood", "v=valence", session_id="s1"), "row 4", "labelled") == []
+    assert (
+        missing(run(study, path, "mood=mood", "v=valence", session_id="s1"), "row 3", "(x.eaf: tier 'v'", "labelled")
+        == []
+    )
     assert (study / "schemes.parquet").read_bytes() == before
 
 

@@ -1,0 +1,127 @@
+"""The study's tables with imported labels: checked as a whole, with faults named by the rows of the imported files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from storyframes_labels.annotation_file import ImportFaultError
+from storyframes_labels.curve_files import CurveFile, write_curves
+from tasks.study import (
+    Scheme,
+    Study,
+    TableChangeError,
+    as_words,
+    open_table,
+    problems_with,
+    put_in_place,
+    shortened,
+)
+from tasks.study.changed_tables import ChangedTable
+from tasks.study.problems import Problem
+
+_ROWS = re.compile(r"\brows? \d+(?:, \d+)*")
+_FIRST_ROW = 2  # below the header
+
+
+def changed_tables(
+    root: Path,
+    added: Mapping[str, Sequence[Mapping[str, str]]],
+    answered: Mapping[str, Scheme],
+    origins: Sequence[str],
+) -> dict[str, bytes]:
+    """The tables with these rows and answers, by their files' names, checked as a part of the study.
+
+    Args:
+        added: the rows, by table.
+        answered: declared schemes with new answers.
+        origins: where in the files each row of the table labels comes from.
+
+    Raises:
+        ImportFaultError: a table cannot be changed, or the study would not be valid.
+    """
+    content, first = {}, 0
+    try:
+        for name, rows in added.items():
+            if not rows and not (name == "schemes" and answered):
+                continue
+            table = open_table(root, name)
+            if name == "labels":
+                first = len(table.rows) + _FIRST_ROW
+            if name == "schemes":
+                rows = [*rows, *_keep_answers(table, answered)]
+            table.add(rows)
+            content[table.name] = table.content()
+    except TableChangeError as error:
+        raise ImportFaultError(str(error)) from None
+    if wrong := problems_with(root, content):
+        lines = "\n".join(f"  {_in_the_files(problem, first, origins)}" for problem in shortened(wrong))
+        raise ImportFaultError(f"with these labels the study would not be valid; nothing is written:\n{lines}")
+    return content
+
+
+def _keep_answers(table: ChangedTable, answered: Mapping[str, Scheme]) -> list[dict[str, str]]:
+    """Write the answers into the rows of their schemes; the rows of schemes that have none, as that of ratings."""
+    rows = {str(row.get("scheme") or "").strip(): row for row in table.rows}
+    for name, scheme in answered.items():
+        if name in rows:
+            cells = answers(scheme)
+            table.columns += [column for column in cells if column not in table.columns]
+            rows[name] |= cells
+    return [scheme_row(scheme) for name, scheme in answered.items() if name not in rows]
+
+
+def _in_the_files(problem: Problem, first: int, origins: Sequence[str]) -> str:
+    """A problem whose rows are those of the imported files; ``first`` is the first new row of the table labels."""
+
+    def named(number: re.Match[str]) -> str:
+        index = int(number[0]) - first
+        return f"({origins[index]})" if 0 <= index < len(origins) else number[0]
+
+    if problem.table != "labels":
+        return str(problem)
+    rule = _ROWS.sub(lambda rows: re.sub(r"\d+", named, rows[0]), problem.rule)
+    if problem.row is None or problem.row < first:
+        return str(replace(problem, rule=rule))
+    return f"{origins[problem.row - first]}: {problem.column} = {problem.value}: {rule}"
+
+
+def write_tables(root: Path, content: Mapping[str, bytes], curves: Sequence[CurveFile]) -> None:
+    """Write the tables and, before them, the curves' files."""
+    try:
+        write_curves(root, curves)
+        put_in_place(root, content)  # schemes first: one without labels is a valid study
+    except OSError:
+        for curve in curves:
+            (root / curve.row["path"]).unlink(missing_ok=True)
+        raise
+
+
+def new_persons(study: Study, rows: Sequence[Mapping[str, str]], but: str | None) -> list[dict[str, str]]:
+    """The persons of these rows whom the study does not know, who are no participants yet.
+
+    Args:
+        but: whom the user names: a person of the study, or a mistake.
+    """
+    known = {(person.session_id, person.person_id) for person in study.persons}
+    named = dict.fromkeys((row["session_id"], row["person_id"]) for row in rows if row.get("person_id"))
+    return [
+        {"session_id": session, "person_id": person}
+        for session, person in named
+        if (session, person) not in known and person != but
+    ]
+
+
+def scheme_row(scheme: Scheme) -> dict[str, str]:
+    limits = {"min": scheme.minimum, "max": scheme.maximum}
+    cells = {name: str(as_words(limit)) for name, limit in limits.items() if limit is not None}
+    labels = "|".join(scheme.labels)
+    return {"scheme": scheme.name, "type": scheme.type, **cells, "labels": labels, **answers(scheme)}
+
+
+def answers(scheme: Scheme) -> dict[str, str]:
+    """The cells of a scheme that say which values are missing."""
+    cells = {"missing": "|".join(scheme.missing), "not_missing": "|".join(scheme.not_missing)}
+    return {name: cell for name, cell in cells.items() if cell}
