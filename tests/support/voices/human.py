@@ -29,6 +29,7 @@ _MONTHS = {
     "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
     "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
 }
+_BYTES_A_SECOND = 8000  # of G.722
 _MARKS = re.compile(r"<s>|</s>|\(.*\)")
 
 
@@ -51,8 +52,9 @@ def english() -> list[Spoken]:
 
 def prompts(language: str, shortest_s: float = 1.5, longest_s: float = 12.0) -> list[Spoken]:
     """Sentences of one professional speaker, each with its file's name as the text (asterisk-core-sounds)."""
-    spoken = [Spoken(path.stem.replace("-", " "), _g722(path)) for path in sorted(_sounds(language).glob("*.g722"))]
-    return [each for each in spoken if shortest_s <= each.seconds <= longest_s and "tone" not in each.text]
+    paths = [path for path in sorted(_sounds(language).glob("*.g722")) if "tone" not in path.stem]
+    said = [path for path in paths if shortest_s <= path.stat().st_size / _BYTES_A_SECOND <= longest_s]
+    return [Spoken(path.stem.replace("-", " "), _g722(path)) for path in said]
 
 
 def days_and_months(language: str) -> list[Spoken]:
