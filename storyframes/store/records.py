@@ -48,6 +48,7 @@ class Caveat(StrEnum):
     UNKNOWN_CONFIDENCES = "confidences that are not from 0 to 1"  # a percentage, a log probability: none is stored
     MALFORMED_CUES = "malformed cues left out"
     UNCERTAIN_SPEAKERS = "captions whose speakers are uncertain"  # a name may be part of the text, or missing
+    GUESSED_LANGUAGE = "transcript in a guessed language"  # the recogniser was less than 80 % sure of it
     CUT_TEXT = "texts longer than the model reads"  # the embedding is of their beginning
     UNKNOWN_SCRIPT = "texts in a script that the model does not know"  # the embedding is of what is left of them
     SPEECH_AFTER_END = "speech after the end of the recording"

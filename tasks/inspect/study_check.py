@@ -307,6 +307,11 @@ def _check_transcript(path: Path, relative: str, length_s: float, settings: Extr
             "another session's transcript?"
         )
     remarks = [f"{relative}: {remark}" for remark in transcript.remarks]
+    if transcript.guessed_language:
+        remarks.append(
+            f"{relative}: its language is a guess: give it in the column language of the table sessions or tracks, and "
+            "'storyframes transcribe' makes it again"
+        )
     if not transcript.words():
         remarks.append(
             f"{relative}: has no words{' besides sounds and notes' if transcript.events else ''}: if something was "

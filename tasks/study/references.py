@@ -190,7 +190,9 @@ def tracks_of(tables: TableRows) -> dict[str, dict[str, Track]]:
     tables.check_unique("tracks", "session_id", "track")
     tables.check_case("tracks", "session_id", "track")
     tracks = {
-        row.session_id: {MAIN: Track(row.session_id, MAIN, **{column: getattr(row, column) for column in _FILES})}
+        row.session_id: {
+            MAIN: Track(row.session_id, MAIN, **{column: getattr(row, column) for column in (*_FILES, "language")})
+        }
         for row in tables.of("sessions")
     }
     regions: list[Placed] = []

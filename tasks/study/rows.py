@@ -104,6 +104,14 @@ def _cell_list(value: object) -> object:
     return _label_list(str(as_words(value)) if isinstance(value, (int, float)) else value)
 
 
+def _language(value: object) -> object:
+    """The code of a language without its country."""
+    code = re.split("[-_]", str(value).strip().lower())[0]
+    if not re.fullmatch("[a-z]{2,3}", code):
+        raise ValueError("must be the code of a language, as ISO 639 has it: en, fr, zh")
+    return code
+
+
 def _region(value: str) -> str:
     if is_box_file(value):
         return _relative_path(value)
@@ -153,6 +161,7 @@ Seconds = Annotated[float, BeforeValidator(_plain_number), Field(ge=0), AfterVal
 Whole = Annotated[int, BeforeValidator(_plain_number)]
 Number = Annotated[float, BeforeValidator(_plain_number), AfterValidator(_finite)]
 TrackName = Annotated[Id, AfterValidator(_track_name)]
+Language = Annotated[str, BeforeValidator(_language)]
 LabelledTrack = Annotated[Id | None, AfterValidator(_no_main)]
 
 
@@ -180,6 +189,7 @@ class Session(Row):
     transcript: StudyPath | None = None
     openface: StudyPath | None = None
     recorded_at: Annotated[datetime | None, BeforeValidator(_calendar_time)] = None
+    language: Language | None = None  # that is spoken
 
 
 class Phase(Row):
@@ -275,6 +285,7 @@ class TrackRow(Row):
     clock: Id | None = None
     of: Id | None = None
     region: Annotated[str, AfterValidator(_region)] | None = None
+    language: Language | None = None  # that is spoken, where it is not the session's
 
 
 @dataclass(frozen=True)
@@ -294,6 +305,9 @@ class Track:
     # of: the track whose picture it is a region of, whose video and clock it has; None where it is no region
     of: str | None = None
     region: str | None = None  # as the table has it: x,y,w,h, or the path of a table of boxes
+    language: str | None = (
+        None  # the code of the language that is spoken; of another track than main None: the session's
+    )
 
     @property
     def box_file(self) -> str | None:

@@ -84,6 +84,8 @@ class Transcript:
     events: tuple[Event, ...] = ()
     # how the file was read, where that is not certain; they quote nothing
     remarks: tuple[str, ...] = ()
+    # the recogniser was not sure in which language it was said
+    guessed_language: bool = False
 
     @property
     def end_s(self) -> float:
@@ -153,6 +155,7 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
         unknown_confidences,
         tuple(sorted(events, key=lambda event: event.start_s)),
         (*captions.remarks, *_remarks(drafts)),
+        any(draft.in_guessed_language for draft in drafts),
     )
 
 

@@ -499,6 +499,21 @@ def test_interpolated_times_have_a_caveat(study_copy: Path, store_root: Path) ->
     assert entry.record.quality == {"word_times_interpolated": 1.0, "words_known": known, "measured": known}
 
 
+@pytest.mark.parametrize(("made_by", "probability", "is_said"), [
+    ("storyframes-transcribe 0.1.0", 0.35, True),
+    ("storyframes-transcribe 0.1.0", 0.8, False),
+    ("somebody", 0.35, False),
+])  # fmt: skip
+def test_words_in_a_language_that_was_guessed_have_a_caveat(
+    study_copy: Path, store_root: Path, made_by: str, probability: float, is_said: bool
+) -> None:
+    provenance = {"made_by": made_by, "language": "th", "language_probability": probability}
+    utterances = [{"start_s": 1, "end_s": 3, "text": "the garden"}]
+    break_transcript(study_copy, json.dumps({"provenance": provenance, "utterances": utterances}))
+    outcome = extract(study_copy, store_root, "glove")["glove"]
+    assert ("transcript in a guessed language" in outcome.caveats) is is_said
+
+
 def test_words_have_their_confidence_and_the_share_of_low_ones_is_said(study_copy: Path, store_root: Path) -> None:
     spoken = [("the", 2.0, 0.4), ("garden", 1.0, 0.9), ("the", 3.0, None), ("garden", 4.0, 0.5), ("the", 5.0, 0.75)]
     words = [{"word": word, "start": at, "end": at + 0.5, "score": score} for word, at, score in spoken]

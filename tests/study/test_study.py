@@ -169,6 +169,21 @@ def test_dates_as_iso_8601_writes_them(study_copy: Path, value: str) -> None:
     assert load_study(study_copy).sessions["p01-s01"].recorded_at.year == 2024
 
 
+@pytest.mark.parametrize(
+    ("value", "code"), [("fr", "fr"), ("EN-us", "en"), ("yue", "yue"), ("pt_BR", "pt"), ("", None)]
+)
+def test_a_language_is_its_code_without_the_country(study_copy: Path, value: str, code: str | None) -> None:
+    rewrite(study_copy, "sessions", language=value)
+    study = load_study(study_copy)
+    assert (study.sessions["p01-s01"].language, study.tracks["p01-s01"]["main"].language) == (code, code)
+
+
+@pytest.mark.parametrize("value", ["English", "e", "1", "en fr"])
+def test_a_language_is_not_a_word(study_copy: Path, value: str) -> None:
+    rewrite(study_copy, "sessions", language=value)
+    assert not missing(problems(study_copy)[0], "sessions, row 2", "language", "ISO 639")
+
+
 def test_parquet_columns_of_yes_and_no_are_no_ratings(study_copy: Path) -> None:
     ratings = pd.read_csv(study_copy / "ratings.csv").assign(empathy=True)
     (study_copy / "ratings.csv").unlink()

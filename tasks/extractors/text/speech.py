@@ -59,6 +59,8 @@ def read_speech(source: Source, clock: Clock | None, settings: TranscriptSetting
         out.quality["uncertain_speakers"] = transcript.uncertain_speakers
     if transcript.events:
         out.quality["not_speech"] = len(transcript.events)
+    if transcript.guessed_language:
+        out.caveat(Caveat.GUESSED_LANGUAGE)
     return transcript
 
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
 
+SURE_LANGUAGE = 0.8
+"""The probability from which on a language that a recogniser detected is taken for certain."""
 _PAUSE_S = 1.0  # between two utterances of words without punctuation
 _SENTENCE_END = re.compile(r"[.!?…。！？؟।][\"'”’»)\]]*$")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
@@ -48,6 +50,7 @@ class Draft(BaseModel):
     end_s: float
     text: str
     words: list[DraftWord] | None = None
+    in_guessed_language: bool = False  # of the whole transcript, set by what reads it
 
 
 def draft_of_words(words: Sequence[DraftWord], text: str = "", speaker: str | None = None) -> Draft:

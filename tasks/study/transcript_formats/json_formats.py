@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel, ValidationError
 
-from tasks.study.transcript_formats.drafts import Draft, FormatError
+from tasks.study.transcript_formats.drafts import SURE_LANGUAGE, Draft, FormatError
 from tasks.study.transcript_formats.service_formats import Assembly, Aws, AwsJob, Deepgram
 from tasks.study.transcript_formats.whisper_formats import HuggingFace, Whisper, WhisperCpp, is_segment
 
@@ -29,9 +29,15 @@ class Own(BaseModel):
     provenance: Any = None
 
     def drafts(self) -> Iterable[Draft]:
-        is_made = isinstance(self.provenance, dict) and str(self.provenance.get("made_by")).startswith(_MADE_BY)
-        for utterance in self.utterances if not is_made else ():
-            utterance.person_id = None  # anybody who wrote the file may call the speaker by name
+        made_with = self.provenance if isinstance(self.provenance, dict) else {}
+        is_made = str(made_with.get("made_by")).startswith(_MADE_BY)
+        probability = made_with.get("language_probability")
+        for utterance in self.utterances:
+            if not is_made:
+                utterance.person_id = None  # anybody who wrote the file may call the speaker by name
+            utterance.in_guessed_language = (
+                is_made and isinstance(probability, int | float) and probability < SURE_LANGUAGE
+            )
         return self.utterances
 
 
