@@ -45,7 +45,9 @@ def transcribe(
         list[str] | None, typer.Option(help="Only this track; main: the session's own. Repeatable.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="large-v3, large-v2, or a model's folder (CTranslate2).")] = None,
-    language: Annotated[str | None, typer.Option(help="A code such as en; without it it is detected.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="A code such as en; the column language of the tables comes first.")
+    ] = None,
     speakers: Annotated[
         str | None,
         typer.Option(metavar="STORE", help="Say who speaks on a microphone of several people, by `speaking` in here."),
@@ -92,7 +94,13 @@ def transcribe(
         _name(loaded, plans, is_dry=True)  # a table that cannot be changed is reported before hours of work
         found = find_model(settings.model)
         load = cache(lambda: Whisper(found, settings))  # only where something is due
-        transcriber = Transcriber(loaded, settings, found, lambda piece, language: load().hear(piece, language))
+        transcriber = Transcriber(
+            loaded,
+            settings,
+            found,
+            hear=lambda piece, language: load().hear(piece, language),
+            listen=lambda samples: load().listen(samples),
+        )
         if dry_run:
             _show_plan(plans, transcriber)
             return
@@ -105,6 +113,7 @@ def transcribe(
             work = partial(_here, loaded, plans, transcriber)
         attribute = partial(name_speakers, loaded, store, settings) if store else None
         outcomes, named = _transcribe(loaded, plans, lambda: map(attribute, work()) if attribute else work())
+    _remark_on_languages(outcomes)
     if json:
         show_json({"transcripts": [asdict(outcome) for outcome in outcomes], "named": named})
     else:
@@ -137,6 +146,17 @@ def _remark_on_clocks(study: Study, plans: Sequence[SessionPlan]) -> None:
             f"[yellow]look at[/] {counted(len(without), 'microphone')} without a clock, first {escape(without[0])}: "
             "taken to be in time with the session; 'storyframes sync STUDY --write' measures clocks"
         )
+
+
+def _remark_on_languages(outcomes: Sequence[Outcome]) -> None:
+    """A transcript in the wrong language is wrong as a whole, so a guess is named each time."""
+    for outcome in outcomes:
+        if outcome.language and outcome.language.is_guess:
+            error_console().print(
+                f"[yellow]look at[/] {escape(outcome.name)}: its language, {outcome.language.code}, is a guess "
+                f"({outcome.language.probability:.2f}): give it in the column language of the table sessions or "
+                "tracks, or with --language, and the same command transcribes it again"
+            )
 
 
 def _transcribe(
@@ -247,7 +267,7 @@ def _show_plan(plans: Sequence[SessionPlan], transcriber: Transcriber) -> None:
 def _show(outcomes: Sequence[Outcome], named: int, study: Path) -> None:
     shown = console()
     for outcome in outcomes:
-        where = escape(outcome.session_id if outcome.track == "main" else f"{outcome.session_id}@{outcome.track}")
+        where = escape(outcome.name)
         if outcome.reason:
             colour = "bold red" if outcome.status == "failed" else "yellow"
             error_console().print(f"[{colour}]{outcome.status}[/] {where}: {escape(outcome.reason)}")
@@ -260,7 +280,7 @@ def _show(outcomes: Sequence[Outcome], named: int, study: Path) -> None:
             "none is left: does this person say nothing, or is the other microphone's gain higher?"
             if outcome.crosstalk and not outcome.words
             else "",
-            f"{outcome.uncertain} as loud on another one and kept" if outcome.uncertain else "",
+            f"{outcome.uncertain} about as loud on another one, kept and marked" if outcome.uncertain else "",
             f"{outcome.outside} before or after the recording left out" if outcome.outside else "",
         ]
         shown.print("; ".join([f"{where}: {outcome.status}, {counted(outcome.words, 'word')}", *filter(None, counts)]))

@@ -89,7 +89,11 @@ class SessionUnit:
         if model.sha256 != self.model_sha256:
             return self.lost(f"the model {model.name} is another one on this worker")
         transcriber = Transcriber(
-            study, settings, model, lambda piece, language: _loaded(settings).hear(piece, language)
+            study,
+            settings,
+            model,
+            hear=lambda piece, language: _loaded(settings).hear(piece, language),
+            listen=lambda samples: _loaded(settings).listen(samples),
         )
         (plan,) = plan_sessions(study, [self.session_id], self.tracks)
         return tuple(transcriber.transcribe(plan))

@@ -22,12 +22,23 @@ def find_outdated(study: Study) -> Iterator[str]:
                 continue
             with suppress(KeptError, OSError):
                 made = read_made(study.root / relative, also_corrected=True)
-                if made is not None and made.provenance.rules < RULES:
+                if made is None:
+                    continue
+                if made.provenance.rules < RULES:
                     yield _remark(study, relative, made)
+                elif made.provenance.joined and not made.provenance.crosstalk_by:
+                    yield (
+                        f"{relative}: joined from microphones among which an earlier rule looked for crosstalk: "
+                        f"{_command(study, made)} looks for it again, without transcribing"
+                    )
+
+
+def _command(study: Study, made: TranscriptFile) -> str:
+    return f"'storyframes transcribe {shlex.quote(str(study.root))}{_option(made.provenance.model.get('name', ''))}'"
 
 
 def _remark(study: Study, relative: str, made: TranscriptFile) -> str:
-    command = f"'storyframes transcribe {shlex.quote(str(study.root))}{_option(made.provenance.model.get('name', ''))}'"
+    command = _command(study, made)
     rules = f"{relative}: made by rules {made.provenance.rules} of storyframes transcribe, the current ones are {RULES}"
     if made.is_corrected:
         return f"{rules}, and corrected by hand: remove it, and {command} makes it again without the corrections"

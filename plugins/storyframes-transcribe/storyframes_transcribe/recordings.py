@@ -30,6 +30,7 @@ class Recording:
         video: the path of its video in the study, also where the sound is a file of its own; None without one.
         person_id, speaker: whose microphone it is, and what its speaker is called: the person's role, or the
             id where it has none or others have the same.
+        language: the code of the language that is spoken, by the tables.
     """
 
     session_id: str
@@ -39,6 +40,7 @@ class Recording:
     video: str | None
     person_id: str | None = None
     speaker: str | None = None
+    language: str | None = None
 
     @property
     def name(self) -> str:
@@ -178,7 +180,8 @@ def _recording(study: Study, session_id: str, track: str) -> Recording | None:
         return None
     person_id = person_of_sound(study, session_id, track)
     speaker = speaker_of(study, session_id, person_id)
-    return Recording(session_id, track, relative, files.audio is None, files.video, person_id, speaker)
+    language = files.language or study.tracks[session_id][MAIN].language
+    return Recording(session_id, track, relative, files.audio is None, files.video, person_id, speaker, language)
 
 
 def person_of_track(study: Study, session_id: str, track: str) -> str | None:

@@ -5,15 +5,19 @@ Each recording's transcript is written as soon as it is there, so a run that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.metadata import version
 
-import numpy as np
-
 from storyframes.spec import MAIN
-from storyframes_transcribe.crosstalk import find_crosstalk
+from storyframes.times import stored_clock
+from storyframes_transcribe.crosstalk import CROSSTALK_RULES, Crosstalk, Microphone, find_crosstalk, session_levels
+from storyframes_transcribe.languages import Language, LanguageError
+from storyframes_transcribe.listening import Listen, detect_language
 from storyframes_transcribe.models import Model, ModelError
 from storyframes_transcribe.recordings import Recording, SessionPlan, sound_file, transcript_path
 from storyframes_transcribe.settings import TranscribeSettings
@@ -68,6 +72,7 @@ class Outcome:
         joined: from how many microphones it was joined; 0 for a recording's own.
         attributed: how many words of a microphone of several people have a speaker; None where that was not asked.
         unheard: persons of the session of whom the store has no ``speaking``.
+        language: the code of the language that was detected, with how probable it is; 1 where it was given.
         reason: why it failed, is kept, or is not joined.
     """
 
@@ -81,11 +86,16 @@ class Outcome:
     joined: int = 0
     attributed: int | None = None
     unheard: int = 0
+    language: Language | None = None
     reason: str = ""
 
     def __str__(self) -> str:
-        name = self.session_id if self.track == MAIN else f"{self.session_id}@{self.track}"
-        return f"{name}: {self.status}" + (f", {self.reason}" if self.reason else f", {self.words} words")
+        return f"{self.name}: {self.status}" + (f", {self.reason}" if self.reason else f", {self.words} words")
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return self.session_id if self.track == MAIN else f"{self.session_id}@{self.track}"
 
     @property
     def path(self) -> str:
@@ -114,13 +124,14 @@ class Transcriber:
     Args:
         model: whose digest is part of what decides the words.
         hear: by which pieces of sound become words.
+        listen: by which the language is detected where it is not given.
 
     Attributes:
         progress: is called while a recording is read.
     """
 
-    def __init__(self, study: Study, settings: TranscribeSettings, model: Model, hear: Hear) -> None:
-        self._study, self._settings, self._hear = study, settings, hear
+    def __init__(self, study: Study, settings: TranscribeSettings, model: Model, hear: Hear, listen: Listen) -> None:
+        self._study, self._settings, self._hear, self._listen = study, settings, hear, listen
         self.progress: Progress = lambda *_: None
         self._provenance = Provenance(
             made_by=f"{MADE_BY} {version(MADE_BY)}",
@@ -141,7 +152,8 @@ class Transcriber:
 
     def transcribe(self, plan: SessionPlan) -> Iterator[Outcome]:
         """Do what is due of a session."""
-        outcomes = {recording.track: self._recording(recording) for recording in plan.recordings}
+        languages = self._languages(plan)
+        outcomes = {one.track: self._recording(one, languages.get(one)) for one in plan.recordings}
         if plan.microphones:
             outcomes |= self._settle(plan, outcomes)
         if plan.cannot_join:
@@ -151,56 +163,101 @@ class Transcriber:
             outcomes.setdefault(track, Outcome(plan.session_id, track, Status.KEPT, reason="the tables name another"))
         yield from outcomes.values()
 
+    # --- languages ---
+
+    def _given(self, recording: Recording) -> str | None:
+        """The language of a recording by the tables, or by the settings."""
+        return recording.language or self._settings.language
+
+    def _languages(self, plan: SessionPlan) -> dict[Recording, Language]:
+        """The languages that are given, and those of the recordings that are due; of microphones the same for all."""
+        languages = {one: Language(code, 1.0) for one in plan.recordings if (code := self._given(one))}
+        unknown = [one for one in plan.recordings if one not in languages]
+        together = [one for one in unknown if one in plan.microphones]
+        for group in filter(None, [together, *([one] for one in unknown if one not in together)]):
+            before = [self._current_if_any(one) for one in group]
+            codes = {made.provenance.language for made in before if made and made.provenance.language}
+            if None not in before and len(codes) < 2:
+                continue
+            try:
+                found = detect_language([self._pieces_if_any(one) for one in group], self._listen)
+            except ModelError:
+                raise
+            except Exception:  # of a library: transcribing reports the same
+                found = None
+            languages |= dict.fromkeys(group, found) if found else {}
+        return languages
+
+    def _current_if_any(self, recording: Recording) -> TranscriptFile | None:
+        try:
+            return self._current(recording)[0]
+        except (KeptError, OSError):  # which transcribing it reports
+            return None
+
+    def _pieces_if_any(self, recording: Recording) -> Iterator[Piece]:
+        with suppress(RecordingError, OSError):  # which transcribing it reports
+            yield from self._pieces(recording)
+
     # --- one recording ---
 
-    def _recording(self, recording: Recording) -> Outcome:
-        failed = Outcome(recording.session_id, recording.track, Status.FAILED)
+    def _recording(self, recording: Recording, language: Language | None) -> Outcome:
+        failed = Outcome(recording.session_id, recording.track, Status.FAILED, language=language)
         try:
             made, sound = self._current(recording)
-            if made:
-                return replace(failed, status=Status.CURRENT, words=len(made.words) - len(made.crosstalk))
-            words, heard = self._words(recording)
+            told = made.provenance.told_language if made else None
+            if made and (language is None or told is None or told.code == language.code):
+                count = len(made.words) - len(made.crosstalk)
+                return replace(failed, status=Status.CURRENT, words=count, language=told)
+            words, language = self._words(recording, language)
             if sound_file(self._study, recording, sound) != sound:
                 return replace(failed, reason=f"{recording.relative} was changed while it was read: run this again")
             inside = _inside(words, recording.end_s(self._study))
-            self._write(recording, inside, sound, heard)
+            self._write(recording, inside, sound, language)
         except KeptError as error:
             return replace(failed, status=Status.KEPT, reason=str(error))
         except NoAudioError as error:
             return replace(failed, status=Status.SILENT, reason=str(error))
-        except (RecordingError, OSError) as error:
+        except (RecordingError, LanguageError, OSError) as error:
             return replace(failed, reason=str(error))
         except ModelError:
             raise
         except Exception as error:  # of a library, whose messages may quote what it was working on
             kind = "no memory left on the GPU: set a smaller batch_size" if "out of memory" in str(error) else ""
             return replace(failed, reason=f"the model failed ({kind or type(error).__name__})")
-        return replace(failed, status=Status.MADE, words=len(inside), outside=len(words) - len(inside))
+        outside = len(words) - len(inside)
+        return replace(failed, status=Status.MADE, words=len(inside), outside=outside, language=language)
 
     def _current(self, recording: Recording) -> tuple[TranscriptFile | None, SoundFile]:
         """The transcript that is there and would be the same again, and the recording as it is."""
         made = read_made(self._study.root / transcript_path(recording.session_id, recording.track))
         sound = sound_file(self._study, recording, made.provenance.sound if made else None)
-        new = self._provenance.model_copy(update={"sound": sound})
+        settings = {**self._provenance.settings, "language": self._given(recording)}
+        new = self._provenance.model_copy(update={"sound": sound, "settings": settings})
         return made if made and made.provenance.decides_as(new) else None, sound
 
-    def _words(self, recording: Recording) -> tuple[list[HeardWord], Heard | None]:
+    def _pieces(self, recording: Recording) -> Iterator[Piece]:
+        """Its sound, see :func:`~storyframes_transcribe.voices.voiced_pieces`."""
         path = self._study.path(recording.relative)
         zero_s = read_header(path).start_s if recording.is_video else None
+        yield from voiced_pieces(read_audio(path, RATE, zero_s), self._settings.voice_threshold)
+
+    def _words(self, recording: Recording, language: Language | None) -> tuple[list[HeardWord], Language | None]:
         words: list[HeardWord] = []
-        first: Heard | None = None
-        language = self._settings.language
-        for piece in voiced_pieces(read_audio(path, RATE, zero_s), self._settings.voice_threshold):
+        for piece in self._pieces(recording):
             if piece.stretches:
-                heard = self._hear(piece, language)
-                first, language = first or heard, heard.language
+                heard = self._hear(piece, language.code if language else None)
+                language = language or Language(heard.language, heard.probability)
                 words += [replace(word, level_db=piece.level_db(word.start_s, word.end_s)) for word in heard.words]
             self.progress(recording.name, piece.end_s)
-        return sorted(words, key=lambda word: word.start_s), first
+        return sorted(words, key=lambda word: word.start_s), language
 
-    def _write(self, recording: Recording, words: list[HeardWord], sound: SoundFile, heard: Heard | None) -> None:
-        language = heard.language if heard else self._settings.language
-        told = {"language": language, "language_probability": heard.probability if heard else None, "sound": sound}
+    def _write(self, recording: Recording, words: list[HeardWord], sound: SoundFile, language: Language | None) -> None:
+        told = {
+            "language": language.code if language else None,
+            "language_probability": language.probability if language else None,
+            "settings": {**self._provenance.settings, "language": self._given(recording)},
+            "sound": sound,
+        }
         spoken = utterances(words, self._settings.pause_s, recording.speaker, recording.person_id)
         made = TranscriptFile(provenance=self._provenance.model_copy(update=told), utterances=tuple(spoken))
         write(self._study.root / transcript_path(recording.session_id, recording.track), made)
@@ -217,24 +274,20 @@ class Transcriber:
             lacking = [one.track for one in plan.microphones if one not in there]
             corrected = [one.track for one, made in there.items() if made.is_corrected]
             words = {one: self._on_session(one, made) for one, made in there.items()}
-            found = find_crosstalk(
-                {one.track: of_one for one, of_one in words.items()},
-                self._settings.crosstalk_s,
-                self._settings.crosstalk_db,
-            )
+            found, key = self._crosstalk(there, words)
             digests = {}
             for one, made in there.items():
                 if made.is_corrected:
                     continue
-                is_crosstalk = found.is_crosstalk[one.track]
-                digests[one.track] = self._without(one, made, is_crosstalk).provenance.words_sha256
-                removed, count = int(is_crosstalk.sum()), len(is_crosstalk)
+                marked = found.marked(one.track, words[one])
+                digests[one.track] = self._settled(one, made, found, key).provenance.words_sha256
+                removed = sum(word.is_crosstalk for word in marked)
                 if one.track in settled and settled[one.track].is_there:
                     settled[one.track] = replace(
                         settled[one.track],
-                        words=count - removed,
+                        words=len(marked) - removed,
                         crosstalk=removed,
-                        uncertain=int(found.is_uncertain[one.track].sum()),
+                        uncertain=sum(word.is_uncertain for word in marked),
                     )
             if plan.joins and lacking:
                 reason = f"there is no transcript of {', '.join(lacking)} that was made here{_STAYS}"
@@ -244,12 +297,12 @@ class Transcriber:
                 settled[MAIN] = replace(own, status=Status.NOT_JOINED, reason=reason)
             elif plan.joins:
                 kept = {
-                    one: [
-                        word for word, is_one in zip(of_one, found.is_crosstalk[one.track], strict=True) if not is_one
-                    ]
+                    one: [word for word in found.marked(one.track, of_one) if not word.is_crosstalk]
                     for one, of_one in words.items()
                 }
-                settled[MAIN] = self._joined(plan, kept, digests)
+                settled[MAIN] = self._joined(
+                    plan, kept, {"joined": digests, "crosstalk_by": key, **_common_language(there.values())}
+                )
         except KeptError as error:
             settled[MAIN] = replace(own, status=Status.KEPT, reason=str(error))
         except (RecordingError, OSError) as error:
@@ -268,21 +321,46 @@ class Transcriber:
         clock = self._study.clock(recording.session_id, recording.track)
         return [word.on_session(clock) for word in made.words]
 
-    def _without(self, recording: Recording, made: TranscriptFile, is_crosstalk: np.ndarray) -> TranscriptFile:
-        """The file with these words removed; written where that is another file."""
-        marked = list(zip(made.words, is_crosstalk, strict=True))
-        kept = [word for word, is_one in marked if not is_one]
-        removed = tuple(written(word) for word, is_one in marked if is_one)
+    def _crosstalk(
+        self, there: Mapping[Recording, TranscriptFile], words: Mapping[Recording, list[HeardWord]]
+    ) -> tuple[Crosstalk, str]:
+        """What other microphones heard, with the digest of what decides it; from the files where that is the same."""
+        clocks = {one: self._study.clock(one.session_id, one.track) for one in there}
+        sounds = {
+            one.track: (made.provenance.sound.sha256 if made.provenance.sound else "", stored_clock(clocks[one]))
+            for one, made in there.items()
+        }
+        decisive = json.dumps([CROSSTALK_RULES, self._settings.crosstalk_db, sounds], sort_keys=True)
+        key = hashlib.sha256(decisive.encode()).hexdigest()
+        of_tracks = {one.track: of_one for one, of_one in words.items()}
+        if all(made.provenance.crosstalk_by == key for made in there.values() if not made.is_corrected):
+            return Crosstalk.of_marks(of_tracks), key
+        microphones = {}
+        for one in there:
+            path = self._study.path(one.relative)
+            zero_s = read_header(path).start_s if one.is_video else None
+            microphones[one.track] = Microphone(path, zero_s, clocks[one])
+        return find_crosstalk(of_tracks, session_levels(microphones), self._settings.crosstalk_db), key
+
+    def _settled(self, recording: Recording, made: TranscriptFile, found: Crosstalk, key: str) -> TranscriptFile:
+        """The file with these words removed or marked; written where that is another file."""
+        marked = found.marked(recording.track, made.words)
+        removed = tuple(written(word) for word in marked if word.is_crosstalk)
+        kept = [word for word in marked if not word.is_crosstalk]
         spoken = tuple(utterances(kept, self._settings.pause_s, recording.speaker, recording.person_id))
-        new = made.model_copy(update={"utterances": spoken, "crosstalk": removed})
+        provenance = made.provenance.model_copy(update={"crosstalk_by": key})
+        new = made.model_copy(update={"utterances": spoken, "crosstalk": removed, "provenance": provenance})
         if new == made:
             return made
         return write(self._study.root / transcript_path(recording.session_id, recording.track), new)
 
     def _joined(
-        self, plan: SessionPlan, words: Mapping[Recording, list[HeardWord]], digests: Mapping[str, str]
+        self,
+        plan: SessionPlan,
+        words: Mapping[Recording, list[HeardWord]],
+        told: Mapping[str, object],
     ) -> Outcome:
-        """The session's transcript, in seconds of the session."""
+        """The session's transcript, in seconds of the session, with these fields of its provenance."""
         path = self._study.root / transcript_path(plan.session_id, MAIN)
         before = read_made(path)
         end_s = plan.own.end_s(self._study) if plan.own else float("inf")
@@ -293,7 +371,7 @@ class Transcriber:
             for utterance in utterances(of_one, self._settings.pause_s, one.speaker, one.person_id)
         ]
         new = TranscriptFile(
-            provenance=self._provenance.model_copy(update={"joined": digests}),
+            provenance=self._provenance.model_copy(update=told),
             utterances=tuple(sorted(spoken, key=lambda utterance: utterance.start_s)),
         )
         new = new.model_copy(update={"provenance": new.provenance.model_copy(update={"words_sha256": new.digest})})
@@ -310,3 +388,14 @@ def _inside(words: list[HeardWord], end_s: float) -> list[HeardWord]:
     """The words that begin before ``end_s`` and end after second 0, cut off there."""
     inside = [word for word in words if word.end_s > 0 and word.start_s < end_s]
     return [replace(word, start_s=max(word.start_s, 0.0), end_s=min(word.end_s, end_s)) for word in inside]
+
+
+def _common_language(files: Iterable[TranscriptFile]) -> dict[str, object]:
+    """The language of transcripts that are joined, where they have one, and the probability of the least certain."""
+    known = [made.provenance for made in files if made.provenance.language]
+    codes = {each.language for each in known}
+    probabilities = [each.language_probability for each in known if each.language_probability is not None]
+    return {
+        "language": codes.pop() if len(codes) == 1 else None,
+        "language_probability": min(probabilities, default=None),
+    }

@@ -32,8 +32,7 @@ class TranscribeSettings(StrictSettings):
         batch_size: stretches of voice that are decoded at the same time.
         voice_threshold: probability, 0 to 1, from which on 32 ms of sound count as voice.
         pause_s: a pause of so many seconds ends an utterance.
-        crosstalk_s: the same word begins at most so many seconds apart on two microphones that both heard it.
-        crosstalk_db: by so much it has to be softer on the neighbour's microphone.
+        crosstalk_db: a word is another person's where another microphone is louder by so much.
         speaker_probability: from which on a word on a microphone of several people is a person's.
         cpus: threads of a processor; 0 takes all that this process may use.
     """
@@ -45,7 +44,6 @@ class TranscribeSettings(StrictSettings):
     batch_size: int = Field(default=8, ge=1, le=64)
     voice_threshold: float = Field(default=0.5, gt=0, lt=1)
     pause_s: float = Field(default=1.0, gt=0, le=30)
-    crosstalk_s: float = Field(default=0.1, ge=0, le=1)
     crosstalk_db: float = Field(default=3.0, ge=0.1, le=40)  # with 0, words as loud on both would lose both
     speaker_probability: float = Field(default=0.8, ge=0.5, lt=1)
     cpus: int = Field(default=0, ge=0)

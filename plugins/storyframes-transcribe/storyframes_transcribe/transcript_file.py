@@ -10,12 +10,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from storyframes.spec import MAIN
 from storyframes.store import locked, write_atomically
+from storyframes_transcribe.languages import Language
 from storyframes_transcribe.words import HeardWord
 from tasks.forgetting import Asked, Trace, file_trace
 
@@ -35,13 +37,25 @@ class _Model(BaseModel):
 
 
 class Word(_Model):
-    """A word; ``level_db`` is that of the sound meanwhile, dB of full scale."""
+    """A word.
+
+    Attributes:
+        level_db: of the sound meanwhile, dB of full scale.
+        uncertain: True where another person may have said it; None otherwise.
+    """
 
     word: str
     start_s: float
     end_s: float
     confidence: float
     level_db: float
+    uncertain: bool | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, to_dict: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is absent, as files of the first rules do, whose digests have to stay."""
+        content: dict[str, object] = to_dict(self)
+        return {name: value for name, value in content.items() if value is not None}
 
     def __repr__(self) -> str:
         return f"Word({self.start_s:.2f} s)"
@@ -94,6 +108,7 @@ class Provenance(_Model):
         model: ``name`` and ``sha256``.
         settings, libraries: what else decided the words.
         language, language_probability: as given, or detected.
+        crosstalk_by: digest of what decided which words are crosstalk: the sounds, their clocks, the rules.
         joined: by track, the digest of the words of each transcript that was joined.
         speakers: of a microphone of several people, where its words were attributed.
         words_sha256: of the words when they were written: what differs was corrected by hand.
@@ -107,9 +122,15 @@ class Provenance(_Model):
     libraries: Mapping[str, str] = {}
     language: str | None = None
     language_probability: float | None = None
+    crosstalk_by: str | None = None
     joined: Mapping[str, str] = {}
     speakers: Attribution | None = None
     words_sha256: str = ""
+
+    @property
+    def told_language(self) -> Language | None:
+        """The language with its probability; None where nobody speaks."""
+        return Language(self.language, self.language_probability or 0.0) if self.language else None
 
     def decides_as(self, other: Provenance) -> bool:
         """Whether both would give the same words of the same sound."""
@@ -139,9 +160,14 @@ class TranscriptFile(_Model):
     @property
     def words(self) -> list[HeardWord]:
         """All words, with those that were removed as crosstalk, in the order of their start."""
-        written = [word for utterance in self.utterances for word in utterance.words] + [*self.crosstalk]
-        heard = [HeardWord(word.word, word.start_s, word.end_s, word.confidence, word.level_db) for word in written]
-        return sorted(heard, key=lambda word: word.start_s)
+        spoken = [_heard(word) for utterance in self.utterances for word in utterance.words]
+        removed = [replace(_heard(word), is_crosstalk=True) for word in self.crosstalk]
+        return sorted(spoken + removed, key=lambda word: word.start_s)
+
+
+def _heard(word: Word) -> HeardWord:
+    heard = HeardWord(word.word, word.start_s, word.end_s, word.confidence, word.level_db)
+    return replace(heard, is_uncertain=bool(word.uncertain))
 
 
 def read_made(path: Path, *, also_corrected: bool = False) -> TranscriptFile | None:
@@ -240,6 +266,7 @@ def written(word: HeardWord) -> Word:
         end_s=round(word.end_s, 3),
         confidence=round(word.confidence, 4),
         level_db=round(word.level_db, 2),
+        uncertain=word.is_uncertain or None,
     )
 
 

@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator
 from importlib.metadata import version
 
+import numpy as np
+
+from storyframes_transcribe.languages import LanguageError
 from storyframes_transcribe.models import Model, ModelError
 from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.voices import RATE, Piece
@@ -40,14 +43,28 @@ class Whisper:
             )
         except (RuntimeError, ValueError, OSError) as error:
             raise ModelError(f"{model.folder}: cannot be loaded on {settings.device}: {error}") from None
-        self._pipeline, self._settings = BatchedInferencePipeline(loaded), settings
+        self._model, self._pipeline, self._settings = loaded, BatchedInferencePipeline(loaded), settings
+
+    def listen(self, samples: np.ndarray) -> dict[str, float]:
+        """The probability of each language, by its code, in at most 30 s of voice."""
+        if not self._model.model.is_multilingual:
+            return {"en": 1.0}
+        return dict(self._model.detect_language(audio=samples)[2])
 
     def hear(self, piece: Piece, language: str | None) -> Heard:
         """The words of a piece that has at least one stretch of voice.
 
         Args:
             language: a code; None detects it.
+
+        Raises:
+            LanguageError: the model does not know it.
         """
+        if language and language not in self._model.supported_languages:
+            raise LanguageError(
+                f"the model does not know the language {language}: give another model, or correct it in the column "
+                "language of the tables or in --language"
+            )
         segments, info = self._pipeline.transcribe(
             piece.samples,
             language=language,

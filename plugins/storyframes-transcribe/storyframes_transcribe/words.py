@@ -16,6 +16,8 @@ class HeardWord:
         start_s, end_s: seconds of the recording.
         confidence: the model's probability, 0 to 1.
         level_db: of the sound meanwhile, dB of full scale.
+        is_crosstalk: another person said it.
+        is_uncertain: another person may have said it.
     """
 
     text: str
@@ -23,6 +25,8 @@ class HeardWord:
     end_s: float
     confidence: float
     level_db: float = 0.0
+    is_crosstalk: bool = False
+    is_uncertain: bool = False
 
     def __repr__(self) -> str:
         return f"HeardWord({self.start_s:.2f} s)"  # a traceback shows no word

@@ -7,7 +7,7 @@ is given, and the words are those that were planted, in their order.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,13 +47,23 @@ def as_int16(sound: np.ndarray) -> np.ndarray:
 
 
 class Ears:
-    """Hears bursts of sound in stretches of voice, and knows which words they are, in order."""
+    """Hears bursts of sound in stretches of voice, and knows which words they are, in order.
 
-    def __init__(self, *words: str) -> None:
+    Attributes:
+        languages: the probabilities of languages in what is listened to, in order; the last ones for all that follows.
+        heard_in: the language of each piece that was heard.
+    """
+
+    def __init__(self, *words: str, languages: Sequence[Mapping[str, float]] = ({"en": 0.9},)) -> None:
         self.words, self.calls = list(words), 0
+        self.languages, self.heard_in = list(languages), list[str | None]()
+
+    def listen(self, samples: np.ndarray) -> Mapping[str, float]:
+        return self.languages.pop(0) if len(self.languages) > 1 else self.languages[0]
 
     def hear(self, piece: Piece, language: str | None) -> Heard:
         self.calls += 1
+        self.heard_in.append(language)
         heard = []
         for first, stop in piece.stretches:
             for start, end in _bursts(piece.samples[first:stop]):

@@ -7,14 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planted import Ears, as_int16, planted
-from pydantic import ValidationError
-from storyframes_transcribe.crosstalk import find_crosstalk
 from storyframes_transcribe.models import Model
 from storyframes_transcribe.recordings import plan_sessions
 from storyframes_transcribe.session import Status, Transcriber
-from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.voices import RATE
-from storyframes_transcribe.words import HeardWord
 from support.media.recordings import FPS, write_recording, write_wave
 from support.messages import missing
 from support.studies import extract_session, make_study
@@ -101,28 +97,9 @@ def test_the_same_word_as_loud_on_both_is_kept_and_counted(microphones: Path) ->
     assert (outcomes["s@lapel_a"].crosstalk, outcomes["s@lapel_a"].uncertain, outcomes["s@main"].words) == (0, 1, 2)
 
 
-def test_of_three_microphones_each_counts_its_own_uncertain_words() -> None:
-    def word(level_db: float) -> HeardWord:
-        return HeardWord("velvet", 1.0, 1.5, 0.75, level_db)
-
-    found = find_crosstalk({"a": [word(-20)], "b": [word(-21)], "c": [word(-24)]}, 0.1, 3.0)
-    assert {name: marks.tolist() for name, marks in found.is_crosstalk.items()} == {
-        "a": [False],
-        "b": [False],
-        "c": [True],
-    }
-    assert {name: marks.tolist() for name, marks in found.is_uncertain.items()} == {
-        "a": [True],
-        "b": [True],
-        "c": [False],
-    }
-    with pytest.raises(ValidationError, match="crosstalk_db"):
-        TranscribeSettings(crosstalk_db=0)
-
-
 def test_a_microphone_without_a_transcript_of_ours_is_named_where_nothing_is_joined(microphones: Path) -> None:
     study = load_study(microphones)
-    transcriber = Transcriber(study, SETTINGS, MODEL, Ears(*in_order()).hear)
+    transcriber = Transcriber(study, SETTINGS, MODEL, (ears := Ears(*in_order())).hear, ears.listen)
     (plan,) = plan_sessions(study, tracks=["lapel_a"])
     outcomes = {one.track: one for one in transcriber.transcribe(plan)}
     assert outcomes["main"].status is Status.NOT_JOINED

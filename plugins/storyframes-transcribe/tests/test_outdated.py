@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from storyframes_transcribe.outdated import find_outdated
 from storyframes_transcribe.transcript_file import RULES, Provenance, TranscriptFile, Utterance, Word, read_made, write
+from support.messages import missing
 
 from tasks.study import load_study
 
@@ -59,6 +60,19 @@ def test_what_earlier_rules_made_is_named_with_the_command(study: Path) -> None:
     assert f"'storyframes transcribe {study} --model PATH/whisper-base'" in third
     assert "corrected by hand" in third
     assert "vel" not in first + third
+
+
+def test_a_joined_transcript_with_the_first_rule_of_crosstalk_is_named(study: Path) -> None:
+    """The first rule compared words, and kept those that a neighbour's microphone had heard otherwise."""
+    for session, told in (("s1", {"joined": {"a": "0"}}), ("s2", {"joined": {"a": "0"}, "crosstalk_by": "1"})):
+        file = read_made(made(study, session, rules=RULES))
+        assert file is not None
+        write(
+            study / f"transcripts/{session}.json",
+            file.model_copy(update={"provenance": file.provenance.model_copy(update=told)}),
+        )
+    (remark,) = find_outdated(load_study(study))
+    assert missing(remark, "transcripts/s1.json", "crosstalk", f"'storyframes transcribe {study}'") == []
 
 
 def test_a_transcript_that_the_tables_do_not_use_is_not_named(study: Path) -> None:

@@ -74,7 +74,7 @@ def room(tmp_path: Path) -> Path:
 
 def attributed(root: Path, ears: Ears) -> Outcome:
     study = load_study(root)
-    transcriber = Transcriber(study, SETTINGS, Model("a model", Path(), "0" * 64), ears.hear)
+    transcriber = Transcriber(study, SETTINGS, Model("a model", Path(), "0" * 64), ears.hear, ears.listen)
     (plan,) = plan_sessions(study, tracks=["room"])
     (outcome,) = transcriber.transcribe(plan)
     store = FeatureStore(root.parent / "store")

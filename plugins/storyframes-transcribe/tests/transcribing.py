@@ -22,7 +22,7 @@ ONSET_S = 0.05  # within which a planted word is to begin
 def transcribe(root: Path, ears: Ears, model: Model = MODEL, **settings: object) -> dict[str, Outcome]:
     """What became of each transcript of the study, by session and track."""
     study = load_study(root)
-    transcriber = Transcriber(study, SETTINGS.model_copy(update=settings), model, ears.hear)
+    transcriber = Transcriber(study, SETTINGS.model_copy(update=settings), model, ears.hear, ears.listen)
     outcomes = [outcome for plan in plan_sessions(study) for outcome in transcriber.transcribe(plan)]
     return {f"{outcome.session_id}@{outcome.track}": outcome for outcome in outcomes}
 
