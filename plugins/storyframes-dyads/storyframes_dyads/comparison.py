@@ -23,15 +23,13 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import permutation_test, ttest_ind, ttest_rel
 
 from storyframes_dyads.synchrony import holm
-from storyframes_dyads.turns import RULE, RULE_COLUMN
+from storyframes_dyads.written import EARLIER_RULES, is_of_earlier_rules
 from tasks.study import read_table
 
 FEWEST_OF_GROUP = 4
 FEWEST_OF_BOTH = 6
 """With 3 clusters in each group, or 5 that have both, the smallest p is above 0.05: 2 / C(6, 3) and 2 / 2^5."""
 PERMUTATIONS = 9999
-_TABLES_OF_TURNS = ({"backchannels", "interruptions"}, {"interrupts", "latency_s"}, {"kind", "start_s"})
-"""Columns by which the tables of persons, turns and events are known."""
 
 
 class ComparisonError(ValueError):
@@ -65,13 +63,8 @@ def session_values(path: Path, value: str, person: str | None = None) -> dict[st
         ComparisonError: a cell is no number, no row is of that person, or earlier rules made the table.
     """
     cells = read_cells(path, ["session_id", value, *(["person"] if person else [])])
-    is_of_turns = any(marks <= {*cells.columns} for marks in _TABLES_OF_TURNS)
-    if is_of_turns and set(cells.get(RULE_COLUMN, [""])) - {str(RULE)}:
-        raise ComparisonError(
-            f"{path.name} was made by earlier rules for turns, which took some overlaps of exactly 0.2 s or 1 s for "
-            f"others (its column {RULE_COLUMN!r} is not {RULE}): make it again with 'storyframes dyads turns STORE "
-            "--speech FEATURE --out FOLDER'"
-        )
+    if is_of_earlier_rules(cells):
+        raise ComparisonError(f"{path.name}: {EARLIER_RULES}")
     if person:
         cells = cells[cells["person"] == person]
     if not len(cells):

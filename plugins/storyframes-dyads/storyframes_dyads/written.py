@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,16 @@ from storyframes_dyads.turns import RULE, RULE_COLUMN, PersonSummary, Turn, Turn
 
 if TYPE_CHECKING:
     from tasks.forgetting import Asked, Trace
+    from tasks.study import Study
+
+TURN_TABLES = ("persons", "turns", "events")
+_MARKS = ({"backchannels", "interruptions"}, {"interrupts", "latency_s"}, {"kind", "start_s"})
+"""Columns by which each of these is known."""
+EARLIER_RULES = (
+    "was made by earlier rules for turns, which took overlaps of exactly 0.2 s or 1 s for others by how they were "
+    f"rounded (its column {RULE_COLUMN!r} is not {RULE}): 'storyframes dyads turns STORE --speech FEATURE --out "
+    "FOLDER' makes it again"
+)
 
 
 def track_clocks(store: FeatureStore) -> Clocks:
@@ -57,7 +68,7 @@ def turn_tables(
 ) -> dict[str, pd.DataFrame]:
     """By name, the tables of persons, turns and events: a row each, with its session and the version of the rules."""
     tables = {}
-    for position, name in enumerate(("persons", "turns", "events")):
+    for position, name in enumerate(TURN_TABLES):
         rows = [
             {"session_id": session, **asdict(row), RULE_COLUMN: RULE}
             for session, parts in results.items()
@@ -65,6 +76,24 @@ def turn_tables(
         ]
         tables[name] = pd.DataFrame(rows)
     return tables
+
+
+def is_of_earlier_rules(table: pd.DataFrame) -> bool:
+    """Whether it is one of the tables of turns, and not made by the current rules."""
+    is_of_turns = any(marks <= set(table.columns) for marks in _MARKS)
+    return is_of_turns and (RULE_COLUMN not in table or set(table[RULE_COLUMN].astype(str)) != {str(RULE)})
+
+
+def find_outdated(study: Study) -> Iterator[str]:
+    """A sentence for each table of turns below the study's folder that earlier rules made."""
+    for persons in sorted(study.root.rglob("persons.csv")):
+        paths = [persons.with_name(f"{name}.csv") for name in TURN_TABLES]
+        if persons.parent == study.root or not all(path.is_file() for path in paths):
+            continue
+        for path in paths:
+            with suppress(OSError, ValueError):  # not a table that these commands wrote
+                if is_of_earlier_rules(pd.read_csv(path)):
+                    yield f"{path.relative_to(study.root)}: {EARLIER_RULES}"
 
 
 def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
@@ -83,5 +112,5 @@ def find_forgotten(asked: Asked) -> Iterator[Trace]:
     """The rows of forgotten sessions in the tables of turns and of synchrony."""
     from tasks.forgetting import table_traces  # needs the pipeline, which these commands do without
 
-    yield from table_traces(asked, ("persons.csv", "turns.csv", "events.csv"), "tables of turns")
+    yield from table_traces(asked, tuple(f"{name}.csv" for name in TURN_TABLES), "tables of turns")
     yield from table_traces(asked, ("sessions.csv", "windows.csv", "study.csv"), "tables of synchrony")

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from storyframes_dyads.commands import app
 from storyframes_dyads.comparison import ComparisonError, compare, read_groups, session_values
 from storyframes_dyads.turns import summaries, turns_of
-from storyframes_dyads.written import turn_tables
+from storyframes_dyads.written import find_outdated, turn_tables, write_tables
+from tasks.study import load_study
 
 
 def study(
@@ -178,3 +179,17 @@ def test_a_table_of_turns_that_earlier_rules_made_is_refused_with_the_command_th
         old.to_csv(path, index=False)
         with pytest.raises(ComparisonError, match=naming(f"{name}.csv", "storyframes dyads turns STORE")):
             session_values(path, value)
+
+
+def test_tables_of_turns_below_the_study_that_earlier_rules_made_are_found(tmp_path: Path) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,audio\ns1,p1,a.wav\n")
+    spoken = {"a": np.array([[0.0, 2.0]]), "b": np.array([[1.0, 3.0]])}
+    turns, events = turns_of(spoken)
+    tables = turn_tables({"s1": (summaries(spoken, spoken, turns, events), turns, events)})
+    write_tables(tmp_path / "results/new", tables)
+    write_tables(tmp_path / "results/old", {name: table.drop(columns="rule") for name, table in tables.items()})
+    (tmp_path / "results/other").mkdir()
+    (tmp_path / "results/other/persons.csv").write_text("session_id,backchannels,interruptions\n")  # nobody's
+    found = sorted(find_outdated(load_study(tmp_path)))
+    assert [line.partition(":")[0] for line in found] == [f"results/old/{name}.csv" for name in sorted(tables)]
+    assert all("storyframes dyads turns STORE" in line for line in found)
