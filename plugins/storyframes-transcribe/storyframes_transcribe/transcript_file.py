@@ -22,6 +22,7 @@ from storyframes_transcribe.words import HeardWord
 from tasks.forgetting import Asked, Trace, file_trace
 
 FOLDER = "transcripts"
+_TITLES = frozenset("mr. mrs. ms. dr. drs. prof. st. sr. sra. mme. mlle. m. hr. fr. dott. sig.".split())
 MADE_BY = "storyframes-transcribe"
 RULES = 1
 """Number of the rules by which sound becomes words, besides the model and the settings. Raise it where they change:
@@ -236,15 +237,18 @@ def utterances(
     """The words of one speaker in order of their start; a pause or the end of a sentence ends an utterance."""
     together: list[HeardWord] = []
     for word in words:
-        ends = together and (
-            word.start_s - together[-1].end_s >= pause_s or together[-1].text.endswith((".", "?", "!", "…", "。"))
-        )
+        ends = together and (word.start_s - together[-1].end_s >= pause_s or ends_sentence(together[-1].text))
         if ends:
             yield _utterance(together, speaker, person_id)
             together = []
         together.append(word)
     if together:
         yield _utterance(together, speaker, person_id)
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether a word is the last one of a sentence; the point of a title is none."""
+    return text.endswith((".", "?", "!", "…", "。")) and text.casefold() not in _TITLES
 
 
 def _utterance(words: Sequence[HeardWord], speaker: str | None, person_id: str | None) -> Utterance:
