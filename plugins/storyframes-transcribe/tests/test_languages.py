@@ -12,12 +12,15 @@ from planted import Ears, as_int16, planted
 from storyframes_transcribe.command import _remark_on_languages
 from storyframes_transcribe.languages import Language
 from storyframes_transcribe.listening import detect_language, voice_windows
-from storyframes_transcribe.session import Status
+from storyframes_transcribe.models import find_model
+from storyframes_transcribe.recordings import plan_sessions
+from storyframes_transcribe.session import Status, Transcriber
 from storyframes_transcribe.voices import RATE, Piece
+from storyframes_transcribe.whisper import Whisper
 from support.media.recordings import write_wave
 from support.messages import missing
 from support.studies import make_study
-from transcribing import WORDS, transcribe
+from transcribing import SETTINGS, WORDS, transcribe
 
 from tasks.study import load_study, read_transcript
 
@@ -141,3 +144,17 @@ def test_a_microphone_in_another_language_is_transcribed_again_when_a_second_one
     outcomes = transcribe(study, ears)
     assert ears.heard_in == ["th", "zh", "zh"]
     assert {outcomes["s@k"].status, outcomes["s@l"].status} == {Status.MADE}
+
+
+@pytest.mark.slow
+def test_a_language_that_the_model_does_not_know_is_an_error(study: Path, whisper: Path) -> None:
+    found = find_model(str(whisper))
+    loaded = Whisper(found, SETTINGS)
+    assert loaded.listen(planted(WORDS, 8.0)) == {"en": 1.0}  # it is a model of English alone
+    (study / "sessions.csv").write_text("session_id,participant_id,audio,language\ns,p,a.wav,xx\n")
+    tables = load_study(study)
+    (plan,) = plan_sessions(tables)
+    (outcome,) = Transcriber(tables, SETTINGS, found, loaded.hear, loaded.listen).transcribe(plan)
+    assert outcome.status is Status.FAILED
+    assert missing(outcome.reason, "xx", "--language") == []
+    assert not (study / "transcripts/s.json").exists()
