@@ -32,6 +32,7 @@ NAMES = (
     "extracting.embed_image",
     "extracting.embed_audio",
     "extracting.speaking",
+    "extracting.transcripts",
     "extracting.people",
     "extracting.regions",
     "extracting.dope",

@@ -1,6 +1,7 @@
-"""The tables of docs/performance.md, made from docs/performance.json, where benchmarks record what they measured.
+"""The tables of docs/performance.md and of pages of features, made from docs/performance.json, where benchmarks record
+what they measured.
 
-``python -m benchmarks --tables`` writes each table of the JSON between its two markers on the page; a test compares
+``python -m benchmarks --tables`` writes each table of the JSON between its two markers on its page; a test compares
 them. A table that was measured before the JSON existed has ``recorded_before``, with the machine and date that the page
 states.
 """
@@ -20,6 +21,8 @@ from benchmarks.measure import machine
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, RESULTS = DOCS / "performance.md", DOCS / "performance.json"
+PAGES = (PAGE, DOCS / "transcripts.md")  # what a model gets right stands on the page of its feature
+_BETWEEN = "\f"
 _MARKED = re.compile(r"(?<=<!-- table: )([a-z0-9-]+) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)
 
 
@@ -89,6 +92,12 @@ def _as_text(table: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def read_pages() -> str:
+    """The pages with tables, one after the other."""
+    return _BETWEEN.join(page.read_text() for page in PAGES)
+
+
 def write_page() -> None:
-    """Bring the page's tables up to date."""
-    PAGE.write_text(rendered(PAGE.read_text(), read_tables()))
+    """Bring the pages' tables up to date."""
+    for page, text in zip(PAGES, rendered(read_pages(), read_tables()).split(_BETWEEN), strict=True):
+        page.write_text(text)

@@ -1,0 +1,184 @@
+"""Transcripts of human speech by real models of Whisper: word errors, onsets, crosstalk, languages.
+
+    python -m benchmarks.extracting.transcripts [--models tiny.en,base]
+
+``make voices`` fetches the recordings and the models. Conversations are composed of the recordings, so that it is known
+who says what, and when (``tests/support/voices/scenes.py``); the product's own ``transcribe`` does the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # runs from a checkout, installed or not
+
+import numpy as np  # noqa: E402
+from storyframes_transcribe.models import find_model  # noqa: E402
+from storyframes_transcribe.recordings import plan_sessions, transcript_path  # noqa: E402
+from storyframes_transcribe.session import Outcome, Transcriber  # noqa: E402
+from storyframes_transcribe.settings import TranscribeSettings  # noqa: E402
+from storyframes_transcribe.transcript_file import TranscriptFile, read_made  # noqa: E402
+from storyframes_transcribe.whisper import Whisper  # noqa: E402
+from support.media.recordings import write_wave  # noqa: E402
+from support.voices import human  # noqa: E402
+from support.voices.scenes import RATE, Scene, Spoken, compose  # noqa: E402
+from support.voices.scoring import HeardAt, aligned, ghosts, is_within, spelled  # noqa: E402
+
+from benchmarks.measure import print_machine  # noqa: E402
+from benchmarks.performance_page import record  # noqa: E402
+from tasks.study import load_study  # noqa: E402
+
+TURNS = 36
+COLUMNS = (
+    *("what", "Whisper", "words said", "wrong, missed or invented", "onset of the first word, median and 95 %"),
+    *("ghost words, kept of heard", "own words lost", "utterances"),
+)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What ``transcribe`` made of a scene: by person, its words with and without what was removed as crosstalk."""
+
+    scene: Scene
+    files: Sequence[TranscriptFile]
+    utterances: int
+    outcomes: Sequence[Outcome]
+
+    def words(self, person: int, *, with_removed: bool = False) -> list[HeardAt]:
+        """The words of one person's microphone in their order."""
+        return [
+            HeardAt(word.text, word.start_s, word.end_s)
+            for word in self.files[person].words
+            if with_removed or not word.is_crosstalk
+        ]
+
+    def ghosts(self, *, with_removed: bool = False) -> int:
+        """How many words are in the transcript of somebody who is silent then."""
+        return sum(
+            len(ghosts(self.words(person, with_removed=with_removed), person, self.scene.planted))
+            for person in range(len(self.files))
+        )
+
+    def right(self, person: int, *, with_removed: bool = False) -> int:
+        """How many words of what a person says are heard as such."""
+        said, heard = self._spelled(person, with_removed=with_removed)
+        pairs = aligned(said, heard)
+        return sum(None not in (one, other) and said[one] == heard[other] for one, other in pairs)  # type: ignore[index]
+
+    def errors(self, person: int) -> tuple[int, int]:
+        """How many words are wrong, missed or invented, and how many are said."""
+        said, heard = self._spelled(person)
+        return len(aligned(said, heard)) - self.right(person), len(said)
+
+    def onsets_s(self) -> np.ndarray:
+        """How late the first word of each utterance begins; of one without a heard word nothing."""
+        late = []
+        for each in self.scene.planted:
+            heard = [word.start_s for word in self.words(each.person) if is_within(word, [each])]
+            late += [min(heard) - each.start_s] if heard else []
+        return np.array(late)
+
+    def _spelled(self, person: int, *, with_removed: bool = False) -> tuple[list[str], list[str]]:
+        said = " ".join(each.text for each in self.scene.of_person(person))
+        return spelled(said), spelled(" ".join(word.text for word in self.words(person, with_removed=with_removed)))
+
+
+def transcribed(scene: Scene, model: str, language: str | None = None) -> Heard:
+    """The scene as a study, transcribed."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        tracks = [f"m{person}" for person in range(len(scene.microphones))]
+        write_study(root, scene, tracks)
+        settings = TranscribeSettings(model=str(human.whisper_model(model)), language=language)
+        found = find_model(settings.model)
+        whisper = Whisper(found, settings)
+        study = load_study(root)
+        transcriber = Transcriber(study, settings, found, whisper.hear, whisper.listen)
+        outcomes = [outcome for plan in plan_sessions(study) for outcome in transcriber.transcribe(plan)]
+        if failed := [outcome.reason for outcome in outcomes if outcome.failed]:
+            sys.exit("; ".join(failed))
+        names = tracks if len(tracks) > 1 else ["main"]
+        files = [read_made(root / transcript_path("s", track)) for track in names]
+        whole = read_made(root / transcript_path("s", "main"))
+        return Heard(scene, [file for file in files if file], len(whole.utterances) if whole else 0, outcomes)
+
+
+def write_study(root: Path, scene: Scene, tracks: Sequence[str]) -> None:
+    """A session with a microphone for each person, or with one sound of one person."""
+    (root / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,room.wav\n")
+    sounds = {"room": scene.microphones[0] if len(tracks) == 1 else scene.room}
+    if len(tracks) > 1:
+        (root / "persons.csv").write_text("session_id,person_id\n" + "".join(f"s,{track}\n" for track in tracks))
+        rows = "".join(f"s,{track},{track}.wav,{track}\n" for track in tracks)
+        (root / "tracks.csv").write_text(f"session_id,track,audio,person_id\n{rows}")
+        sounds |= dict(zip(tracks, scene.microphones, strict=True))
+    for name, sound in sounds.items():
+        write_wave(root / f"{name}.wav", np.clip(sound * 32767, -32768, 32767).astype(np.int16), RATE)
+
+
+def conversation(**planted: object) -> Scene:
+    """A woman who says prompts and a woman who reads, with a microphone each; of the second all words are known."""
+    said = human.prompts("en", 2.0, 8.0)
+    chosen = np.random.default_rng(3).permutation(len(said))[: TURNS // 2]
+    read = [each for each in human.english() if each.seconds > 2.5]
+    return compose([[said[number] for number in chosen], read], TURNS, seed=7, **planted)  # type: ignore[arg-type]
+
+
+def alone(spoken: Sequence[Spoken]) -> Scene:
+    """One person who says these, with pauses."""
+    return compose([spoken], len(spoken), seed=7, gap_s=(0.4, 1.2))
+
+
+def row(what: str, model: str, heard: Heard) -> tuple[str, ...]:
+    """A line of the table."""
+    of_two = len(heard.files) > 1
+    person = len(heard.files) - 1
+    wrong, said = heard.errors(person)
+    onsets = heard.onsets_s()
+    kept, ghost = heard.ghosts(), heard.ghosts(with_removed=True)
+    lost = heard.right(person, with_removed=True) - heard.right(person)
+    turns = len({each.turn for each in heard.scene.planted})
+    return (
+        *(what, model, str(said), f"{wrong} ({wrong / said:.1%})"),
+        f"{np.median(onsets):+.3f} s, {np.percentile(np.abs(onsets), 95):.3f} s",
+        f"{kept} of {ghost}" if of_two else "",
+        f"{lost} of {said}" if of_two else "",
+        f"{heard.utterances} for {turns} turns" if of_two else "",
+    )
+
+
+def rows(models: Sequence[str]) -> list[tuple[str, ...]]:
+    """All lines of the table."""
+    made = []
+    for model in models:
+        made.append(row("12 recordings of readers, English", model, transcribed(alone(human.english()), model)))
+        made.append(row("conversation, crosstalk -12 dB", model, transcribed(conversation(), model)))
+    if "base" in models:
+        loud = conversation(crosstalk_db=-8.0, gap_s=(-0.3, 0.6))
+        made.append(row("the same, -8 dB, overlaps of up to 0.3 s", "base", transcribed(loud, "base", "en")))
+        both = conversation(gap_s=(-1.2, 0.4))
+        made.append(row("the same, -12 dB, overlaps of up to 1.2 s", "base", transcribed(both, "base", "en")))
+        for language in human.LANGUAGES:
+            heard = transcribed(alone(human.days_and_months(language)), "base")
+            told = next(outcome.language for outcome in heard.outcomes if outcome.language)
+            what = f"days and months, {language}; detected: {told.code}, {told.probability:.2f}"
+            made.append(row(what, "base", heard))
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="tiny.en,base", help="of tiny.en and base")
+    asked = parser.parse_args()
+    print_machine()
+    record("transcripts", COLUMNS, rows(asked.models.split(",")), ["faster-whisper", "ctranslate2"])
+
+
+if __name__ == "__main__":
+    main()
