@@ -174,7 +174,13 @@ class ClipDataset:
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One clip: its arrays by field, and its ``index``."""
-        return {name: values[0] for name, values in self.read([index]).items()}
+        clip, batch = self._clip(range(len(self))[index]), self.allocate(1)
+        for reader in self._readers:
+            reader.will_need(self.store, clip)
+        for reader in self._readers:
+            reader.read(self.store, clip, batch, 0)
+        batch["index"][0] = clip.row
+        return {name: values[0] for name, values in batch.items()}
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, np.ndarray]]:
         """Several clips, as torch's DataLoader asks for those of a batch; their arrays share one batch's memory."""
@@ -201,7 +207,7 @@ class ClipDataset:
         """
         places = range(len(self))
         numbers = [places[index] for index in indices]
-        clips = self._clips(numbers)
+        clips = [self._clip(number) for number in numbers]
         batch = self.allocate(len(clips)) if out is None else out
         first: dict[tuple[str, int], int] = {}  # the place of the first clip of each window
         alike = [first.setdefault((clip.session_id, clip.start_frame), place) for place, clip in enumerate(clips)]
@@ -261,7 +267,7 @@ class ClipDataset:
             >>> list(rows), len(rows["audio"]), int(dataset[0]["audio_length"])
             (['audio'], 800, 800)
         """
-        (clip,) = self._clips([range(len(self))[index]])
+        clip = self._clip(range(len(self))[index])
         return {
             reader.name: reader.stored_rows(self.store, clip)
             for reader in self._readers
@@ -284,11 +290,9 @@ class ClipDataset:
         """SHA-256 of the clips' ids in their order."""
         return hashlib.sha256("\n".join(self.clips["clip_id"]).encode()).hexdigest()
 
-    def _clips(self, numbers: Sequence[int]) -> list[Clip]:
-        rows = self._rows[np.asarray(numbers, np.intp)]
-        session, story, *rest = (rows[name].tolist() for name in rows.dtype.names or ())
-        sessions, stories = map(self._sessions.__getitem__, session), map(self._stories.__getitem__, story)
-        return list(map(Clip, numbers, sessions, stories, *rest))
+    def _clip(self, number: int) -> Clip:
+        session, story, *rest = self._rows.item(number)
+        return Clip(number, self._sessions[session], self._stories[story], *rest)
 
 
 def _distinct(inputs: Sequence[str | ClipInput]) -> list[ClipInput]:
@@ -311,7 +315,8 @@ def _compact(clips: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
     columns[["audio_start", "audio_stop"]] = columns[["audio_start", "audio_stop"]].fillna(-1).astype(np.int64)
     columns.insert(0, "session", session)
     columns.insert(1, "story", story)
-    return columns.to_records(index=False), list(sessions), [*stories, NO_STORY]  # a missing story, -1, is the last
+    rows = np.asarray(columns.to_records(index=False))  # plain: a recarray makes an object of each of its rows
+    return rows, list(sessions), [*stories, NO_STORY]  # a missing story, -1, is the last
 
 
 _ALIGNMENT = 64

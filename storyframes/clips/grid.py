@@ -89,8 +89,12 @@ class Grid:
         return Nearest(slice(first, first + length), rows, has_row, share)
 
 
-def rows_of(grid: Grid | None, clip: Clip) -> tuple[slice, np.ndarray | None, np.ndarray | None]:
-    """A clip's rows: from which to which, the row of each point, and whether it has one (None: all have)."""
+RowsOfClip = tuple[slice, np.ndarray | None, np.ndarray | None]
+"""A clip's rows: from which to which, the row of each point, and whether it has one (None: all have)."""
+
+
+def rows_of(grid: Grid | None, clip: Clip) -> RowsOfClip:
+    """The rows of a clip in a feature of frames."""
     return (slice(clip.start_frame, clip.stop_frame), None, None) if grid is None else grid.find(clip)[:3]
 
 

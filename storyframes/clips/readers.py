@@ -11,12 +11,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from storyframes.array_roles import MaskRule
-from storyframes.clips.grid import Grid, rows_of
+from storyframes.clips.grid import Grid, RowsOfClip, rows_of
 from storyframes.clips.inputs import Clip
 from storyframes.clips.row_finders import RowFinder, Speakers, SpokenFinder
 from storyframes.features import STORIES
@@ -176,48 +177,67 @@ class FrameRows(FeatureReader):
     _masks: dict[str, np.ndarray] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        self._read_all(store, [clip], batch, [place])
+        rows = rows_of(self.grid, clip)
+        for part in self.parts:
+            self._copy(part, store, clip, batch[part.name][place], rows)
+        is_measured = False
+        if self._judged:
+            name, column = self._judged
+            first = batch[name][place][column]
+            is_measured = bool(np.logical_and.reduce(first == first))  # only NaN is not equal to itself
+        self._write_mask(store, clip, batch[f"{self.name}_mask"][place], rows, is_measured=is_measured)
 
     def read_all(self, store: FeatureStore, clips: Sequence[Clip], batch: Batch, places: Sequence[int]) -> None:
-        if self.has_feature is None:  # step by step for all clips: what is done once for a batch is cheap
-            self._read_all(store, clips, batch, places)
-        else:
+        if self.has_feature is not None:
             super().read_all(store, clips, batch, places)
-
-    def _read_all(self, store: FeatureStore, clips: Sequence[Clip], batch: Batch, places: Sequence[int]) -> None:
+            return
+        # Step by step for all clips: what is done once for a batch is cheap.
         found = [rows_of(self.grid, clip) for clip in clips]
         for part in self.parts:
-            target, feature, array = batch[part.name], part.feature, part.array
-            for clip, place, (span, chosen, has_row) in zip(clips, places, found, strict=True):
-                rows = store.view(clip.session_id, feature, span.start, span.stop, array=array)
-                if len(rows):  # without any, no row is near a point of the grid
-                    part.copy(rows, target[place], chosen)
-                if has_row is not None:
-                    target[place][~has_row] = part.fill
+            target = batch[part.name]
+            for clip, place, rows in zip(clips, places, found, strict=True):
+                self._copy(part, store, clip, target[place], rows)
         mask = batch[f"{self.name}_mask"]
-        measured = self._begin_with_numbers(batch, np.asarray(places, np.intp))
-        for clip, place, rows_found, is_measured in zip(clips, places, found, measured, strict=True):
-            if is_measured and rows_found[2] is None:
-                mask[place] = True
-            else:
-                self._fill_mask(store, clip, mask[place], *rows_found)
+        measured = [False] * len(clips)
+        if self._judged:  # for all clips at once this takes a tenth of searching NaN clip by clip
+            name, column = self._judged
+            first = batch[name][(slice(None), *column)][np.asarray(places, np.intp)]
+            measured = (first == first).all(axis=1).tolist()
+        for clip, place, rows, is_measured in zip(clips, places, found, measured, strict=True):
+            self._write_mask(store, clip, mask[place], rows, is_measured=is_measured)
 
-    def _begin_with_numbers(self, batch: Batch, places: np.ndarray) -> list[bool]:
-        """Of each clip whether all its rows begin with a number in a field that the mask is judged by.
+    def _copy(self, part: FieldPart, store: FeatureStore, clip: Clip, target: np.ndarray, of_clip: RowsOfClip) -> None:
+        span, chosen, has_row = of_clip
+        rows = store.view(clip.session_id, part.feature, span.start, span.stop, array=part.array)
+        if len(rows):  # without any, no row is near a point of the grid
+            part.copy(rows, target, chosen)
+        if has_row is not None:
+            target[~has_row] = part.fill
 
-        They are measurements then. For all clips at once this takes a tenth of searching NaN clip by clip.
+    @cached_property
+    def _judged(self) -> tuple[str, tuple[Any, ...]] | None:
+        """A field by which the mask is judged, and its first column; None where it is judged by another array.
+
+        A clip whose rows all begin with a number there has only measurements.
         """
-        judged = () if self.mask.array or self.mask.min_confidence is not None else self.mask.values
+        if self.mask.array or self.mask.min_confidence is not None:
+            return None
         of_feature = (part for part in self.parts if part.feature == self.feature)
-        part = next((part for part in of_feature if part.array in judged), None)
+        part = next((part for part in of_feature if part.array in self.mask.values), None)
         if part is None:
-            return [False] * len(places)
+            return None
         shape = part.field.shape
         column = (*(0,) * (len(shape) - 1), part.first) if shape else ()  # columns are of the last dimension
-        begin_of_rows: tuple[Any, ...] = (slice(None), slice(None), *column)
-        first = batch[part.name][begin_of_rows][places]
-        begin: list[bool] = (first == first).all(axis=1).tolist()  # only NaN is not equal to itself
-        return begin
+        return part.name, (slice(None), *column)
+
+    def _write_mask(
+        self, store: FeatureStore, clip: Clip, mask: np.ndarray, of_clip: RowsOfClip, *, is_measured: bool
+    ) -> None:
+        """Fill a clip's mask; ``is_measured``: all its rows begin with a number."""
+        if is_measured and of_clip[2] is None:
+            mask[...] = True
+        else:
+            self._fill_mask(store, clip, mask, *of_clip)
 
     def _fill_mask(
         self,
