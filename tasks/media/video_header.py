@@ -175,34 +175,43 @@ def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow
     """
     if frames.last is None:
         raise RecordingError(f"{path.name}: no frame decodes")
-    reason = _what_is_missing(path, header, frames, frames.last)
+    is_torn = ends_within_a_block(path)
+    reason = _what_is_missing(path, header, frames, frames.last, torn=int(is_torn and frames.torn_packets == 1))
     if reason and not allow_truncated:
         raise TruncatedError(
             f"{path.name}: {reason}: the file is truncated or damaged; set [recording] allow_truncated = true to use "
             "what there is"
         )
-    return bool(reason)
+    return bool(reason) or is_torn
 
 
-def _what_is_missing(path: Path, header: VideoHeader, frames: ShownFrames, last: ShownFrame) -> str:
+def _what_is_missing(path: Path, header: VideoHeader, frames: ShownFrames, last: ShownFrame, *, torn: int) -> str:
+    """Why frames are missing; ``torn`` is 1 where a live recording ends in its last packet, which may be damaged."""
     count, last_s = last.number + 1, frames.seconds(last.ticks)
     if header.promised_frames is not None:
         if count >= header.promised_frames or _are_dropped_frames(path, header, frames, last):
-            return _what_is_torn(frames)
+            return _what_is_torn(frames, last, torn)
         return f"the header promises {header.promised_frames} frames, {count} decode"
     # No count in this container: a whole second is beyond what rounding and a long last frame explain.
     tolerance_s = max(1.0, 3 / header.fps if header.fps else 0)
-    if header.promised_s is not None and last_s < header.promised_s - tolerance_s:
-        return f"the header promises {header.promised_s:.1f} s, {last_s:.1f} s decode"
+    # A stream's duration counts from its own beginning, which may be hours after 0, or before a clock that wraps;
+    # Matroska's tag counts from 0.
+    begin_s = frames.seconds(frames.stream.start_time or 0) if frames.stream.duration else 0.0
+    if header.promised_s is not None and last_s - begin_s < header.promised_s - tolerance_s:
+        return f"the header promises {header.promised_s:.1f} s, {last_s - begin_s:.1f} s decode"
     if missing := missing_bytes(path):
         return f"the file is {missing} bytes shorter than its header says"
-    return f"{frames.damaged_packets} of its packets do not decode" if frames.damaged_packets else _what_is_torn(frames)
+    if frames.damaged_packets > torn:
+        return f"{frames.damaged_packets} of its packets do not decode"
+    return _what_is_torn(frames, last, torn)
 
 
-def _what_is_torn(frames: ShownFrames) -> str:
-    if frames.torn_packets:
+def _what_is_torn(frames: ShownFrames, last: ShownFrame, torn: int) -> str:
+    if frames.torn_packets > torn:
         return f"of {frames.torn_packets} of its packets a part is missing"
-    return f"{frames.damaged_frames} of its frames are damaged, as the decoder says" if frames.damaged_frames else ""
+    if frames.damaged_frames > (torn and last.picture.is_corrupt):
+        return f"{frames.damaged_frames} of its frames are damaged, as the decoder says"
+    return ""
 
 
 def _are_dropped_frames(path: Path, header: VideoHeader, frames: ShownFrames, last: ShownFrame) -> bool:
@@ -271,6 +280,29 @@ def _end_of_segment(file: BinaryIO) -> int:
         return 0
     length = _read_length(file)
     return 0 if length is None else file.tell() + length
+
+
+def ends_within_a_block(path: Path) -> bool:
+    """Whether a Matroska or WebM that was recorded live ends within a block, or within a cluster of known length.
+
+    The header of such a file promises no length. Only the lengths of its elements are read.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if file.read(4) != _EBML or _end_of_segment(file):
+            return False
+        file.seek(4)
+        header = _read_length(file) or 0
+        position = file.tell() + header
+        while position < size:
+            file.seek(position)
+            first = file.read(1)[0]
+            if first == 0:
+                return False  # no element begins here
+            file.seek(8 - first.bit_length(), 1)  # the rest of its identifier
+            length = _read_length(file)  # None: a segment or a cluster, whose elements follow
+            position = file.tell() + (length or 0)
+        return position > size
 
 
 def _read_length(file: BinaryIO) -> int | None:
