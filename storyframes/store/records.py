@@ -62,6 +62,7 @@ class Caveat(StrEnum):
     STATIC_ACTION_UNITS = "action units that are not adjusted to the person"  # as OpenFace gives those of several faces
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"
+    DAMAGED_SOUND = "damaged sound"  # parts of it do not decode, and count as silence; how many: see quality
     CHUNKED_SOUND = (
         "values that depend on where chunks of the sound lie"  # by more than a twentieth, or by construction
     )

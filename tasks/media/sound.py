@@ -44,6 +44,10 @@ class AudioBlock:
     samples: np.ndarray  # (n,) float32 in [-1, 1], the mean of the channels
     silence_s: float = 0.0  # seconds of silence put into this block for a gap in the sound
     dropped_s: float = 0.0  # seconds of sound left out of this block because their timestamps overlap the sound before
+    damaged: int = 0  # packets right before this block that do not decode; silence is in their place
+    # the largest value, as a number, of these samples in a file whose samples are floating-point numbers, which may
+    # exceed full scale, 1.0; 0.0 in any other file
+    peak: float = 0.0
 
 
 def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[AudioBlock]:
@@ -65,7 +69,7 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[Au
             resampler = _Resampler(piece.rate, rate)
             start_s = 0.0 if zero_s is None else piece.time - zero_s
         mixed = resampler.resample(piece.samples)
-        yield AudioBlock(start_s + samples / rate, mixed, piece.silence_s, piece.dropped_s)
+        yield AudioBlock(start_s + samples / rate, mixed, piece.silence_s, piece.dropped_s, piece.damaged, piece.peak)
         samples += len(mixed)
     if resampler is not None:
         yield AudioBlock(start_s + samples / rate, resampler.flush())
@@ -102,42 +106,108 @@ class _Piece:
     samples: np.ndarray
     silence_s: float
     dropped_s: float
+    damaged: int = 0
+    peak: float = 0.0
+
+
+class _DecodedSound:
+    """The decoded frames of a file's sound, without the packets that do not decode.
+
+    Args:
+        name: of the file, for messages.
+
+    Attributes:
+        stream: PyAV's sound stream.
+        damaged: packets so far that do not decode.
+
+    Raises:
+        NoAudioError: there is no sound.
+        RecordingError: while iterating: the file cannot be read, or fewer packets decode than do not.
+    """
+
+    def __init__(self, container: av.container.InputContainer, name: str) -> None:
+        if not container.streams.audio:
+            raise NoAudioError(f"{name}: has no audio track")
+        self._container, self._name = container, name
+        self.stream = container.streams.audio[0]
+        self.damaged = 0
+
+    def __iter__(self) -> Iterator[av.AudioFrame]:
+        import av
+
+        decoded, reason = 0, ""
+        try:
+            for packet in self._container.demux(self.stream):
+                try:
+                    frames = packet.decode()
+                except av.FFmpegError as error:
+                    self.damaged += 1
+                    reason = error.strerror or ""
+                    continue
+                decoded += packet.size > 0
+                yield from frames
+        except (av.InvalidDataError, av.EOFError) as error:  # damaged from here on
+            self.damaged += 1
+            reason = error.strerror or ""
+        except av.FFmpegError as error:
+            raise RecordingError(f"{self._name}: the sound cannot be decoded ({error.strerror})") from None
+        if self.damaged > decoded:
+            raise RecordingError(
+                f"{self._name}: the sound cannot be decoded: {self.damaged} of its {self.damaged + decoded} packets "
+                f"are damaged ({reason})"
+            )
+
+    @property
+    def start_s(self) -> float | None:
+        """When its first sample is due on the container's clock; None where the container does not say."""
+        start, base = self.stream.start_time, self.stream.time_base
+        return None if start is None or base is None else float(start * base)
+
+    @property
+    def may_exceed_full_scale(self) -> bool:
+        """Whether its samples are stored as floating-point numbers, which may be larger than full scale.
+
+        Lossy decoders return such numbers too; what they have beyond full scale is an error of the coding.
+        """
+        is_exact = self.stream.codec_context.name.startswith(("pcm_f", "wavpack"))
+        return is_exact and self.stream.format.name.startswith(("flt", "dbl"))
 
 
 def _pieces(path: Path) -> Iterator[_Piece]:
-    import av
-
     with open_container(path) as container:
-        if not container.streams.audio:
-            raise NoAudioError(f"{path.name}: has no audio track")
-        rate, start_s, count = 0, 0.0, 0
-        try:
-            for frame in container.decode(audio=0):
-                samples = mean_of_channels(frame)
-                if not count:
-                    rate, start_s = frame.sample_rate, frame.time or 0.0
-                elif frame.sample_rate != rate:
-                    raise RecordingError(
-                        f"{path.name}: the sampling rate changes from {rate} to {frame.sample_rate} Hz within the "
-                        "sound; convert it with FFmpeg (-ar)"
-                    )
-                behind = 0 if frame.time is None else round((frame.time - start_s) * rate) - count
-                if behind < -_BACKWARDS_S * rate or behind > _FORWARDS_S * rate:
-                    way = "run backwards" if behind < 0 else "jump"
-                    raise RecordingError(
-                        f"{path.name}: the sound's timestamps {way}: {frame.time:.3f} s after "
-                        f"{start_s + count / rate:.3f} s; remux it with FFmpeg"
-                    )
-                for silence in _parts(behind if behind > _GAP_S * rate else 0, rate):
-                    yield _Piece(start_s + count / rate, rate, np.zeros(silence, np.float32), silence / rate, 0.0)
-                    count += silence
-                dropped = min(-behind, len(samples)) if behind < -_GAP_S * rate else 0
-                yield _Piece(start_s + count / rate, rate, samples[dropped:], 0.0, dropped / rate)
-                count += len(samples) - dropped
-        except av.FFmpegError as error:
-            raise RecordingError(f"{path.name}: the sound cannot be decoded ({error.strerror})") from None
-    if not count:
-        raise NoAudioError(f"{path.name}: its audio track is empty")
+        sound = _DecodedSound(container, path.name)
+        rate, start_s, count, damaged, is_float = 0, 0.0, 0, 0, False
+        for frame in sound:
+            samples = mean_of_channels(frame)
+            lost = sound.damaged - damaged
+            damaged = sound.damaged
+            if not rate:
+                rate, start_s, is_float = frame.sample_rate, frame.time or 0.0, sound.may_exceed_full_scale
+                start_s = start_s if not lost or sound.start_s is None else min(start_s, sound.start_s)
+            elif frame.sample_rate != rate:
+                raise RecordingError(
+                    f"{path.name}: the sampling rate changes from {rate} to {frame.sample_rate} Hz within the "
+                    "sound; convert it with FFmpeg (-ar)"
+                )
+            behind = 0 if frame.time is None else round((frame.time - start_s) * rate) - count
+            if behind < -_BACKWARDS_S * rate or behind > _FORWARDS_S * rate:
+                way = "run backwards" if behind < 0 else "jump"
+                raise RecordingError(
+                    f"{path.name}: the sound's timestamps {way}: {frame.time:.3f} s after "
+                    f"{start_s + count / rate:.3f} s; remux it with FFmpeg"
+                )
+            for silence in _parts(behind if lost or behind > _GAP_S * rate else 0, rate):
+                yield _Piece(start_s + count / rate, rate, np.zeros(silence, np.float32), silence / rate, 0.0)
+                count += silence
+            dropped = min(-behind, len(samples)) if behind < -_GAP_S * rate else 0
+            peak = float(np.abs(samples).max(initial=0.0)) if is_float else 0.0
+            yield _Piece(start_s + count / rate, rate, samples[dropped:], 0.0, dropped / rate, lost, peak)
+            count += len(samples) - dropped
+        if not count:
+            raise NoAudioError(f"{path.name}: its audio track is empty")
+        if sound.damaged > damaged:  # after the last sample
+            nothing = np.empty(0, np.float32)
+            yield _Piece(start_s + count / rate, rate, nothing, 0.0, 0.0, sound.damaged - damaged)
 
 
 def _joined(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
@@ -145,7 +215,7 @@ def _joined(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
     waiting: list[_Piece] = []
     count = 0
     for piece in pieces:
-        is_plain = not piece.silence_s and not piece.dropped_s
+        is_plain = not piece.silence_s and not piece.dropped_s and not piece.damaged
         if waiting and (not is_plain or count >= _BLOCK_S * piece.rate):
             yield _one(waiting)
             waiting, count = [], 0
@@ -159,7 +229,8 @@ def _joined(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
 
 
 def _one(pieces: list[_Piece]) -> _Piece:
-    return replace(pieces[0], samples=np.concatenate([piece.samples for piece in pieces]))
+    samples = np.concatenate([piece.samples for piece in pieces])
+    return replace(pieces[0], samples=samples, peak=max(piece.peak for piece in pieces))
 
 
 def _parts(count: int, most: int) -> list[int]:
@@ -243,24 +314,21 @@ def find_clipped(path: Path, zero_s: float | None = None) -> tuple[tuple[float, 
     import av
 
     spans: list[tuple[float, float]] = []
-    try:
-        with open_container(path) as container:
-            if not container.streams.audio:
-                raise NoAudioError(f"{path.name}: has no audio track")
-            to_int16 = av.AudioResampler(format="s16p")
-            before: np.ndarray = np.empty((0, 0), np.int16)
-            for frame in container.decode(audio=0):
-                for block in to_int16.resample(frame):
-                    samples: np.ndarray = block.to_ndarray()
-                    if before.shape[0] != samples.shape[0]:
-                        before = samples[:, :0]
-                    joined = np.concatenate([before, samples], axis=1)  # a run may begin in the block before
-                    zero_s = frame.time or 0.0 if zero_s is None else zero_s
-                    start = (frame.time or 0.0) - zero_s - before.shape[1] / block.sample_rate
-                    _add_runs(spans, joined, start, block.sample_rate)
-                    before = samples[:, 1 - RUN :]
-    except av.FFmpegError as error:
-        raise RecordingError(f"{path.name}: the sound cannot be decoded ({error.strerror})") from None
+    with open_container(path) as container:
+        to_int16, channels = av.AudioResampler(format="s16p"), 0
+        before: np.ndarray = np.empty((0, 0), np.int16)
+        for frame in _DecodedSound(container, path.name):
+            if channels != frame.layout.nb_channels:  # of joined files; the resampler refuses it
+                to_int16, channels = av.AudioResampler(format="s16p"), frame.layout.nb_channels
+            for block in to_int16.resample(frame):
+                samples: np.ndarray = block.to_ndarray()
+                if before.shape[0] != samples.shape[0]:
+                    before = samples[:, :0]
+                joined = np.concatenate([before, samples], axis=1)  # a run may begin in the block before
+                zero_s = frame.time or 0.0 if zero_s is None else zero_s
+                start = (frame.time or 0.0) - zero_s - before.shape[1] / block.sample_rate
+                _add_runs(spans, joined, start, block.sample_rate)
+                before = samples[:, 1 - RUN :]
     return tuple(spans)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import av
 import numpy as np
 import opensmile
 import pandas as pd
 import pytest
-from support.media.recordings import FPS, write_recording, write_wave
+from support.media.recordings import FPS, with_damaged_sound, write_recording, write_wave
+from support.messages import missing
 from support.studies import extract_session, make_study
 
 from flows.cli.tables.status import status_tables
@@ -184,3 +187,48 @@ def test_resampling_keeps_what_is_below_and_removes_what_is_above(tmp_path: Path
         assert len(heard) == 32_000
         level = 20 * np.log10(heard[500:-500].std() / (16_000 / 32_768 / np.sqrt(2)) + 1e-12)
         assert lowest_db < level < highest_db, (hertz, level)
+
+
+def write_floats(path: Path, samples: np.ndarray) -> Path:
+    """A WAV file of 32-bit floating-point numbers."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("pcm_f32le", rate=16_000, layout="mono")
+        block = av.AudioFrame.from_ndarray(samples.astype(np.float32)[None], format="flt", layout="mono")
+        block.sample_rate = 16_000
+        container.mux(stream.encode(block))
+        container.mux(stream.encode(None))
+    return path
+
+
+@pytest.mark.parametrize("peak", [1.5, 4.0])
+def test_floating_point_sound_beyond_full_scale_is_refused(tmp_path: Path, peak: float) -> None:
+    """And its message has the command that makes a copy which is taken."""
+    sound = voices(1, 16_000)[:, 0] / 32_768
+    sound *= 0.9 / np.abs(sound).max()
+    sound[24_000] = -peak
+    write_floats(tmp_path / "s.wav", sound)
+    study = make_study(tmp_path, audio="s.wav")
+    _, outcomes = extract_session(study, tmp_path / "features", "opensmile")
+    reason = outcomes["opensmile"].reason
+    assert not missing(reason, "s.wav", f"{peak:g}")
+    decibels = float(re.search(r"volume=(-[\d.]+)dB", reason)[1])
+    write_floats(tmp_path / "s.wav", sound * 10 ** (decibels / 20))
+    store, outcomes = extract_session(study, tmp_path / "features", "opensmile")
+    assert outcomes["opensmile"].reason == ""
+    assert not np.isnan(store.read("s", "opensmile")[:, COMPARE_2016_COLUMNS.index("pcm_RMSenergy_sma")]).any()
+
+
+def test_floating_point_sound_at_full_scale_is_taken(tmp_path: Path) -> None:
+    sound = voices(1, 16_000)[:, 0].astype(np.float64)
+    write_floats(tmp_path / "s.wav", sound / np.abs(sound).max())
+    _, outcomes = extract_session(make_study(tmp_path, audio="s.wav"), tmp_path / "features", "opensmile")
+    assert outcomes["opensmile"].reason == ""
+
+
+def test_the_feature_says_that_its_sound_is_damaged(tmp_path: Path) -> None:
+    write_recording(tmp_path / "whole.mp4", 2 * FPS, voices(1, 16_000), codec="flac")
+    with_damaged_sound(tmp_path / "whole.mp4", tmp_path / "v.mp4", [2])
+    store, outcomes = extract_session(make_study(tmp_path, video="v.mp4"), tmp_path / "features", "opensmile")
+    assert outcomes["opensmile"].caveats == ("damaged sound",)
+    (row,) = store.catalogue[store.catalogue["feature"] == "opensmile"].itertuples()
+    assert '"damaged_sound_packets": 1' in row.quality

@@ -71,6 +71,7 @@ class Sound:
 
     Attributes:
         start_s: of the first sample, on the recording's clock.
+        peak: the largest sample so far of a file that stores floating-point numbers; 1 is full scale.
 
     Raises:
         NoAudioError: there is no sound.
@@ -81,13 +82,16 @@ class Sound:
         first = next(blocks)
         self.start_s = first.time
         self._blocks, self._rate = chain([first], blocks), rate
-        self._samples, self._silence_s, self._dropped_s = 0, 0.0, 0.0
+        self._samples, self._silence_s, self._dropped_s, self._damaged = 0, 0.0, 0.0, 0
+        self.peak = 0.0
 
     def samples(self) -> Iterator[np.ndarray]:
         """The blocks' samples, (n,) float32 each, counted as they pass."""
         for block in self._blocks:
             self._silence_s += block.silence_s
             self._dropped_s += block.dropped_s
+            self._damaged += block.damaged
+            self.peak = max(self.peak, block.peak)
             self._samples += len(block.samples)
             yield block.samples
 
@@ -104,6 +108,9 @@ class Sound:
             out.quality["audio_holes_s"] = self._silence_s
         if self._dropped_s:
             out.quality["audio_overlap_s"] = self._dropped_s
+        if self._damaged:
+            out.quality["damaged_sound_packets"] = self._damaged
+            out.caveat(Caveat.DAMAGED_SOUND)
         if clock is None:
             return
         if start_s > SOUND_FITS_S or end_s < clock.end_s - SOUND_FITS_S or self._silence_s > SOUND_FITS_S:

@@ -39,6 +39,7 @@ class DescriptorStream:
     Attributes:
         columns: the descriptors' names.
         samples: fed so far.
+        clipped: those of them that were beyond full scale.
     """
 
     def __init__(self, feature_set: FeatureSet) -> None:
@@ -48,7 +49,7 @@ class DescriptorStream:
             feature_level=opensmile.FeatureLevel.LowLevelDescriptors,
         )
         self.columns: list[str] = list(self._smile.feature_names)
-        self.samples = 0
+        self.samples = self.clipped = 0
 
     def describe(self, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """The rows of the signal that ``blocks`` make together.
@@ -101,6 +102,7 @@ class DescriptorStream:
         return engine
 
     def _feed(self, engine: OpenSMILE, block: np.ndarray, running: Future[None]) -> None:
+        self.clipped += int(np.count_nonzero(np.abs(block) > 1))
         samples = (block * 32768).clip(-32768, 32767).astype(np.int16)
         for first in range(0, len(samples), _PIECE):
             piece = samples[first : first + _PIECE].tobytes()

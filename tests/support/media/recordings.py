@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import wave
+from collections.abc import Collection
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,31 @@ def write_recording(
                 container.mux(track.encode(block))
             container.mux(track.encode(None))
     return path
+
+
+def with_damaged_sound(whole: Path, path: Path, numbers: Collection[int]) -> tuple[int, ...]:
+    """A copy of a recording, in which the content of the sound packets of these numbers is lost.
+
+    Returns:
+        How many samples each packet of the sound has.
+    """
+    lengths: list[int] = []
+    with av.open(str(whole)) as container, av.open(str(path), "w") as copy:
+        targets = {stream.index: copy.add_stream_from_template(stream) for stream in container.streams}
+        packet: Any
+        for packet in container.demux():
+            if not packet.size:
+                continue
+            written: Any = packet
+            if packet.stream.type == "audio":
+                if len(lengths) in numbers:
+                    written = av.Packet(bytes(packet.size))
+                    written.pts, written.dts, written.time_base = packet.pts, packet.dts, packet.time_base
+                    written.duration, written.is_keyframe = packet.duration, True
+                lengths.append(round(packet.duration * packet.time_base * packet.stream.rate))
+            written.stream = targets[packet.stream.index]
+            copy.mux(written)
+    return tuple(lengths)
 
 
 def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:
