@@ -32,6 +32,7 @@ from tasks.extractors.text.speech import SLACK_S
 from tasks.inspect.formatting import counted
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio, sound_length_s
+from tasks.media.streams import stream_remarks
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
 from tasks.study.boxes import Boxes, BoxesError, are_shared, in_words, read_boxes
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
@@ -158,8 +159,11 @@ def _check_session(
                     header, video = read_header(path), path
                     lengths_s[key] = length_s(header.fps, header.promised_frames, header.promised_s)
                     remarks += _check_rate(path, file.relative, header, rates)
+                    own_sound = Input.AUDIO in read and all(other.column != Input.AUDIO for other in files)
+                    remarks += stream_remarks(path, file.relative, picture=True, sound=own_sound)
                 case Input.AUDIO:
                     next(read_audio(path, _ANY_RATE))
+                    remarks += stream_remarks(path, file.relative, picture=False, sound=True)
                     lengths_s[key] = lengths_s.get(key) or sound_length_s(path)
                 case Input.TRANSCRIPT:
                     remarks += _check_transcript(path, file.relative, lengths_s.get(key, 0.0), settings)

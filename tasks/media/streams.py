@@ -1,0 +1,100 @@
+"""The streams of a recording, for people: several pictures or sounds, and channels in which nothing is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.media.container import open_container
+
+if TYPE_CHECKING:
+    import av
+    from av.audio.stream import AudioStream
+    from av.video.stream import VideoStream
+
+_HEARD_S = 10.0  # of the sound that is decoded
+_SILENT = 1e-4  # of full scale: no sample is louder in a channel to which no microphone is connected
+
+
+def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool) -> Iterator[str]:
+    """What to know about the streams of a recording, of which the first picture and the first sound are read.
+
+    The first seconds of the sound are decoded.
+
+    Args:
+        name: what the recording is called in the remarks.
+        picture, sound: whether this one is read.
+
+    Raises:
+        RecordingError: FFmpeg cannot read it.
+    """
+    from av.stream import Disposition
+
+    with open_container(path) as container:
+        covers = Disposition.attached_pic
+        videos = [_video_words(stream) for stream in container.streams.video if not stream.disposition & covers]
+        if picture and len(videos) > 1:
+            yield _several(name, "video", videos)
+        sounds = container.streams.audio if sound else ()
+        peaks = _channel_peaks(container, sounds) if sounds else {}
+        silent = {number for number, channels in peaks.items() if max(channels) < _SILENT}
+        if len(sounds) > 1:
+            words = [_sound_words(stream, is_silent=number in silent) for number, stream in enumerate(sounds)]
+            yield _several(name, "sound", words)
+        channels = peaks.get(0, [])
+        quiet = [number for number, peak in enumerate(channels, 1) if peak < _SILENT]
+        if quiet and len(quiet) < len(channels):
+            which = f"channel {quiet[0]} is" if len(quiet) == 1 else f"channels {', '.join(map(str, quiet))} are"
+            yield (
+                f"{name}: {which} silent in the first {_HEARD_S:.0f} s of its sound, of {len(channels)}: the mean "
+                f"of all channels is taken, so a voice in one of them is 1/{len(channels)} as loud"
+            )
+
+
+def _several(name: str, kind: str, streams: list[str]) -> str:
+    numbered = "; ".join(f"{number}: {words}" for number, words in enumerate(streams))
+    other = {"video": "0:v:1 -map 0:a?", "sound": "0:v? -map 0:a:1"}[kind]
+    return (
+        f"{name}: has {len(streams)} {kind} streams ({numbered}): stream 0 is read, the others are not; a copy with "
+        f"another one: ffmpeg -i {Path(name).name} -map {other} -c copy OTHER{Path(name).suffix}"
+    )
+
+
+def _video_words(stream: VideoStream) -> str:
+    rate = f", {float(stream.average_rate):.3g} frames a second" if stream.average_rate else ""
+    return f"{stream.codec_context.name} {stream.width}x{stream.height}{rate}"
+
+
+def _sound_words(stream: AudioStream, *, is_silent: bool) -> str:
+    language = f", {stream.language}" if stream.language not in (None, "und") else ""
+    silent = f", silent in the first {_HEARD_S:.0f} s" if is_silent else ""
+    channels = "1 channel" if stream.layout.nb_channels == 1 else f"{stream.layout.nb_channels} channels"
+    return f"{stream.codec_context.name}, {channels}, {stream.rate} Hz{language}{silent}"
+
+
+def _channel_peaks(container: av.container.InputContainer, sounds: Any) -> dict[int, list[float]]:
+    """By the number of a sound stream, the largest sample of each channel in the first seconds; 1 is full scale."""
+    import av
+
+    to_float = {stream.index: av.AudioResampler(format="fltp") for stream in sounds}
+    numbers = {stream.index: number for number, stream in enumerate(sounds)}
+    peaks: dict[int, list[float]] = {}
+    heard_s = dict.fromkeys(numbers, 0.0)
+    for packet in container.demux(*sounds):
+        try:
+            frames = packet.decode()
+        except av.FFmpegError:
+            continue  # the extraction says so
+        for frame in frames:
+            index = packet.stream.index
+            heard_s[index] += frame.samples / frame.sample_rate
+            for block in to_float[index].resample(frame):
+                loudest = np.abs(block.to_ndarray()).max(axis=1, initial=0.0).tolist()
+                before = peaks.setdefault(numbers[index], [0.0] * len(loudest))
+                peaks[numbers[index]] = [max(pair) for pair in zip(before, loudest, strict=True)]
+        if min(heard_s.values()) > _HEARD_S:
+            break
+    return peaks
