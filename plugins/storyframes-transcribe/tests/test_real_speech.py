@@ -1,0 +1,42 @@
+"""Real models of Whisper on recordings of people, where they have been fetched (`make voices`)."""
+
+from __future__ import annotations
+
+import pytest
+from support.voices import human
+
+from benchmarks.extracting.transcripts import TURNS, Heard, alone, conversation, transcribed
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("espeak-ng", "faster_whisper", "real voices")]
+
+
+@pytest.fixture(scope="module")
+def talk() -> Heard:
+    """Two persons with a microphone each, which hears the other one 12 dB softer."""
+    return transcribed(conversation(), "base")
+
+
+def test_crosstalk_leaves_no_turns_of_persons_who_are_silent(talk: Heard) -> None:
+    words = sum(len(talk.words(person)) for person in range(2))
+    assert talk.ghosts(with_removed=True) > 300
+    assert talk.ghosts() <= 3 * words / 432
+    assert talk.utterances <= 40 * TURNS / 36
+
+
+def test_crosstalk_costs_no_word_of_ones_own(talk: Heard) -> None:
+    before, after = talk.right(1, with_removed=True), talk.right(1)
+    assert before > 190
+    assert before - after <= 0.01 * before
+
+
+def test_the_language_of_one_speaker_is_known_in_five_languages() -> None:
+    for language in human.LANGUAGES:
+        told = transcribed(alone(human.prompts(language, 3.0, 6.0)[:6]), "base").outcomes[0].language
+        assert told is not None
+        assert (told.code, told.is_guess) == (language, False)
+
+
+def test_words_of_readers_are_right() -> None:
+    read = transcribed(alone(human.english()), "tiny.en")
+    wrong, said = read.errors(0)
+    assert wrong <= 0.15 * said
