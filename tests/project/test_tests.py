@@ -148,7 +148,7 @@ def test_a_plug_in_that_the_short_tier_may_leave_out_has_all_its_tests_in_the_re
             marks = [name.replace("-", "_") for name in missing]
             for file in (path.parent / "tests").rglob("test_*.py"):
                 mark = next(line for line in file.read_text().splitlines() if line.startswith("pytestmark"))
-                assert all(f'"{name}"' in mark for name in marks), file
+                assert any(f'"{name}"' in mark for name in marks), file
 
 
 def test_what_the_order_names_exists() -> None:

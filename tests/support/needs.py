@@ -41,7 +41,8 @@ PROGRAMS = {
 # Packages that are not in storyframes[pipeline,embed,slurm,test]: they come with [dev].
 PACKAGES = frozenset(
     """
-    axe_playwright_python boto3 dask_kubernetes datasets faster_whisper mlcroissant moto playwright rerun sphinx umap
+    axe_playwright_python boto3 budoux dask_kubernetes datasets faster_whisper mlcroissant moto playwright rerun
+    sphinx umap
     """.split()
 )
 OF_FIXTURES = {

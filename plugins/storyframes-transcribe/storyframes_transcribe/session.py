@@ -35,7 +35,7 @@ from storyframes_transcribe.transcript_file import (
 )
 from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
 from storyframes_transcribe.whisper import library_versions
-from storyframes_transcribe.words import Heard, HeardWord
+from storyframes_transcribe.words import Heard, HeardWord, snap
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError, read_audio
 from tasks.media.video_header import read_header
@@ -247,7 +247,8 @@ class Transcriber:
             if piece.stretches:
                 heard = self._hear(piece, language.code if language else None)
                 language = language or Language(heard.language, heard.probability)
-                words += [replace(word, level_db=piece.level_db(word.start_s, word.end_s)) for word in heard.words]
+                snapped = snap(heard.words, piece.voice)
+                words += [replace(word, level_db=piece.level_db(word.start_s, word.end_s)) for word in snapped]
             self.progress(recording.name, piece.end_s)
         return sorted(words, key=lambda word: word.start_s), language
 

@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 from storyframes.spec import MAIN
 from storyframes.store import locked, write_atomically
 from storyframes_transcribe.languages import Language
-from storyframes_transcribe.words import HeardWord
+from storyframes_transcribe.words import HeardWord, text_of
 from tasks.forgetting import Asked, Trace, file_trace
 
 FOLDER = "transcripts"
 _TITLES = frozenset("mr. mrs. ms. dr. drs. prof. st. sr. sra. mme. mlle. m. hr. fr. dott. sig.".split())
 MADE_BY = "storyframes-transcribe"
-RULES = 1
+RULES = 2
 """Number of the rules by which sound becomes words, besides the model and the settings. Raise it where they change:
 what earlier rules made is transcribed again, and ``check`` names it. docs/transcripts.md lists what each changed."""
 
@@ -43,6 +43,7 @@ class Word(_Model):
     Attributes:
         level_db: of the sound meanwhile, dB of full scale.
         uncertain: True where another person may have said it; None otherwise.
+        whisper_start_s, whisper_end_s: by Whisper alone; None where these are the word's times.
     """
 
     word: str
@@ -51,6 +52,8 @@ class Word(_Model):
     confidence: float
     level_db: float
     uncertain: bool | None = None
+    whisper_start_s: float | None = None
+    whisper_end_s: float | None = None
 
     @model_serializer(mode="wrap")
     def _without_absent(self, to_dict: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -166,11 +169,6 @@ class TranscriptFile(_Model):
         return sorted(spoken + removed, key=lambda word: word.start_s)
 
 
-def _heard(word: Word) -> HeardWord:
-    heard = HeardWord(word.word, word.start_s, word.end_s, word.confidence, word.level_db)
-    return replace(heard, is_uncertain=bool(word.uncertain))
-
-
 def read_made(path: Path, *, also_corrected: bool = False) -> TranscriptFile | None:
     """The transcript at ``path``, None where there is none.
 
@@ -248,7 +246,7 @@ def utterances(
 
 def ends_sentence(text: str) -> bool:
     """Whether a word is the last one of a sentence; the point of a title is none."""
-    return text.endswith((".", "?", "!", "…", "。")) and text.casefold() not in _TITLES
+    return text.endswith((".", "?", "!", "…", "。", "？", "！")) and text.casefold() not in _TITLES
 
 
 def _utterance(words: Sequence[HeardWord], speaker: str | None, person_id: str | None) -> Utterance:
@@ -257,13 +255,22 @@ def _utterance(words: Sequence[HeardWord], speaker: str | None, person_id: str |
         person_id=person_id,
         start_s=min(round(word.start_s, 3) for word in words),
         end_s=max(round(word.end_s, 3) for word in words),
-        text=" ".join(word.text for word in words),
+        text=text_of([word.text for word in words]),
         words=tuple(map(written, words)),
     )
 
 
+def _heard(word: Word) -> HeardWord:
+    whisper_s = None
+    if word.whisper_start_s is not None and word.whisper_end_s is not None:
+        whisper_s = (word.whisper_start_s, word.whisper_end_s)
+    heard = HeardWord(word.word, word.start_s, word.end_s, word.confidence, word.level_db)
+    return replace(heard, is_uncertain=bool(word.uncertain), whisper_s=whisper_s)
+
+
 def written(word: HeardWord) -> Word:
     """The word as the file has it, times to the millisecond."""
+    whisper_start_s, whisper_end_s = (round(time, 3) for time in word.whisper_s) if word.whisper_s else (None, None)
     return Word(
         word=word.text,
         start_s=round(word.start_s, 3),
@@ -271,6 +278,8 @@ def written(word: HeardWord) -> Word:
         confidence=round(word.confidence, 4),
         level_db=round(word.level_db, 2),
         uncertain=word.is_uncertain or None,
+        whisper_start_s=whisper_start_s,
+        whisper_end_s=whisper_end_s,
     )
 
 
