@@ -41,7 +41,7 @@ from tasks.media.container import RecordingError
 from tasks.models.digests import DigestCache, user_cache
 from tasks.planning.selection import SelectionError, selected_extractors, without_frames
 from tasks.planning.sources import RECORDING, FileSource, file_source
-from tasks.planning.units import on_all_processors, sharing_a_pass
+from tasks.planning.units import joined_with_clocks, on_all_processors, sharing_a_pass
 
 _READERS_S = 7 * 24 * 3600.0  # for so long a reader of features of other settings can go on
 
@@ -213,7 +213,8 @@ def extract_file(
         ExtractionUnit(storage.location, source, (name,), settings, after=extractor.after)
         for name, extractor in extractors.items()
     ]
-    units = on_all_processors(sharing_a_pass(due, extractors), len(os.sched_getaffinity(0)))
+    units = joined_with_clocks(sharing_a_pass(due, extractors), extractors)
+    units = on_all_processors(units, len(os.sched_getaffinity(0)))
     features_of = {unit.name: " and ".join(unit.features) for unit in units}
     numbers = itertools.count(1)
     done = do_in_process(units, begins=lambda unit: progress(features_of[unit.name], next(numbers), len(units)))

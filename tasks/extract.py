@@ -28,11 +28,14 @@ from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
 from storyframes.store.storage.access import keep_private
 from storyframes.store.storage.files import sha256_file
-from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
+from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, Input, MissingInputError, Source
 from tasks.extractors.earlier_fingerprints import has_fingerprint
 from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass
+from tasks.extractors.frames import Frames
 from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
+from tasks.media.recording import FrameTimes
+from tasks.media.video_header import missing_bytes
 from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
 _LOG = logging.getLogger("storyframes")
@@ -231,14 +234,26 @@ def _writer(storage: Storage, due: _Due) -> FeatureWriter:
 
 def _extract_together(storage: Storage, due: list[_Due]) -> list[Outcome]:
     """Several features from one pass over the frames; one that fails leaves the others alone."""
-    outcomes = []
+    outcomes: list[Outcome] = []
+    clock = next((one for one in due if isinstance(one.extractor, Frames)), None)
+    due = [one for one in due if one is not clock]
+    if clock and _ends_early(clock):
+        outcomes.append(_extract_one(storage, clock))
+        clock = None
+
+    def publish_clock(decoded: FrameTimes | Exception) -> None:
+        assert clock is not None
+        assert isinstance(clock.extractor, Frames)
+        clock.extractor.decoded = decoded
+        outcomes.append(_extract_one(storage, clock))
+
     with contextlib.ExitStack() as stack:
         writers: dict[FrameExtractor[Any], tuple[Source, FeatureWriter]] = {}
         for one in due:
             if not isinstance(one.extractor, FrameExtractor):
                 raise TypeError(f"{one.extractor.name} does not work frame by frame")
             writers[one.extractor] = one.unit.source, stack.enter_context(_writer(storage, one))
-        failures = run_frame_pass(writers)
+        failures = run_frame_pass(writers, publish_clock if clock else None)
         for one, (extractor, (_, out)) in zip(due, writers.items(), strict=True):
             try:
                 if failure := failures[extractor]:
@@ -247,6 +262,16 @@ def _extract_together(storage: Storage, due: list[_Due]) -> list[Outcome]:
             except Exception as error:
                 outcomes.append(failed(storage, one.unit, extractor, error, one.fingerprint.digest, one.after))
     return outcomes
+
+
+def _ends_early(clock: _Due) -> bool:
+    """Whether a recording is refused because its file ends too early, so that a pass over its pictures is in vain."""
+    if clock.extractor.common.recording.allow_truncated:
+        return False
+    try:
+        return missing_bytes(clock.unit.source.file(Input.VIDEO).path) > 0
+    except OSError:  # decoding it says why
+        return False
 
 
 def _publish(due: _Due, out: FeatureWriter) -> Current:

@@ -19,7 +19,7 @@ from storyframes.store.records import Caveat
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 from tasks.extractors.base import ALL, ExtractionError, Extractor, ExtractorSettings, Input, Source, Tolerance
 from tasks.media.container import RecordingError
-from tasks.media.recording import read_frame_times
+from tasks.media.recording import FrameTimes, read_frame_times
 
 
 class Frames(Extractor[ExtractorSettings]):
@@ -30,16 +30,15 @@ class Frames(Extractor[ExtractorSettings]):
     after = ()
     libraries = ("av",)
     tolerance: ClassVar = {ALL: Tolerance(1e-4)}  # s
+    decoded: FrameTimes | Exception | None = None
+    """What a pass over the frames found, where one makes the clock together with features of pictures."""
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         if source.region and self._copy(source, source.region.of, out):
             return
-        try:
-            frames = read_frame_times(
-                source.file(Input.VIDEO).path, allow_truncated=self.common.recording.allow_truncated
-            )
-        except RecordingError as error:
-            raise ExtractionError(str(error)) from None
+        if isinstance(self.decoded, Exception):
+            raise self.decoded
+        frames = self.decoded or self._decode(source)
         if frames.truncated:
             out.caveat(Caveat.TRUNCATED_VIDEO)
         if frames.interlaced:
@@ -49,6 +48,13 @@ class Frames(Extractor[ExtractorSettings]):
         out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
         if rate := usual_rate(frames.time, 0.0):
             out.quality["fps"] = rate
+
+    def _decode(self, source: Source) -> FrameTimes:
+        allow_truncated = self.common.recording.allow_truncated
+        try:
+            return read_frame_times(source.file(Input.VIDEO).path, allow_truncated=allow_truncated)
+        except RecordingError as error:
+            raise ExtractionError(str(error)) from None
 
     def _copy(self, source: Source, track: str, out: FeatureWriter) -> bool:
         """Write what the track that has the video has already, if that is of this very video."""

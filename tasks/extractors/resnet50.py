@@ -58,6 +58,7 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
     spec = FEATURES["resnet50"]
     Settings = ResNet50Settings
     version = 3
+    needs_clock = False
     libraries = ("torch", "torchvision", "openvino", "opencv-python-headless", "av")
     tolerance: ClassVar = {ALL: Tolerance(0.01)}
 

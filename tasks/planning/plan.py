@@ -26,7 +26,13 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, all_sessions, check_selection
 from tasks.planning.sources import StudySources, curve_features
-from tasks.planning.units import most_expensive_first, sharing_a_pass, sharing_a_video, spread_over_processors
+from tasks.planning.units import (
+    joined_with_clocks,
+    most_expensive_first,
+    sharing_a_pass,
+    sharing_a_video,
+    spread_over_processors,
+)
 from tasks.study.load import Study
 
 
@@ -110,7 +116,8 @@ def plan_extraction(
                         due.append(unit)
                 of_session += sharing_a_pass(due, extractors)
                 all_extractors |= extractors
-            plan.units += sharing_a_video(of_session, all_extractors)
+            of_session = sharing_a_video(of_session, all_extractors)
+            plan.units += joined_with_clocks(of_session, all_extractors, alone=listing.has_failed)
     finally:
         digests.save()
     plan.units = most_expensive_first(spread_over_processors(plan.units, cpus))
@@ -156,6 +163,11 @@ class StoreListing:
         """The count of the current version, 0 where there is none."""
         entry = self.entries.get((session_id, feature))
         return entry.record.sequence if entry and entry.record else 0
+
+    def has_failed(self, unit: ExtractionUnit) -> bool:
+        """Whether the last attempt at a feature of the unit failed."""
+        attempts = [entry.attempt for made in unit.makes if (entry := self.entries.get(made))]
+        return any(attempt is not None and attempt.status is Status.FAILED for attempt in attempts)
 
     def label_curves(self, session_id: str, track: str) -> set[str]:
         """The curves of labels that a track of the session has, without the track in their names."""

@@ -7,7 +7,7 @@ study takes on this machine is measured, not looked up: see ``tasks/planning/for
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +39,10 @@ class Price:
 
 def price_of(features: Iterable[str], settings: ExtractorsSettings, session_id: str = "") -> Price:
     """What extracting these features of a session (or of the stories) in one go takes."""
-    extractors = [build_extractor(settings, session_id, feature) for feature in features]
+    named = list(features)
+    # The clock that a pass over the frames makes besides costs next to nothing, and may not keep the pass off a GPU.
+    priced = [feature for feature in named if feature != CLOCK] or named
+    extractors = [build_extractor(settings, session_id, feature) for feature in priced]
     needs: dict[str, float] = {}
     for extractor in extractors:
         for resource, amount in extractor.needs.items():
@@ -74,6 +77,41 @@ def sharing_a_video(due: list[ExtractionUnit], extractors: Mapping[str, Extracto
     return due
 
 
+def joined_with_clocks(
+    due: list[ExtractionUnit],
+    extractors: Mapping[str, Extractor[Any]],
+    alone: Callable[[ExtractionUnit], bool] = lambda _: False,
+) -> list[ExtractionUnit]:
+    """The units of a session with a video's clock made by the pass that makes features of its pictures.
+
+    So the video is decoded once. The clock is published at the end of the pass, so it stays a unit of its own where
+    another unit would wait for it longer, or the pass itself needs it to begin.
+
+    Args:
+        alone: whether the unit of a clock is to stay alone: after a pass that failed or killed its process, the clock
+            comes first.
+    """
+    for clock in [unit for unit in due if unit.features == (CLOCK,) and not unit.source.region and not alone(unit)]:
+        (name,) = clock.makes
+        waiting = [unit for unit in due if name in unit.awaits]
+        frame_pass = next((unit for unit in waiting if _can_make_clock(unit, clock, extractors)), None)
+        if frame_pass is None:
+            continue
+        made = set(frame_pass.makes)
+        if all(unit is frame_pass or made.intersection(unit.awaits) for unit in waiting):
+            features, since = (CLOCK, *frame_pass.features), {**clock.since, **frame_pass.since}
+            together = replace(frame_pass, features=features, since=since, after=())
+            due = [together if unit is frame_pass else unit for unit in due if unit is not clock]
+    return due
+
+
+def _can_make_clock(unit: ExtractionUnit, clock: ExtractionUnit, extractors: Mapping[str, Extractor[Any]]) -> bool:
+    if (unit.track, unit.after, bool(unit.since)) != (clock.track, clock.features, bool(clock.since)) or unit.beside:
+        return False
+    made = [extractors[feature] for feature in unit.features]
+    return all(isinstance(extractor, FrameExtractor) and not extractor.needs_clock for extractor in made)
+
+
 def spread_over_processors(units: list[ExtractionUnit], cpus: int) -> list[ExtractionUnit]:
     """The units, with several processors for a feature that can use them where sessions are fewer than processors.
 
@@ -94,8 +132,9 @@ def on_all_processors(units: list[ExtractionUnit], cpus: int) -> list[Extraction
         return units
 
     def widened(unit: ExtractionUnit) -> ExtractionUnit:
-        section = _widened(unit.settings, unit.features[0], share) if len(unit.makes) == 1 else None
-        return replace(unit, settings=unit.settings.with_section(unit.features[0], section)) if section else unit
+        features = [feature for feature in unit.features if feature != CLOCK]
+        section = _widened(unit.settings, features[0], share) if len(features) == 1 and not unit.beside else None
+        return replace(unit, settings=unit.settings.with_section(features[0], section)) if section else unit
 
     return [widened(unit) for unit in units]
 

@@ -187,7 +187,7 @@ def test_a_shared_pass_gives_what_two_passes_give(
 ) -> None:
     settings = ExtractorsSettings(dope={"model": crowd}, resnet50={"allow_untrained": True})
     plan = plan_extraction(load_study(study), tmp_path / "x", settings, Selection(("s0001",), ("dope", "resnet50")))
-    assert [work.features for work in plan.units] == [("frames",), ("resnet50", "dope")]
+    assert [work.features for work in plan.units] == [("frames", "resnet50", "dope")]
     together = run(study, store_root, ("dope", "resnet50"), model=crowd)
     assert {str(outcome.status) for outcome in together.values()} == {"done"}
     apart = tmp_path / "apart"
@@ -247,10 +247,11 @@ def test_a_video_that_vanishes_fails_both(study: Path, crowd: Path, store_root: 
     settings = ExtractorsSettings(
         dope={"model": crowd, "min_size": 64, "max_size": 96}, resnet50={"allow_untrained": True}
     )
+    (clock,) = plan_extraction(load_study(copy), store_root, settings, Selection(("s0001",), ("frames",))).units
+    do_work(clock)
     plan = plan_extraction(load_study(copy), store_root, settings, Selection(("s0001",), ("dope", "resnet50")))
-    do_work(plan.units[0])
     (copy / "videos/s0001.avi").unlink()
-    outcomes = do_work(plan.units[1])
+    outcomes = do_work(plan.units[0])
     assert [str(outcome.status) for outcome in outcomes] == ["failed", "failed"]
     assert all("s0001.avi" in outcome.reason for outcome in outcomes)
 
@@ -275,7 +276,7 @@ def test_dope_is_not_among_the_features_by_default(study: Path, store_root: Path
     assert not any("dope" in work.features for work in plan.units)
     settings = ExtractorsSettings(features=("frames", "dope"), dope={"model": Path(__file__)})
     plan = plan_extraction(load_study(study), store_root, settings, Selection(("s0001",)))
-    assert [work.features for work in plan.units] == [("frames",), ("dope",)]
+    assert [work.features for work in plan.units] == [("frames", "dope")]
 
 
 # --- overlay ---------------------------------------------------------------------------------------------------------

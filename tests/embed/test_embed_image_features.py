@@ -184,7 +184,7 @@ def test_models_of_pictures_share_one_pass_and_each_has_its_own_rows(
     names = tuple(str(section["name"]) for section in sections)
     together, outcomes = extracted(study, tmp_path / "together", *sections)
     assert {outcomes[name].status for name in names} == {"done"}
-    assert len(passes) == 2  # the clock, and the features
+    assert len(passes) == 1
     for section in sections:
         apart, _ = extracted(study, tmp_path / f"apart_{section['name']}", section)
         got = together.read("s", str(section["name"]))

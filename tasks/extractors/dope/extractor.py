@@ -34,6 +34,7 @@ class Dope(FrameExtractor[DopeSettings]):
     spec = FEATURES["dope"]
     Settings = DopeSettings
     version = 4
+    needs_clock = False
     maps_points = True
     libraries = ("torch", "torchvision", "openvino", "opencv-python-headless", "av")
     tolerance: ClassVar = {

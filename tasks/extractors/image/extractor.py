@@ -33,6 +33,7 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
 
     Settings = ImageSettings
     version = 1
+    needs_clock = False
     libraries = ("torch", "torchvision", "timm", "transformers", "openvino", "opencv-python-headless", "av")
     tolerance: ClassVar = {ALL: Tolerance(0.01, 0.01)}
 
