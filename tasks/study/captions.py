@@ -142,14 +142,10 @@ def read_captions(path: Path, speaker_prefixes: bool | None = None) -> Captions:
     if _are_rolling(cues):
         cues = list(_without_repetitions(cues))
         remarks.append(f"captions roll: lines that repeat those of the caption before are left out of {shown} captions")
-    spoken = [_beginning(cue) for cue in cues if not cue.speaker and any(map(is_word, _said(cue.text).split()))]
+    spoken = [line for cue in cues if not cue.speaker for line in _beginnings(cue)]
     prefixes = find_prefixes(spoken, speaker_prefixes)
     named = tuple(part for cue in cues for part in _by_speaker(cue, prefixes))
     return Captions(named, tuple(faults), prefixes.uncertain, tuple(remarks))
-
-
-def _said(text: str) -> str:
-    return without(text, find_non_speech(text))
 
 
 def _decoded(data: bytes, *, is_vtt: bool) -> tuple[str, list[str]]:
@@ -320,8 +316,14 @@ def _without_repetitions(cues: Sequence[Cue]) -> Iterator[Cue]:
 # --- speakers ----------------------------------------------------------------------------------------------------
 
 
-def _beginning(cue: Cue) -> str:
-    return cue.lines[0].text + ("\n" if len(cue.lines) > 1 else "")
+def _beginnings(cue: Cue) -> Iterator[str]:
+    """The cue's first line and those after a dash, of which a name may be the beginning; none where nothing is said."""
+    if not any(map(is_word, without(cue.text, find_non_speech(cue.text)).split())):
+        return
+    for number, whole in enumerate(cue.lines, start=1):
+        for position, line in enumerate(_between_speakers(whole)):
+            if number + position == 1 or _OTHER_SPEAKER.match(line.text):
+                yield line.text + ("\n" if number < len(cue.lines) else "")
 
 
 def _by_speaker(cue: Cue, prefixes: Prefixes) -> Iterator[Cue]:

@@ -255,6 +255,32 @@ def test_names_before_most_captions_are_speakers_in_whatever_form(tmp_path: Path
     assert "Anna" not in {word.text for word in transcript.words()}
 
 
+PEOPLE = st.sampled_from(["Anna", "Dr. Maria von Berg", "KIM K.", "张伟", "Speaker 2", "participant"])
+SAYINGS = st.sampled_from(
+    ["Yes.", "Well - no", "Note: x", "ben: what?", "5:30", "so it - is", "Of (course)", "No\nit is"]
+)
+
+
+@given(st.lists(st.tuples(PEOPLE, SAYINGS), min_size=1, max_size=10), st.sampled_from(FORMS[:5]))
+def test_any_speakers_before_all_captions_are_read_in_whatever_form(
+    tmp_path_factory: pytest.TempPathFactory, spoken: list[tuple[str, str]], form: str
+) -> None:
+    spoken = [*spoken, *spoken]
+    transcript = captions(tmp_path_factory.getbasetemp(), [form.format(*each) for each in spoken])
+    assert said(transcript) == [(speaker, text.replace("\n", " ")) for speaker, text in spoken]
+    assert transcript.uncertain_speakers == 0
+
+
+def test_names_after_the_dashes_of_two_speakers_count_as_those_of_two_captions(tmp_path: Path) -> None:
+    cues = ["- Anna: hello\n- Ben: yes", "- Anna: so - Ben: it is", "- Anna: (laughs)\n- Ben: why?"]
+    transcript = captions(tmp_path, cues)
+    assert said(transcript) == [
+        ("Anna", "hello"), ("Ben", "yes"), ("Anna", "so - Ben: it is"), ("Ben", "why?")
+    ]  # fmt: skip
+    cues[1] = "- Anna: so. - Ben: it is"
+    assert said(captions(tmp_path, cues))[2:4] == [("Anna", "so."), ("Ben", "it is")]
+
+
 @pytest.mark.parametrize("form", FORMS[:3])
 def test_names_that_are_not_certain_are_counted(tmp_path: Path, form: str) -> None:
     transcript = captions(tmp_path, [form.format("Anna", "hello"), form.format("Ben", "yes"), "it is", "so"])

@@ -35,6 +35,7 @@ _PATTERNS = {
     Form.DASH: re.compile(_MARK + r"([^:：!?;…\"“”<>|\n–—]{1,60}?)\s+[-–—]\s+(.*)\n?"),
     Form.LINE: re.compile(_MARK + r"([^:：!?;…\"“”<>|\n,]{1,60}?)\s*()\n"),
 }
+_DASH = re.compile(r"\s[-–—]\s")
 _MOST_WORDS = 8
 _MOST_WORDS_OF_A_LINE = 4
 _MOST_CUES = 0.8  # of the file's cues begin with a name: then each prefix is one
@@ -124,6 +125,8 @@ def _match(line: str, form: Form) -> re.Match[str] | None:
         return None
     if form in (Form.BRACKETS, Form.PARENTHESES) and is_sound(match.group(1)):
         return None
+    if form is Form.COLON and _DASH.search(match.group(1)):
+        return None  # "Anna - Note: ..."
     most = _MOST_WORDS_OF_A_LINE if form is Form.LINE else _MOST_WORDS
     return match if len(match.group(1).split()) <= most else None
 
