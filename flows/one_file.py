@@ -142,7 +142,10 @@ def _extract(
 def _store_name(source: FileSource, settings: Settings) -> str:
     """A store's name by the recording's content, and by how strictly it is read: its clock depends on that."""
     recording = source.files["audio" if source.frameless else "video"].sha256
-    common = [settings.recording.value_settings(of_pictures=True), settings.transcript.model_dump(mode="json")]
+    common = [
+        settings.recording.value_settings(of_pictures=True) | settings.recording.sound_settings(),
+        settings.transcript.model_dump(mode="json"),
+    ]
     return hashlib.sha256(canonical_json([STORE_FORMAT, recording, common])).hexdigest()[:32]
 
 

@@ -359,6 +359,8 @@ class Extractor(ABC, Generic[S]):
                 settings["region"] = list(source.region.box)
         if Input.VIDEO in kinds:
             settings |= self.common.recording.value_settings(of_pictures=self.sees_pictures)
+        if Input.AUDIO in kinds or Input.MICROPHONES in self.inputs:
+            settings |= self.common.recording.sound_settings()
         if Input.TRANSCRIPT in kinds:
             settings |= self.transcript_settings()
             if source.speakers:  # a digest: what is in the fingerprint is stored, and these are names

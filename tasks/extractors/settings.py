@@ -58,6 +58,8 @@ class RecordingSettings(ExtractorSettings):
 
     allow_truncated: bool = False  # use what decodes of a video whose header promises more; a caveat of every feature
     hdr: Hdr = Hdr.MAPPED  # a caveat of every feature of pictures, either way
+    # which sound of a recording that has several is read, counted from 0; a recording with one sound has no choice
+    sound_stream: int = Field(default=0, ge=0)
 
     def value_settings(self, *, of_pictures: bool) -> dict[str, Any]:
         """The settings that decide a feature's values.
@@ -66,6 +68,10 @@ class RecordingSettings(ExtractorSettings):
         """
         newer = {"hdr": str(self.hdr)} if of_pictures and self.hdr is not Hdr.MAPPED else {}
         return {"allow_truncated": self.allow_truncated, **newer}
+
+    def sound_settings(self) -> dict[str, Any]:
+        """The settings that decide the values of a feature of sound, without those that have their defaults."""
+        return {"sound_stream": self.sound_stream} if self.sound_stream else {}
 
 
 class TranscriptSettings(ExtractorSettings):

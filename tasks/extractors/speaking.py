@@ -93,10 +93,10 @@ class Speaking(Extractor[SpeakingSettings]):
         kind = Input.AUDIO if has_sound_file else Input.VIDEO
         heard = source.microphones or Microphones(Microphone(kind, has_sound_file, SESSION_CLOCK))
         try:
-            own = _bands(source, heard.own)
+            own = self._bands(source, heard.own)
         except NoAudioError as error:
             raise MissingInputError(str(error)) from None
-        others = [(other, bands) for other in heard.others if (bands := _bands_if_any(source, other)) is not None]
+        others = [(other, bands) for other in heard.others if (bands := self._bands_if_any(source, other)) is not None]
         if heard.is_shared and not self.settings.mouth and (others or source.track != MAIN):
             raise MissingInputError(
                 "its microphone is another person's as well, so loudness does not say who speaks: give each person a "
@@ -154,20 +154,19 @@ class Speaking(Extractor[SpeakingSettings]):
             raise ExtractionError(f"[speaking] mouth = {self.settings.mouth!r}: {error}") from None
         return mouth_movement(clock.time, opening, steps)
 
+    def _bands(self, source: Source, microphone: Microphone) -> SoundBands:
+        path = source.file(microphone.kind).path
+        try:
+            zero_s = None if microphone.is_sound_file else read_header(path).start_s
+            return read_bands(path, zero_s, stream=self.common.recording.sound_stream)
+        except NoAudioError:
+            raise
+        except RecordingError as error:
+            raise ExtractionError(str(error)) from None
 
-def _bands(source: Source, microphone: Microphone) -> SoundBands:
-    path = source.file(microphone.kind).path
-    try:
-        return read_bands(path, None if microphone.is_sound_file else read_header(path).start_s)
-    except NoAudioError:
-        raise
-    except RecordingError as error:
-        raise ExtractionError(str(error)) from None
-
-
-def _bands_if_any(source: Source, microphone: Microphone) -> SoundBands | None:
-    """The powers of another person's microphone; None for a camera without sound."""
-    try:
-        return _bands(source, microphone)
-    except NoAudioError:
-        return None
+    def _bands_if_any(self, source: Source, microphone: Microphone) -> SoundBands | None:
+        """The powers of another person's microphone; None for a camera without sound."""
+        try:
+            return self._bands(source, microphone)
+        except NoAudioError:
+            return None

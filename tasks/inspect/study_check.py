@@ -144,6 +144,7 @@ def _check_session(
     video: Path | None = None
     kinds = (kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)
     read = {_CURVE, Input.REGION, *kinds}
+    number = settings.recording.sound_stream
     for file in files:
         if file.column not in read:
             continue
@@ -160,10 +161,10 @@ def _check_session(
                     lengths_s[key] = length_s(header.fps, header.promised_frames, header.promised_s)
                     remarks += _check_rate(path, file.relative, header, rates)
                     own_sound = Input.AUDIO in read and all(other.column != Input.AUDIO for other in files)
-                    remarks += stream_remarks(path, file.relative, picture=True, sound=own_sound)
+                    remarks += stream_remarks(path, file.relative, picture=True, sound=own_sound, sound_stream=number)
                 case Input.AUDIO:
-                    next(read_audio(path, _ANY_RATE))
-                    remarks += stream_remarks(path, file.relative, picture=False, sound=True)
+                    next(read_audio(path, _ANY_RATE, stream=number))
+                    remarks += stream_remarks(path, file.relative, picture=False, sound=True, sound_stream=number)
                     lengths_s[key] = lengths_s.get(key) or sound_length_s(path)
                 case Input.TRANSCRIPT:
                     remarks += _check_transcript(path, file.relative, lengths_s.get(key, 0.0), settings)

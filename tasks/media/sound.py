@@ -50,7 +50,7 @@ class AudioBlock:
     peak: float = 0.0
 
 
-def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[AudioBlock]:
+def read_audio(path: Path, rate: int, zero_s: float | None = 0.0, *, stream: int = 0) -> Iterator[AudioBlock]:
     """The sound of ``path`` in blocks, all channels averaged and resampled; one block is in memory at a time.
 
     Args:
@@ -58,13 +58,15 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[Au
         zero_s: the container's time of second 0 of the recording: for a video's own sound that of the first frame
             shown (:attr:`~tasks.media.video_header.VideoHeader.start_s`). None for a sound file, whose first sample is
             second 0.
+        stream: which sound of a file that has several, from 0.
 
     Raises:
         NoAudioError: there is no sound.
-        RecordingError: the sound cannot be decoded, its sampling rate changes, or its timestamps run backwards.
+        RecordingError: the sound cannot be decoded, its sampling rate changes, its timestamps run backwards, or there
+            is no such stream.
     """
     resampler, start_s, samples = None, 0.0, 0
-    for piece in _joined(_pieces(path)):
+    for piece in _joined(_pieces(path, stream)):
         if resampler is None:
             resampler = _Resampler(piece.rate, rate)
             start_s = 0.0 if zero_s is None else piece.time - zero_s
@@ -115,6 +117,7 @@ class _DecodedSound:
 
     Args:
         name: of the file, for messages.
+        stream: which sound of a file that has several, from 0.
 
     Attributes:
         stream: PyAV's sound stream.
@@ -122,14 +125,21 @@ class _DecodedSound:
 
     Raises:
         NoAudioError: there is no sound.
-        RecordingError: while iterating: the file cannot be read, or fewer packets decode than do not.
+        RecordingError: there is no such stream; while iterating: the file cannot be read, or fewer packets decode than
+            do not.
     """
 
-    def __init__(self, container: av.container.InputContainer, name: str) -> None:
-        if not container.streams.audio:
+    def __init__(self, container: av.container.InputContainer, name: str, stream: int = 0) -> None:
+        sounds = container.streams.audio
+        if not sounds:
             raise NoAudioError(f"{name}: has no audio track")
         self._container, self._name = container, name
-        self.stream = container.streams.audio[0]
+        if len(sounds) > 1 and stream >= len(sounds):
+            raise RecordingError(
+                f"{name}: has the sound streams 0 to {len(sounds) - 1}, and [recording] sound_stream = {stream}: "
+                "'storyframes check' names them"
+            )
+        self.stream = sounds[stream if len(sounds) > 1 else 0]
         self.damaged = 0
 
     def __iter__(self) -> Iterator[av.AudioFrame]:
@@ -173,9 +183,9 @@ class _DecodedSound:
         return is_exact and self.stream.format.name.startswith(("flt", "dbl"))
 
 
-def _pieces(path: Path) -> Iterator[_Piece]:
+def _pieces(path: Path, stream: int = 0) -> Iterator[_Piece]:
     with open_container(path) as container:
-        sound = _DecodedSound(container, path.name)
+        sound = _DecodedSound(container, path.name, stream)
         rate, start_s, count, damaged, is_float = 0, 0.0, 0, 0, False
         for frame in sound:
             samples = mean_of_channels(frame)

@@ -34,11 +34,11 @@ class SoundBands:
         return len(self.power) * HOP_S
 
 
-def read_bands(path: Path, zero_s: float | None) -> SoundBands:
+def read_bands(path: Path, zero_s: float | None, *, stream: int = 0) -> SoundBands:
     """The powers in the bands; the sound itself is never in memory as a whole (an hour of powers takes 15 MB).
 
     Args:
-        zero_s: as of :func:`tasks.media.sound.read_audio`.
+        zero_s, stream: as of :func:`tasks.media.sound.read_audio`.
 
     Raises:
         NoAudioError: there is no sound.
@@ -48,7 +48,7 @@ def read_bands(path: Path, zero_s: float | None) -> SoundBands:
     kept: list[np.ndarray] = []
     holes: list[tuple[float, float]] = []
     count, start_s = 0, None
-    for block in read_audio(path, RATE, zero_s):
+    for block in read_audio(path, RATE, zero_s, stream=stream):
         start_s = block.time if start_s is None else start_s
         if block.silence_s:
             holes.append((block.time, block.time + block.silence_s))

@@ -19,14 +19,15 @@ _HEARD_S = 10.0  # of the sound that is decoded
 _SILENT = 1e-4  # of full scale: no sample is louder in a channel to which no microphone is connected
 
 
-def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool) -> Iterator[str]:
-    """What to know about the streams of a recording, of which the first picture and the first sound are read.
+def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool, sound_stream: int = 0) -> Iterator[str]:
+    """What to know about the streams of a recording, of which one picture, the first, and one sound are read.
 
     The first seconds of the sound are decoded.
 
     Args:
         name: what the recording is called in the remarks.
         picture, sound: whether this one is read.
+        sound_stream: which sound, where there are several.
 
     Raises:
         RecordingError: FFmpeg cannot read it.
@@ -37,14 +38,14 @@ def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool) -> Iter
         covers = Disposition.attached_pic
         videos = [_video_words(stream) for stream in container.streams.video if not stream.disposition & covers]
         if picture and len(videos) > 1:
-            yield _several(name, "video", videos)
+            yield _several(name, "video", videos, 0)
         sounds = container.streams.audio if sound else ()
         peaks = _channel_peaks(container, sounds) if sounds else {}
         silent = {number for number, channels in peaks.items() if max(channels) < _SILENT}
         if len(sounds) > 1:
             words = [_sound_words(stream, is_silent=number in silent) for number, stream in enumerate(sounds)]
-            yield _several(name, "sound", words)
-        channels = peaks.get(0, [])
+            yield _several(name, "sound", words, sound_stream)
+        channels = peaks.get(sound_stream if len(sounds) > 1 else 0, [])
         quiet = [number for number, peak in enumerate(channels, 1) if peak < _SILENT]
         if quiet and len(quiet) < len(channels):
             which = f"channel {quiet[0]} is" if len(quiet) == 1 else f"channels {', '.join(map(str, quiet))} are"
@@ -54,13 +55,12 @@ def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool) -> Iter
             )
 
 
-def _several(name: str, kind: str, streams: list[str]) -> str:
+def _several(name: str, kind: str, streams: list[str], taken: int) -> str:
     numbered = "; ".join(f"{number}: {words}" for number, words in enumerate(streams))
-    other = {"video": "0:v:1 -map 0:a?", "sound": "0:v? -map 0:a:1"}[kind]
-    return (
-        f"{name}: has {len(streams)} {kind} streams ({numbered}): stream 0 is read, the others are not; a copy with "
-        f"another one: ffmpeg -i {Path(name).name} -map {other} -c copy OTHER{Path(name).suffix}"
-    )
+    copied = f"ffmpeg -i {Path(name).name} -map 0:v:1 -map 0:a? -c copy OTHER{Path(name).suffix}"
+    other = f"a copy with the second: {copied}" if kind == "video" else "[recording] sound_stream = 1 reads the second"
+    read = f"stream {taken} is read, the others are not"
+    return f"{name}: has {len(streams)} {kind} streams ({numbered}): {read}; {other}"
 
 
 def _video_words(stream: VideoStream) -> str:

@@ -11,14 +11,16 @@ import numpy as np
 import opensmile
 import pandas as pd
 import pytest
-from support.media.recordings import FPS, with_damaged_sound, write_recording, write_wave
+from support.media.recordings import FPS, with_damaged_sound, write_recording, write_streams, write_wave
 from support.messages import missing
 from support.studies import extract_session, make_study
 
 from flows.cli.tables.status import status_tables
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.store import record_status
+from tasks.extractors.base import InputFile, Source
 from tasks.extractors.opensmile.feature_sets import UNDEFINED, FeatureSet
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.media.sound import read_audio
 
 SECONDS = 2.0
@@ -232,3 +234,26 @@ def test_the_feature_says_that_its_sound_is_damaged(tmp_path: Path) -> None:
     assert outcomes["opensmile"].caveats == ("damaged sound",)
     (row,) = store.catalogue[store.catalogue["feature"] == "opensmile"].itertuples()
     assert '"damaged_sound_packets": 1' in row.quality
+
+
+def test_the_sound_stream_that_the_configuration_names_is_described(tmp_path: Path) -> None:
+    first, second = voices(1, 16_000), voices(2, 16_000)
+    write_streams(tmp_path / "v.mkv", {"eng": first, "fra": second})
+    study = make_study(tmp_path, video="v.mkv")
+    for number, sound in ((0, first), (1, second)):
+        recording = {"sound_stream": number}
+        store, outcomes = extract_session(study, tmp_path / "features", "opensmile", recording=recording)
+        assert not outcomes["opensmile"].skipped
+        expected = librarys(write_wave(tmp_path / "s.wav", sound, 16_000), sound.shape[1])
+        np.testing.assert_array_equal(store.read("s", "opensmile"), expected)
+
+
+@pytest.mark.parametrize("feature", ["opensmile", "speaking"])
+def test_stores_of_before_there_was_a_choice_of_sounds_stay_current(feature: str) -> None:
+    source = Source("s", {"video": InputFile(Path("v.mkv"), "v.mkv", "0" * 64, 1, 1)})
+    default, second = (
+        build_extractors(ExtractorsSettings(recording=choice), "s")[feature].fingerprint(source).settings
+        for choice in ({}, {"sound_stream": 1})
+    )
+    assert "sound_stream" not in default
+    assert second == default | {"sound_stream": 1}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.media.recordings import write_recording, write_wave
+from support.media.recordings import write_recording, write_streams, write_wave
 from support.messages import naming
 
 from tasks.media import sound
@@ -128,6 +128,20 @@ def test_times_are_of_the_recording_whose_second_0_is_told(
     assert next(read_audio(path, 16_000, zero_s)).time == pytest.approx(expected, abs=1e-9)
 
 
+def test_of_several_sounds_the_one_with_the_number_is_read(tmp_path: Path) -> None:
+    """A file of one sound is read whatever the number."""
+    loud, soft = np.full((4000, 1), 9000), np.full((4000, 1), 300)
+    write_streams(tmp_path / "a.mkv", {"eng": loud, "fra": soft})
+    for number, written in ((0, loud), (1, soft)):
+        blocks = list(read_audio(tmp_path / "a.mkv", 16_000, stream=number))
+        heard = np.concatenate([block.samples for block in blocks]) * 32_768
+        np.testing.assert_array_equal(heard, written[:, 0])
+    with pytest.raises(RecordingError, match=naming("a.mkv", "sound_stream = 2", "0 to 1")):
+        next(read_audio(tmp_path / "a.mkv", 16_000, stream=2))
+    write_streams(tmp_path / "a.mkv", {"eng": loud})
+    assert next(read_audio(tmp_path / "a.mkv", 16_000, stream=2)).samples.max() > 0.2
+
+
 def pieces(of: list[tuple[int, str]], rate: int, *, fails: bool) -> Iterator[sound._Piece]:
     """Pieces of so many samples each: plain ones, silence, and such as something was left out of."""
     noise, count = np.random.default_rng(0), 0
@@ -155,7 +169,7 @@ def test_sound_is_the_same_in_fewer_pieces(of: list[tuple[int, str]], rates: tup
     for join in (sound._joined, lambda given: given):
         blocks: list[sound.AudioBlock] = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sound, "_pieces", lambda _: pieces(of, rates[0], fails=fails))
+            patch.setattr(sound, "_pieces", lambda *_: pieces(of, rates[0], fails=fails))
             patch.setattr(sound, "_joined", join)
             if fails:
                 with pytest.raises(RecordingError, match="it does not go on"):

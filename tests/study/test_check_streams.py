@@ -4,42 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
+from support.media.recordings import write_streams
 from support.messages import unlike
 
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
-
-
-def write_streams(path: Path, sounds: dict[str, np.ndarray], pictures: int = 1) -> Path:
-    """Two seconds with so many streams of pictures, and sounds of 16 kHz: (n, channels) by their language."""
-    with av.open(str(path), "w") as container:
-        videos = [container.add_stream("mpeg4", rate=10) for _ in range(pictures)]
-        for stream in videos:
-            stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        layouts = {1: "mono", 2: "stereo"}
-        tracks = []
-        for language, sound in sounds.items():
-            track = container.add_stream("pcm_s16le", rate=16_000, layout=layouts[sound.shape[1]])
-            track.metadata["language"] = language
-            tracks.append((track, sound))
-        for number in range(20):
-            for stream in videos:
-                frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), number, np.uint8), "rgb24")
-                frame.pts = number
-                container.mux(stream.encode(frame))
-        for stream in videos:
-            container.mux(stream.encode(None))
-        for track, sound in tracks:
-            packed = np.ascontiguousarray(sound.astype(np.int16)).reshape(1, -1)
-            block = av.AudioFrame.from_ndarray(packed, format="s16", layout=layouts[sound.shape[1]])
-            block.sample_rate = 16_000
-            container.mux(track.encode(block))
-            container.mux(track.encode(None))
-    return path
-
 
 VOICE = np.random.default_rng(0).integers(-9000, 9000, (32_000, 1))
 NOTHING = np.zeros_like(VOICE)
@@ -75,3 +46,15 @@ def test_the_sound_of_a_video_beside_a_sound_file_is_not_remarked_on(tmp_path: P
     write_streams(tmp_path / "a.mkv", {"eng": NOTHING, "fra": VOICE}, pictures=2)
     study, _ = check_study(tmp_path, ExtractorsSettings())
     assert unlike([remark for remark in study.remarks if ".mkv" in remark], ("a.mkv", "2 sound streams")) == []
+
+
+def test_the_sound_that_the_configuration_names_is_read(tmp_path: Path) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video,audio\ns,p,v.mkv,a.mkv\n")
+    write_streams(tmp_path / "v.mkv", {"eng": VOICE})
+    write_streams(tmp_path / "a.mkv", {"eng": VOICE, "fra": np.hstack([VOICE, NOTHING])})
+    study, found = check_study(tmp_path, ExtractorsSettings(recording={"sound_stream": 1}))
+    remarks = [remark for remark in study.remarks if ".mkv" in remark]
+    assert unlike(remarks, ("a.mkv", "1: pcm_s16le, 2 channels", "1 is read"), ("a.mkv", "channel 2 is silent")) == []
+    assert found == []
+    _, found = check_study(tmp_path, ExtractorsSettings(recording={"sound_stream": 2}))
+    assert unlike(found, ("a.mkv", "sound_stream = 2", "0 to 1")) == []

@@ -108,12 +108,13 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
     def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
         """Write the rows, their times, and their means over frames."""
         shape = self._shape(self.model)
-        sound = Sound(read_sound(source, shape.rate), shape.rate)
+        number = self.common.recording.sound_stream
+        sound = Sound(read_sound(source, shape.rate, stream=number), shape.rate)
         self.note_model(out)
         # The processor normalises a whole signal at once: it is decoded twice, which costs little beside the network.
         whole = (0.0, 1.0)
         if shape.normalises:
-            whole = moments(block.samples for block in read_sound(source, shape.rate))
+            whole = moments(block.samples for block in read_sound(source, shape.rate, stream=number))
             out.quality |= {"audio_mean": whole[0], "audio_std": float(np.sqrt(whole[1]))}
         stream = SoundRows(self._open(shape), shape, self._chunk_s(shape), self.settings.context_s, whole)
         values, time = out.array("values"), out.array("time")

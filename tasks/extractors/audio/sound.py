@@ -49,18 +49,19 @@ class SoundExtractor(Extractor[S]):
             raise ExtractionError(str(error)) from None
 
 
-def read_sound(source: Source, rate: int) -> Iterator[AudioBlock]:
+def read_sound(source: Source, rate: int, *, stream: int) -> Iterator[AudioBlock]:
     """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says.
 
     Args:
         rate: samples per second of the result.
+        stream: which sound of a file that has several (``self.common.recording.sound_stream``).
 
     Raises:
         NoAudioError: there is no sound.
         RecordingError: the sound cannot be decoded.
     """
     zero_s = None if source.names(Input.AUDIO) else read_header(source.file(Input.VIDEO).path).start_s
-    return read_audio(source.file(Input.AUDIO).path, rate, zero_s)
+    return read_audio(source.file(Input.AUDIO).path, rate, zero_s, stream=stream)
 
 
 class Sound:

@@ -86,6 +86,34 @@ def with_damaged_sound(whole: Path, path: Path, numbers: Collection[int]) -> tup
     return tuple(lengths)
 
 
+def write_streams(path: Path, sounds: dict[str, np.ndarray], pictures: int = 1) -> Path:
+    """Two seconds with so many streams of pictures, and sounds of 16 kHz: (n, channels) by their language."""
+    with av.open(str(path), "w") as container:
+        videos: list[Any] = [container.add_stream("mpeg4", rate=10) for _ in range(pictures)]
+        stream: Any
+        for stream in videos:
+            stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        tracks: list[tuple[Any, np.ndarray]] = []
+        for language, sound in sounds.items():
+            track: Any = container.add_stream("pcm_s16le", rate=16_000, layout=LAYOUTS[sound.shape[1]])
+            track.metadata["language"] = language
+            tracks.append((track, sound))
+        for number in range(20):
+            for stream in videos:
+                frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), number, np.uint8), "rgb24")
+                frame.pts = number
+                container.mux(stream.encode(frame))
+        for stream in videos:
+            container.mux(stream.encode(None))
+        for track, sound in tracks:
+            packed = np.ascontiguousarray(sound.astype(np.int16)).reshape(1, -1)
+            block = av.AudioFrame.from_ndarray(packed, format="s16", layout=LAYOUTS[sound.shape[1]])
+            block.sample_rate = 16_000
+            container.mux(track.encode(block))
+            container.mux(track.encode(None))
+    return path
+
+
 def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:
     """A video whose frames are shown at these times; frame i is of grey level 4 i."""
     with av.open(str(path), "w") as container:

@@ -45,6 +45,7 @@ SOURCE = re.compile(r"(hf|timm|torchvision):[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0
 _SECTIONS = {
     "allow_truncated": "recording",
     "hdr": "recording",
+    "sound_stream": "recording",
     "allow_malformed_cues": "transcript",
     "speaker_prefixes": "transcript",
     "low_confidence": "transcript",
