@@ -207,6 +207,13 @@ def test_the_last_row_lasts_as_long_as_a_row_usually_does() -> None:
     assert spans.tolist() == [[2, 3], [2, 3], [3, 3], [3, 3]]
 
 
+def test_a_row_before_lost_ones_lasts_one_and_a_half_steps() -> None:
+    time = np.array([0, 1_000_000, 2_000_000, 6_000_000, 7_000_000])
+    start = np.array([2_900_000, 3_499_000, 3_500_980, 3_501_000, 5_000_000])
+    spans = rows_during(time, start, start + 100_000, "a feature")
+    assert spans.tolist() == [[2, 3], [2, 3], [2, 3], [3, 3], [3, 3]]
+
+
 def test_a_word_without_a_measured_row_is_masked(study: SyntheticStudy, tmp_path: Path) -> None:
     root = tmp_path / "features"
     shutil.copytree(study.root, root)

@@ -220,6 +220,14 @@ def test_after_half_a_second_out_of_sight_a_face_may_be_anywhere(tmp_path: Path,
     assert len(face.jumps_s) == jumps
 
 
+@pytest.mark.parametrize(("moved", "jumps"), [(38.0, 0), (42.0, 1)])
+def test_a_face_jumps_by_more_than_its_width(tmp_path: Path, moved: float, jumps: int) -> None:
+    rows = [(frame, frame % 2, 100.0 if frame <= 20 else 100.0 + moved, 1.0) for frame in range(1, 37)]
+    face = PersonsFace(write_faces(tmp_path / "near.csv", rows), TIME, in_left)
+    list(face.blocks())
+    assert len(face.jumps_s) == jumps
+
+
 @pytest.mark.parametrize("widths", [(40, 100), (100, 40)])
 def test_a_face_jumps_by_the_width_of_the_narrower_of_two(tmp_path: Path, widths: tuple[int, int]) -> None:
     rows = [(frame, frame % 2, 100.0 if frame <= 20 else 160.0, 1.0) for frame in range(1, 37)]

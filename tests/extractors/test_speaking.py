@@ -324,10 +324,14 @@ def test_a_word_is_somebody_s_where_more_than_half_of_it_is_known(known: int, tr
     assert np.isnan(words.probability) == (track is None)
 
 
-@pytest.mark.parametrize(("silent", "over_db"), [(20, 15.0), (5, 0.0)])  # of 100 steps; a tenth shows a gate
+@pytest.mark.parametrize(("silent", "over_db"), [(20, 15.0), (11, 15.0), (10, 0.0), (5, 0.0)])  # of 100 steps
 def test_a_gated_microphone_s_noise_is_below_its_softest_speech(silent: int, over_db: float) -> None:
     levels = np.where(np.arange(100) < silent, -100.0, -40.0)
     np.testing.assert_allclose(over_floor(levels)[silent:], over_db)
+
+
+def test_a_microphone_s_noise_is_the_tenth_of_its_steps_that_are_softest() -> None:
+    np.testing.assert_allclose(over_floor(np.arange(101.0) - 90), np.arange(101) - 10)
 
 
 def test_of_a_shared_microphone_nothing_is_known_where_the_mouth_is_not_seen(tmp_path: Path) -> None:
@@ -338,17 +342,18 @@ def test_of_a_shared_microphone_nothing_is_known_where_the_mouth_is_not_seen(tmp
     write_wave(study / "room.wav", noise, RATE)
     write_wave(study / "cem.wav", noise / 30, RATE)
     opening = 0.05 + 0.04 * np.sin(np.arange(frames))
-    for name, first, stop in (("anna", 0, 25), ("ben", 0, frames)):
+    for name, first, stop in (("anna", 0, 25), ("ben", 0, frames), ("cem", 0, 25)):
         write_recording(study / f"{name}.mkv", frames)
         seen = (np.arange(frames) >= first) & (np.arange(frames) < stop)
         write_faces(study / f"{name}.csv", Mouth(opening, seen))
     write_table(study, "sessions", "session_id,participant_id,video,audio,openface", "s,p,anna.mkv,room.wav,anna.csv")
     write_table(study, "persons", "session_id,person_id,participant_id", "s,a,p", "s,b,", "s,c,")
     columns = "session_id,track,video,audio,openface,person_id"
-    write_table(study, "tracks", columns, "s,ben,ben.mkv,room.wav,ben.csv,b", "s,cem,,cem.wav,,c")
+    write_table(study, "tracks", columns, "s,ben,ben.mkv,room.wav,ben.csv,b", "s,cem,cem.mkv,cem.wav,cem.csv,c")
     store, outcomes = extracted(study, mouth="openface")
     assert outcomes["s/speaking"].status is Status.DONE, outcomes
     valid = store.read("s", "speaking", array="valid")
     assert valid[:10].all()
     assert not valid[13:].any()
     assert np.isnan(store.read("s", "speaking")[13:]).all()
+    assert store.read("s", "speaking@cem", array="valid").all()  # whose microphone is hers alone

@@ -12,7 +12,9 @@ from storyframes_labels.import_labels import Import, Imported, import_labels
 from storyframes_labels.missing import Answer
 from storyframes_labels.read_annotations import read_all
 from support.messages import missing
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from tasks.study.curves import read_curve
 from tasks.study.load import load_study
 
@@ -114,6 +116,20 @@ def test_missing_moments_are_gaps_of_a_curve(study: Path) -> None:
     (curve,) = load_study(study).curves
     assert (study / curve.path).read_text().split() == ["time_s,value", "0.0,0.5", "0.1,", "0.2,1"]
     assert read_curve(study / curve.path).time_s.tolist() == [0.0, 0.1, 0.2]
+
+
+def test_the_command_takes_both_answers_and_joins_spellings(study: Path) -> None:
+    path = study.parent / "x.csv"
+    path.write_text("session_id,mood,level\ns1,Glad,-99\ns2,glad,3\ns2,-,4\n")
+    mapped = ["--map", "mood=mood:nominal", "--map", "level=level:interval", "--rate", "1"]
+    command = ["import", "labels", str(path), "--to", str(study), *mapped]
+    asked = CliRunner().invoke(app, command)
+    assert (asked.exit_code, (study / "labels.csv").exists()) == (2, False)
+    assert missing(asked.output, "'-99'", "'-'", "--missing") == []
+    said = CliRunner().invoke(app, [*command, "--missing", "-99", "--not-missing", "-", "--fold-case"])
+    assert said.exit_code == 0, said.output
+    assert [value for _, _, value, _ in labels(study)] == ["Glad", "Glad", 3.0, "-", 4.0]
+    assert missing(said.output, "level", "-99", "'Glad'") == []
 
 
 def test_a_text_is_not_asked_about(study: Path) -> None:
