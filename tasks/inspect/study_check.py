@@ -25,7 +25,7 @@ from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.clip_index.labels import sessions_of_several_persons
 from tasks.clip_index.shared_recordings import find_shared_recordings
 from tasks.extractors.base import Input
-from tasks.extractors.openface.csv_output import LastRow, OpenFaceOutputError, peek_openface_csv
+from tasks.extractors.openface.csv_output import LastRow, OpenFaceOutputError, last_frame_and_rows, peek_openface_csv
 from tasks.extractors.openface.several_faces import count_faces, has_several_faces, is_of_one_lost_face
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
@@ -362,8 +362,9 @@ def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, 
 
 def _of_another_video(path: Path, last: LastRow | None, header: VideoHeader, video: Path) -> list[str]:
     """Remarks where OpenFace's output may be of a video that was replaced, by its timestamps or the files' times."""
+    last = last or last_frame_and_rows(path)[0]  # of a CSV.gz
     remarks, cure = [], "is it of an earlier video? If so, run OpenFace on this one"
-    if last is not None and last.frame > 1:
+    if last.frame > 1:
         rates = {header.fps, usual_rate(first_packet_times(video), header.fps)} - {0.0}
         expected_s = [(last.frame - 1) / rate for rate in sorted(rates)]
         if header.promised_s and header.promised_frames:  # of a rate that varies

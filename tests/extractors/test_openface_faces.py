@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -199,6 +200,32 @@ def test_one_face_that_the_tool_lost_is_one_person_with_masked_frames(tmp_path: 
     only_openface = ExtractorsSettings(features=("openface",))
     *_, rate = measure_rates(load_study(study), "s", only_openface, 1.0, lambda *_: None)
     assert (rate.feature, rate.reason) == ("openface", "")
+
+
+def test_check_names_a_table_of_a_video_that_was_replaced(tmp_path: Path) -> None:
+    """It has as many rows as the new video has frames, at another rate; or its file is older than the video's."""
+    study = write_study(tmp_path / "study", "", "faces.csv")
+    table = write_faces(study / "faces.csv", [(frame, 0, 10.0, 1.0) for frame in range(1, FRAMES + 1)])
+
+    def remarks() -> tuple[str, ...]:
+        return check_study(study, ExtractorsSettings())[0].remarks
+
+    os.utime(table, (1e9, 1e9))
+    os.utime(study / "room.mkv", (1e9 + 3500, 1e9 + 3500))
+    assert remarks() == ()
+    os.utime(study / "room.mkv", (1e9 + 7200, 1e9 + 7200))
+    (older,) = remarks()
+    assert missing(older, "faces.csv", "2.0 h older", "video", "OpenFace") == []
+    header, *rows = table.read_text().splitlines()
+    cells = [row.split(", ") for row in rows]
+    for row in cells:
+        row[2] = f"{float(row[2]) * 25 / 30:.3f}"
+    content = "\n".join([header, *map(", ".join, cells)]) + "\n"
+    for name, written in (("faces.csv", content.encode()), ("faces.csv.gz", gzip.compress(content.encode()))):
+        (study / name).write_bytes(written)
+        (study / "sessions.csv").write_text(f"session_id,participant_id,video,openface\ns,p,room.mkv,{name}\n")
+        (other,) = remarks()
+        assert missing(other, name, f"frame {FRAMES}", "1.30 s", "1.56 s", "OpenFace") == []
 
 
 def test_check_says_whose_faces_there_are_and_what_to_write(tmp_path: Path) -> None:

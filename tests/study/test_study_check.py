@@ -188,31 +188,6 @@ def test_an_openface_table_that_is_cut_or_another_videos(
     assert problems(study_copy, CONTAINER) == []
 
 
-def test_an_openface_table_of_a_video_that_was_replaced_is_named(study_copy: Path) -> None:
-    """It has as many rows as the new video has frames, at another rate; or its file is older than the video's."""
-    name_file(study_copy, "openface", "o.csv", openface_table(study_copy))
-    video = study_copy / first_session(study_copy)["video"]
-
-    def remarks() -> list[str]:
-        return [remark for remark in check_study(study_copy, ExtractorsSettings())[0].remarks if "o.csv" in remark]
-
-    os.utime(study_copy / "o.csv", (1e9, 1e9))
-    os.utime(video, (1e9 + 3500, 1e9 + 3500))
-    assert remarks() == []
-    os.utime(video, (1e9 + 7200, 1e9 + 7200))
-    (older,) = remarks()
-    assert missing(older, "2.0 h older", "video", "OpenFace") == []
-    os.utime(video, (1e9, 1e9))
-    header, *rows = openface_table(study_copy).decode().splitlines()
-    cells = [row.split(",") for row in rows]
-    for row in cells:
-        row[2] = f"{float(row[2]) * 25 / 30:.3f}"
-    name_file(study_copy, "openface", "o.csv", ("\n".join([header, *map(",".join, cells)]) + "\n").encode())
-    os.utime(study_copy / "o.csv", (1e9, 1e9))
-    (other,) = remarks()
-    assert missing(other, f"frame {len(rows)}", f"{float(cells[-1][2]):.2f} s", "OpenFace") == []
-
-
 def test_an_openface_table_that_is_not_there_matters_only_where_it_is_read(study_copy: Path) -> None:
     (study_copy / first_session(study_copy)["openface"]).unlink()
     (problem,) = problems(study_copy)

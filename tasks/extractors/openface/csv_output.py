@@ -34,6 +34,13 @@ _MOST_INTENSE = 5.0
 NEAR_S = 1.0  # from the frame's time; a timestamp further away is of another video
 
 
+class LastRow(NamedTuple):
+    """The end of OpenFace's output."""
+
+    frame: int  # counted from 1
+    timestamp: float  # seconds
+
+
 class OpenFaceOutputError(Exception):
     """The CSV is not the complete output of one run; the message names the line and the rule."""
 
@@ -136,8 +143,8 @@ def _ends_with_newline(path: Path) -> bool:
     return last.endswith(b"\n")
 
 
-def last_frame_and_rows(path: Path) -> tuple[int, int]:
-    """The number of the last row's frame, and how many rows there are, without reading them; (0, 0) of a damaged file.
+def last_frame_and_rows(path: Path) -> tuple[LastRow, int]:
+    """The last row, and how many rows there are, without reading them; frame 0 and no rows of a damaged file.
 
     There are fewer rows than frames where the tool writes none for a frame in which it sees nobody.
     """
@@ -147,9 +154,10 @@ def last_frame_and_rows(path: Path) -> tuple[int, int]:
             while content := stream.read(_BLOCK_BYTES):
                 lines += content.count(b"\n")
                 tail = (tail + content)[-_TAIL_BYTES:]
-        return round(float(tail.rstrip().rpartition(b"\n")[2].split(b",")[FRAME])), lines - 1
-    except (OSError, EOFError, ValueError):  # reading the rows says what is wrong
-        return 0, 0
+        last = tail.rstrip().rpartition(b"\n")[2].split(b",")
+        return LastRow(round(float(last[FRAME])), float(last[TIMESTAMP])), lines - 1
+    except (OSError, EOFError, ValueError, IndexError):  # reading the rows says what is wrong
+        return LastRow(0, 0.0), 0
 
 
 def _read_line(stream: pa.NativeFile) -> str:
@@ -313,13 +321,6 @@ def _mask_never_tracked(block: np.ndarray) -> np.ndarray:
 
 
 _TAIL_BYTES = 1 << 16  # longer than any row of 714 numbers
-
-
-class LastRow(NamedTuple):
-    """The end of OpenFace's output."""
-
-    frame: int  # counted from 1
-    timestamp: float  # seconds
 
 
 def peek_openface_csv(path: Path) -> LastRow | None:

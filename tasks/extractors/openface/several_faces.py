@@ -65,8 +65,8 @@ def is_of_one_lost_face(path: Path) -> bool:
     Raises:
         OpenFaceOutputError: the file is damaged.
     """
-    last_frame, rows = last_frame_and_rows(path)
-    return rows < last_frame and len(count_faces(path)) == 1
+    last, rows = last_frame_and_rows(path)
+    return rows < last.frame and len(count_faces(path)) == 1
 
 
 def checked_blocks(path: Path, time: np.ndarray) -> Iterator[np.ndarray]:
