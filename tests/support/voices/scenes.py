@@ -15,6 +15,7 @@ RATE = 16_000
 _STEP = RATE // 100
 _LEVEL_DB = -26.0  # of every utterance's loud half, dB of full scale
 _BELOW_PEAK_DB, _OVER_NOISE_DB = 32.0, 10.0
+_STEADY = 5  # steps
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,15 @@ class Scene:
 
 
 def voiced(samples: np.ndarray) -> np.ndarray:
-    """The sound from its first to its last 10 ms of voice.
+    """The sound from where voice begins to where it ends, to 10 ms.
 
-    Voice is at most 32 dB softer than the loudest 10 ms, and at least 10 dB louder than the recording's noise.
+    Voice is at most 32 dB softer than the loudest 10 ms, at least 10 dB louder than the softest tenth of the recording,
+    and so for at least 50 ms: single clicks and breaths before the first word are no voice.
     """
     levels = step_levels_db(samples)
-    loud = np.flatnonzero(levels >= max(levels.max() - _BELOW_PEAK_DB, levels.min() + _OVER_NOISE_DB))
-    return samples[loud[0] * _STEP : (loud[-1] + 1) * _STEP]
+    is_loud = levels >= max(levels.max() - _BELOW_PEAK_DB, np.percentile(levels, 10) + _OVER_NOISE_DB)
+    begins = np.flatnonzero(np.convolve(is_loud, np.ones(_STEADY), "valid") == _STEADY)
+    return samples[begins[0] * _STEP : (begins[-1] + _STEADY) * _STEP]
 
 
 def step_levels_db(samples: np.ndarray) -> np.ndarray:
