@@ -160,6 +160,10 @@ def rows(models: Sequence[str]) -> list[tuple[str, ...]]:
         made.append(row("12 recordings of readers, English", model, transcribed(alone(human.english()), model)))
         made.append(row("conversation, crosstalk -12 dB", model, transcribed(conversation(), model)))
     if "base" in models:
+        echo = conversation(echo_s=0.4)
+        made.append(row("the same, half of the crosstalk an echo of 0.4 s", "base", transcribed(echo, "base", "en")))
+        gains = conversation(gains_db=(0.0, -8.0))
+        made.append(row("the same, one microphone 8 dB softer", "base", transcribed(gains, "base", "en")))
         loud = conversation(crosstalk_db=-8.0, gap_s=(-0.3, 0.6))
         made.append(row("the same, -8 dB, overlaps of up to 0.3 s", "base", transcribed(loud, "base", "en")))
         both = conversation(gap_s=(-1.2, 0.4))

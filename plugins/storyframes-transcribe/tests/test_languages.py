@@ -36,7 +36,7 @@ def pieces(*voice_s: float) -> list[Piece]:
     for number, seconds in enumerate(voice_s):
         samples = np.full(60 * RATE, float(number), np.float32)
         stretches = ((0, round(seconds * RATE)),) if seconds else ()
-        made.append(Piece(60.0 * number, samples, stretches))
+        made.append(Piece(60.0 * number, samples, stretches, np.array([[0.0, seconds]])))
     return made
 
 

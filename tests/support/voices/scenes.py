@@ -111,6 +111,7 @@ def compose(
     pause_s: tuple[float, float] = (0.3, 0.8),
     crosstalk_db: float = -12.0,
     delay_s: float = 0.004,
+    echo_s: float = 0.0,
     gains_db: Sequence[float] = (),
     noise_db: float = -66.0,
     lead_s: float = 0.5,
@@ -126,6 +127,7 @@ def compose(
         pause_s: the same of the pauses within a turn.
         crosstalk_db: by how much a microphone hears the others softer than its own person.
         delay_s: by how much it hears them later.
+        echo_s: the time in which the room's echo of the others falls by 60 dB; half of their power is echo. 0: none.
         gains_db: of each microphone.
         noise_db: of each microphone's own noise, dB of full scale.
         lead_s: from the beginning to the first voice, and from the last voice to the end.
@@ -156,8 +158,20 @@ def compose(
     noise = random.standard_normal((len(persons) + 1, length)) * 10 ** (noise_db / 20)
     gains = 10 ** (np.array([*gains_db] or [0.0] * len(persons)) / 20)
     heard = [
-        gains[person] * (own + softer * (late.sum(axis=0) - late[person])) + noise[person]
+        gains[person] * (own + softer * _in_room(late.sum(axis=0) - late[person], echo_s, random)) + noise[person]
         for person, own in enumerate(tracks)
     ]
     microphones = tuple(sound.astype(np.float32) for sound in heard)
     return Scene(microphones, (tracks.sum(axis=0) + noise[-1]).astype(np.float32), tuple(planted))
+
+
+def _in_room(sound: np.ndarray, echo_s: float, random: np.random.Generator) -> np.ndarray:
+    """The sound with an echo that falls by 60 dB in these seconds, with the same power."""
+    if not echo_s:
+        return sound
+    time = np.arange(round(echo_s * RATE)) / RATE
+    response = random.standard_normal(len(time)) * 10 ** (-3 * time / echo_s)
+    response *= np.sqrt(0.5 / np.sum(response**2))
+    response[0] += np.sqrt(0.5)
+    size = 1 << (len(sound) + len(response)).bit_length()
+    return np.asarray(np.fft.irfft(np.fft.rfft(sound, size) * np.fft.rfft(response, size), size)[: len(sound)])
