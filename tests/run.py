@@ -67,7 +67,12 @@ TOGETHER = {
         "tests/tools/test_containers.py", "tests/tools/test_container_faults.py",
         "tests/plugins/test_outside_containers.py",
     ),
+    "clips and index": ("tests/clips", "tests/index", "tests/reading"),
+    "networks": ("tests/dope", "tests/embed"),
+    "recordings and studies": ("tests/inspect", "tests/media", "tests/study"),
+    "schedulers": ("tests/flows/test_clusters.py", "tests/flows/test_existing_scheduler.py"),
     "small rooms": ("tests/planning", "tests/project", "tests/sharing", "tests/tools"),
+    "two people": ("plugins/storyframes-dyads/tests", "plugins/storyframes-people/tests"),
     "small plug-ins": (
         "plugins/storyframes-adopt/tests", "plugins/storyframes-empathy/tests/scores",
         "plugins/storyframes-empathy/tests/statistics", "plugins/storyframes-empathy/tests/test_documented.py",
@@ -79,17 +84,17 @@ TOGETHER = {
 # A process for each of these files: they start servers, clusters or workers, or change what the whole process has.
 ALONE = frozenset(
     """
-    benchmark_flow check_extractor clusters deployments existing_scheduler far_rows faults flows interruption
-    leftovers locale object_store openface_binary opensmile outside plugin_example plugin_privacy plugin_workers
-    resnet50 server slurm soak stored_pictures strangers topics worker_mounts
+    benchmark_flow check_extractor deployments faults flows interruption leftovers object_store plugin_example
+    plugin_privacy plugin_workers resnet50 server slurm soak strangers topics worker_mounts
     """.split()
 )
 # What took longest when it was last looked at begins first.
 LONGEST = (
     "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",
-    "tests/flows/test_faults.py", "dope", "tests/extractors/test_resnet50.py", "tests/flows/test_soak.py", "store",
-    "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies", "clips",
-    "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins", "extractors",
+    "tests/flows/test_faults.py", "networks", "recordings and studies", "extractors", "tests/flows/test_soak.py",
+    "store", "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies",
+    "clips and index", "two people", "tests/extractors/test_resnet50.py", "tests/plugins/test_check_extractor.py",
+    "tests/flows/test_slurm.py", "plugins", "schedulers",
     "plugins/storyframes-pyfeat/tests", "plugins/storyframes-mediapipe/tests", "tests/plugins/test_plugin_example.py",
     "flows", "plugins/storyframes-release/tests", "small plug-ins", "containers", "small rooms",
 )  # fmt: skip
@@ -160,10 +165,16 @@ def short_groups() -> list[Group]:
             return room if room in LARGE_PLUG_INS else "other plug-ins"
         return " ".join(next((rooms for rooms in NEIGHBOURS if room in rooms), (room,)))
 
+    def end_to_end(file: str) -> str:
+        if file.startswith("plugins/"):
+            return "end to end: plug-ins"
+        return f"end to end: {'runs' if Path(file).parts[1] in ('cli', 'flows') else 'others'}"
+
     files = [file for file in test_files() if not missing_dependencies(file)]
-    named = {file: f"end to end: {rooms(file)}" for file in files if "end_to_end" in (ROOT / file).read_text()}
+    named = {file: end_to_end(file) for file in files if "end_to_end" in (ROOT / file).read_text()}
     order = [
-        "end to end: cli flows planning project",
+        "end to end: runs",
+        "end to end: others",
         "storyframes-empathy",
         "other plug-ins",
         *map(" ".join, NEIGHBOURS),

@@ -80,6 +80,9 @@ def test_a_scheduled_run_fires_and_leaves_its_report(house: House) -> None:
     wanted = {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}}
     left = house.api.post("artifacts/filter", json=wanted).json()
     assert {artifact["key"] for artifact in left} == {"progress", "summary", "extraction", "study"}
+    # Logs from the workers' processes reach the server, with the session and the feature in every line.
+    logs = house.api.post("logs/filter", json={"logs": {"flow_run_id": {"any_": [run["id"]]}}}).json()
+    assert any(log["task_run_id"] and "s0001/frames: done" in log["message"] for log in logs)
 
 
 def test_silence_is_told(house: House) -> None:

@@ -3,21 +3,16 @@ feature is lost or half-visible."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from support.messages import missing
 from support.processes import ended, wait_for
-from support.servers.deployment_server import settings_of
 from support.servers.prefect_runs import extract, request
 from support.stores import local
 from support.studies import run
@@ -163,80 +158,3 @@ def marked(mark: str) -> list[str]:
             except OSError:
                 continue
     return found
-
-
-def test_the_server_restarted_in_mid_run_costs_nothing(
-    small_study: Path,
-    recorded: Path,
-    tmp_path: Path,
-    own_state: Mapping[str, str],
-) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/api"
-    home = Path(own_state["XDG_STATE_HOME"], "storyframes/prefect")  # a prepared database has this very name
-    home.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {
-        "PREFECT_HOME": str(home),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
-    }
-
-    def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "prefect", "server", "start", "--no-ui", "--port", str(port)]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: healthy(url) or process.poll() is not None)
-        assert process.poll() is None, "the server ended at once"
-        return process
-
-    root = tmp_path / "features"
-    pause = f"until [ -e {tmp_path}/go ]; do sleep .1; done"
-    ask = request(small_study, root, openface(tmp_path, recorded, pause))
-    command = [sys.executable, "-m", "flows.cli", "extract", str(ask.study), str(root), "--config", str(ask.config)]
-    server_process = start()
-    # A server takes minutes to start where much else runs: the run asks again for as long as a worker of deploy/ does.
-    seen = {"PREFECT_API_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "true", **settings_of("prefect-worker.env")}
-    try:
-        run = subprocess.Popen(
-            [*command, "--features", "openface", "--features", "opensmile"],
-            cwd=ROOT, env=os.environ | seen,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        pids = tmp_path / "pids"
-        wait_for(lambda: pids.exists() and pids.read_text())
-        # Logs from the workers' processes reach the server, with the session and the feature in every line.
-        wait_for(lambda: any(log["task_run_id"] and "s0001/frames: done" in log["message"] for log in logs(url)))
-        server_process.kill()  # the tool runs; it ends while the server is away
-        server_process.wait()
-        (tmp_path / "go").touch()
-        time.sleep(3)
-        server_process = start()
-        output, _ = run.communicate()
-        assert run.returncode == 0, output
-        assert " 0 failed" in output
-        assert ask_server(url, "flow_runs", {"sort": "START_TIME_DESC", "limit": 2})[-1]["state"]["name"] == "Completed"
-    finally:
-        server_process.kill()
-        server_process.wait()
-    assert set(versions(root).values()) == {1}
-    assert {entry.status for entry in record_status.scan(local(root))} == {Status.DONE}
-
-
-def healthy(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5):
-            return True
-    except OSError:
-        return False
-
-
-def ask_server(url: str, what: str, wanted: dict[str, object]) -> list[dict]:
-    body = json.dumps(wanted).encode()
-    asked = urllib.request.Request(f"{url}/{what}/filter", body, {"Content-Type": "application/json"}, method="POST")
-    with urllib.request.urlopen(asked, timeout=10) as response:
-        return json.load(response)
-
-
-def logs(url: str) -> list[dict]:
-    return ask_server(url, "logs", {"limit": 200})

@@ -236,24 +236,6 @@ def test_a_study_of_which_nothing_can_be_extracted_fails(server, small_study: Pa
     assert len(report.failed) == 4
 
 
-@pytest.mark.usefixtures("given_up_at_once")
-def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_study: Path, tmp_path: Path) -> None:
-    tool = tmp_path / "FeatureExtraction"
-    tool.write_text("#!/bin/sh\ncase $* in *s0001*) kill -9 $PPID;; esac\n")  # its parent is the Dask worker
-    tool.chmod(0o755)
-    root = tmp_path / "features"
-    deadly = {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
-    state, report = extract(small_study, root, deadly, only=["openface", "opensmile"])
-    assert state.name == "PartialSuccess"
-    failed = {(o.session_id, o.feature): o.reason for o in report.failed}
-    assert set(failed) == {("s0001", "openface"), ("s0002", "openface")}
-    assert missing(failed["s0001", "openface"], "every worker", "died", "alone") == []
-    assert "wrote no CSV" in failed["s0002", "openface"]
-    entries = {(entry.session_id, entry.feature): entry.status for entry in record_status.scan(local(root))}
-    assert entries["s0001", "openface"] is Status.FAILED
-    assert entries["s0001", "opensmile"] is entries["s0002", "opensmile"] is Status.DONE
-
-
 def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path) -> None:
     import os
     import subprocess

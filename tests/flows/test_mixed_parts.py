@@ -170,6 +170,7 @@ def test_what_is_allowed_has_a_caveat(small_study: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.end_to_end
 def test_index_and_clips_say_what_parts_lack(small_study: Path, tmp_path: Path) -> None:
     root = tmp_path / "features"
     config = ("--config", request(small_study, root).config)

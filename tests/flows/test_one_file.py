@@ -69,6 +69,7 @@ def width(view: ExtractedFile) -> int:
     return view.to_pandas().drop(columns=["audio_frame", "mask"]).shape[1]
 
 
+@pytest.mark.end_to_end
 def test_the_values_are_those_of_a_study(talk: Path, cache: Path, tmp_path: Path) -> None:
     shutil.copy(talk, make_study(tmp_path / "study", video="talk.avi") / "talk.avi")
     stored, _ = extract_session(tmp_path / "study", tmp_path / "features", "opensmile")

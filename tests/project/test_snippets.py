@@ -27,7 +27,7 @@ RUN_BY = {
     ("docs/one-file.md", "talk.mp4"): "test_one_file_in_one_line_as_documented",
     ("docs/speaking.md", ""): "test_the_example_of_who_speaks",
     ("docs/three-studies.md", ""): "test_the_walk",
-    ("docs/training.md", "CHECKPOINT"): "test_the_documented_training_loop",
+    ("docs/training.md", "CHECKPOINT"): "test_what_is_done_is_not_done_again",
     ("docs/training.md", ""): "test_the_other_examples_of_training",
 }
 NOT_RUN = {

@@ -155,6 +155,7 @@ def test_a_disk_that_goes_before_the_first_row_leaves_nothing_either(tmp_path: P
     assert list(root.iterdir()) == []
 
 
+@pytest.mark.end_to_end
 def test_a_run_whose_disk_is_unmounted_fails_the_rest_and_writes_no_table(small_study: Path, tmp_path: Path) -> None:
     root = tmp_path / "features"
     run, progress = run_and_do_after_the_first(small_study, root, lambda: unmount(root))

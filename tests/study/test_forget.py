@@ -217,6 +217,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.slow
+@pytest.mark.end_to_end
 def test_killed_at_any_step_the_next_one_leaves_nothing(made: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", FORGETTERS]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as forgetters:

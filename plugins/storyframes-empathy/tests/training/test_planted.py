@@ -65,7 +65,7 @@ def test_each_model_learns_what_is_planted(store: FeatureStore, runs: Path, mode
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["amer", "ef_lstm"])  # what could tell a rating are the clips, which all models share
 def test_with_ratings_exchanged_there_is_nothing_to_learn(store: FeatureStore, tmp_path: Path, model: str) -> None:
     exchanged = with_ratings_exchanged(store, tmp_path / "features")
     assert abs(r(predictions(exchanged, tmp_path / "runs", model, 0))) < 0.3
