@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import ONE_WORKER
+from support.commands import ONE_WORKER, storyframes_here
 from support.messages import missing, naming
 from support.object_stores import publish
 
@@ -223,21 +222,15 @@ def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> 
 
 
 @pytest.mark.slow
-def test_the_command_line_on_an_object_store(url: str, s3) -> None:
-    def storyframes(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "flows.cli", *arguments]
-        environment = os.environ | s3
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-
-    extracted = storyframes(
-        "extract", "demo/study", url, "--features", "openface", "--features", "opensmile", *ONE_WORKER
-    )
+def test_the_command_line_on_an_object_store(url: str) -> None:
+    asked = ("extract", "demo/study", url, "--features", "openface", "--features", "opensmile", *ONE_WORKER)
+    extracted = storyframes_here(*asked)
     assert extracted.returncode == 0, extracted.stderr
     assert "9 extracted" in extracted.stdout
-    again = storyframes("extract", "demo/study", url, "--features", "openface", "--features", "opensmile")
+    again = storyframes_here(*asked)
     assert not missing(again.stderr, "0 features are due", "9 need nothing done")
-    assert "9 done" in storyframes("status", url).stdout
-    assert storyframes("verify", url).returncode == 0
+    assert "9 done" in storyframes_here("status", url).stdout
+    assert storyframes_here("verify", url).returncode == 0
     assert len(FeatureStore(url).clips()) == 54
 
 
