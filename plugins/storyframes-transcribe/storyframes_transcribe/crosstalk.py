@@ -18,12 +18,10 @@ from storyframes_transcribe.words import HeardWord
 from tasks.media.sound_bands import read_bands
 from tasks.media.speech import over_floor, step_levels
 
-CROSSTALK_RULES = 1
+CROSSTALK_RULES = 2
 """Number of the rules of this module. Raise it where they change: crosstalk is then found again."""
 STEP_S = 0.04
 _AUDIBLE_DB = 10.0  # over the noise of a microphone: softer steps say nothing
-_REMOVED, _CLEAR = 0.8, 0.5  # shares of a word's audible steps
-_OWN_STEPS = 3  # 0.12 s: who is louder for so long says something
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,8 @@ def find_crosstalk(
 ) -> Crosstalk:
     """Which words are of another microphone's person.
 
-    A word is, where its own microphone is softer than another one by at least ``softer_db`` in four of five of its
-    audible steps, and louder by as much in less than 0.12 s of it. It is uncertain where its own is louder in fewer
-    than half of them.
+    A word is, where its own microphone has less power during the word than another one, by ``softer_db`` or by half of
+    what it usually hears the others softer, whichever is more. It is uncertain where it has not more by ``softer_db``.
 
     Args:
         words: by microphone, in seconds of the session.
@@ -98,21 +95,25 @@ def find_crosstalk(
     is_crosstalk, is_uncertain = {}, {}
     for name, of_one in words.items():
         others = [one for other, one in levels.items() if other != name]
-        over_db = levels[name] - np.fmax.reduce(others) if others else np.full(len(is_audible), np.nan)
-        counts = [
-            _counted(of_one, steps & is_audible)
-            for steps in (~np.isnan(over_db), over_db <= -softer_db, over_db >= softer_db)
-        ]
-        known, softer, louder = counts
-        is_crosstalk[name] = (known > 0) & (softer >= _REMOVED * known) & (louder < _OWN_STEPS)
-        is_uncertain[name] = (known > 0) & ~is_crosstalk[name] & (louder < _CLEAR * known)
+        loudest = np.fmax.reduce(others) if others else np.full(len(is_audible), np.nan)
+        over_db = levels[name] - loudest
+        is_known = is_audible & ~np.isnan(over_db)
+        silent = over_db[is_known & (over_db <= -softer_db)]  # most steps in which its person says nothing
+        removed_db = max(softer_db, -float(np.median(silent)) / 2) if len(silent) else softer_db
+        own, other = (
+            _power_during(of_one, np.where(is_known, 10 ** (one / 10), 0.0)) for one in (levels[name], loudest)
+        )
+        has_power = (own > 0) & (other > 0)
+        difference_db = 10 * np.log10(np.where(has_power, own, 1.0) / np.where(has_power, other, 1.0))
+        is_crosstalk[name] = has_power & (difference_db <= -removed_db)
+        is_uncertain[name] = has_power & ~is_crosstalk[name] & (difference_db < softer_db)
     return Crosstalk(is_crosstalk, is_uncertain)
 
 
-def _counted(words: Sequence[HeardWord], steps: np.ndarray) -> np.ndarray:
-    """(n,) how many of these steps each word has."""
-    total = np.concatenate([[0], np.cumsum(steps)])
+def _power_during(words: Sequence[HeardWord], power: np.ndarray) -> np.ndarray:
+    """(n,) the sum of the power in the steps of each word."""
+    total = np.concatenate([[0.0], np.cumsum(power)])
     first = np.array([math.floor(word.start_s / STEP_S) for word in words], np.int64)
     stop = np.array([math.ceil(word.end_s / STEP_S) for word in words], np.int64)
-    first, stop = np.clip(first, 0, len(steps)), np.clip(np.maximum(stop, first + 1), 0, len(steps))
+    first, stop = np.clip(first, 0, len(power)), np.clip(np.maximum(stop, first + 1), 0, len(power))
     return np.asarray(total[stop] - total[first])

@@ -55,7 +55,24 @@ def test_a_word_is_another_persons_where_only_that_one_is_loud_whatever_its_text
 def test_a_word_that_reaches_into_ones_own_voice_stays() -> None:
     """Its times are the recogniser's, and may be off by some tenths of a second."""
     turns = {"a": [(1.0, 2.0)], "b": [(0.2, 1.0)]}
-    assert marks([word(0.6, 1.5), word(0.7, 1.1), word(0.3, 0.9)], levels(turns)) == ["clear", "uncertain", "removed"]
+    words = [word(0.9, 1.5), word(0.6, 1.5), word(0.7, 1.1), word(0.3, 0.9)]
+    assert marks(words, levels(turns)) == ["clear", "uncertain", "uncertain", "removed"]
+
+
+def test_echo_in_the_pauses_of_a_neighbour_is_no_voice_of_ones_own() -> None:
+    """A neighbour's own microphone is silent between syllables, where the room still sounds in this one."""
+    turns = {"a": [(1.0, 2.0)], "b": [(3.0, 3.16), (3.32, 3.48), (3.64, 3.8)]}
+    microphones = levels(turns)
+    time = (np.arange(len(microphones["a"])) + 0.5) * STEP_S
+    microphones["a"][(time > 3.0) & (time < 4.0)] = VOICE_DB - SOFTER_DB - 4
+    assert marks([word(3.0, 3.48), word(3.2, 3.8), word(1.2, 1.9)], microphones) == ["removed", "removed", "clear"]
+
+
+def test_a_soft_word_during_anothers_is_kept_where_microphones_hardly_hear_each_other() -> None:
+    microphones = {name: np.where(one < VOICE_DB - 6, NOISE_DB, one) for name, one in levels(TURNS).items()}
+    time = (np.arange(len(microphones["a"])) + 0.5) * STEP_S
+    microphones["a"][(time > 5.2) & (time < 5.6)] -= 8
+    assert marks([word(5.2, 5.6), word(1.2, 1.6)], microphones) == ["uncertain", "clear"]
 
 
 def test_nothing_is_removed_where_the_others_are_not_recorded() -> None:
