@@ -267,6 +267,15 @@ class Person(Row):
     transcript_name: Annotated[str, BeforeValidator(as_words), Field(min_length=1)] | None = Field(None, repr=False)
 
 
+_ROLES = {*"participant robot interviewer interviewee experimenter agent assistant user therapist".split()}
+_NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
+
+
+def is_no_name(speaker: str) -> bool:
+    """Whether the speaker is a role (``participant``) or a recogniser's label (``A``, ``SPEAKER_01``): not private."""
+    return speaker.lower() in _ROLES or _NUMBERED.fullmatch(speaker) is not None
+
+
 def spoken_name(name: str) -> str:
     """A speaker's name in the form in which names are compared, without differences of case and spaces."""
     return " ".join(name.split()).casefold()

@@ -19,9 +19,8 @@ from tasks.extractors.settings import TranscriptSettings
 from tasks.media.container import RecordingError
 from tasks.media.sound import sound_s
 from tasks.study.load import Story, StudyError, load_stories
-from tasks.study.rows import spoken_name
+from tasks.study.rows import is_no_name, spoken_name
 from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
-from tasks.study.transcript_formats.speaker_names import is_no_name
 
 _MANY = 0.05  # words of low confidence: every recogniser has some
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tasks.study.rows import is_no_name
 from tasks.study.transcript_formats.non_speech import is_sound
 
 
@@ -44,13 +45,6 @@ _CUES_PER_NAME = 1.5  # at least, on average
 _UNUSUAL = 0.1  # of the cues: more prefixes that look like names are no accident
 _IN_PARENTHESES = re.compile(r"\([^()]*\)")  # (she/her)
 _SMALL_WORDS = {*"af al av bin da de del della den der di do dos du e el ibn la le ten ter und van von y zu".split()}
-_ROLES = {*"participant robot interviewer interviewee experimenter agent assistant user therapist".split()}
-_NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
-
-
-def is_no_name(speaker: str) -> bool:
-    """Whether the speaker is a role (``participant``) or a recogniser's label (``A``, ``SPEAKER_01``): not private."""
-    return speaker.lower() in _ROLES or _NUMBERED.fullmatch(speaker) is not None
 
 
 @dataclass(frozen=True)
