@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 
 from benchmarks.extracting.matrix_product import GFLOP as PRODUCT_GFLOP
 from benchmarks.extracting.matrix_product import PREFIX, bound, products
@@ -22,6 +23,7 @@ from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machi
 from benchmarks.performance_page import record
 from tasks.extractors.image.engines import Engine, open_engine
 from tasks.extractors.image.network import EmbeddingNetwork
+from tasks.extractors.image.preprocessing import ExactCropper, Interpolation, Side
 from tasks.extractors.resnet50 import ResNet50Settings, ResNet50Weights, resnet50
 from tasks.extractors.settings import Precision
 from tasks.models.libraries import import_openvino, import_torchvision
@@ -164,9 +166,33 @@ def print_preprocessing(cost: dict[str, float], runs: int) -> None:
         print(f"  {name:<33} {1000 * each:5.1f} CPU-ms  {share}")
 
 
+def print_resizing(runs: int) -> None:
+    """Exact resizing of frames with Pillow: the part that the crop needs beside the whole frame."""
+    rows = []
+    for height, width in ((720, 1280), (1080, 1920), (2160, 3840), (480, 640)):
+        frames = np.random.default_rng(0).integers(0, 256, (4, height, width, 3), dtype=np.uint8)
+        for interpolation in Interpolation:
+            part = ExactCropper(256, (SIDE, SIDE), interpolation)
+            columns = Side(width, 256 * width // height, SIDE)
+
+            def whole(frames: np.ndarray = frames, columns: Side = columns, kind: str = interpolation) -> np.ndarray:
+                size, filter_ = (columns.resized, 256), Image.Resampling[kind.upper()]
+                resized = np.stack([np.asarray(Image.fromarray(frame).resize(size, filter_)) for frame in frames])
+                return np.ascontiguousarray(resized[:, 16:240, columns.middle])
+
+            np.testing.assert_array_equal(part.crop(frames), whole())
+            measured = interleave({"whole": whole, "part": partial(part.crop, frames)}, runs)
+            each = {name: 1000 * result.cpu_s / len(frames) for name, result in measured.items()}
+            cells = (f"{each['whole']:.1f}", f"{each['part']:.1f}", f"{each['part'] / each['whole']:.2f}")
+            rows.append([f"{width} x {height}, {interpolation}", *cells])
+    columns_ = ("frame, shorter side to 256, crop 224", "whole, CPU-ms", "its part, CPU-ms", "ratio")
+    record("exact-resizing", columns_, rows, ["pillow"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--resizing", action="store_true", help="only the resizing of frames")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     arguments, _ = parser.parse_known_args()
     torch.set_num_threads(1)
@@ -176,6 +202,9 @@ def main() -> None:
         print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
         return
     print_machine()
+    print_resizing(arguments.runs)
+    if arguments.resizing:
+        return
     cost = print_models(arguments.runs)
     print_preprocessing(cost, arguments.runs)
 
