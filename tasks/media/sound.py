@@ -250,14 +250,23 @@ def _parts(count: int, most: int) -> list[int]:
 
 def mean_of_channels(frame: av.AudioFrame) -> np.ndarray:
     """The mean of the channels of a decoded frame: (n,) float32 in [-1, 1]."""
+    channels, full = _channels(frame)
+    return (channels.mean(axis=0, dtype=np.float64) / full).astype(np.float32)
+
+
+def peak_of_channels(frame: av.AudioFrame) -> list[float]:
+    """The largest sample of each channel of a decoded frame; 1 is full scale."""
+    channels, full = _channels(frame)
+    return [float(peak) for peak in np.abs(channels.astype(np.float64)).max(axis=1, initial=0.0) / full]
+
+
+def _channels(frame: av.AudioFrame) -> tuple[np.ndarray, float]:
+    """The samples of a decoded frame, (channels, n), and what full scale is in them."""
     stored = frame.to_ndarray()
     channels = stored if frame.format.is_planar else stored.reshape(-1, frame.layout.nb_channels).T
     if channels.dtype == np.uint8:  # the only unsigned one: 128 is its zero
-        channels = channels.astype(np.int16) - 128
-        full = 128.0
-    else:
-        full = float(2 ** (8 * stored.dtype.itemsize - 1)) if stored.dtype.kind == "i" else 1.0
-    return (channels.mean(axis=0, dtype=np.float64) / full).astype(np.float32)
+        return channels.astype(np.int16) - 128, 128.0
+    return channels, float(2 ** (8 * stored.dtype.itemsize - 1)) if stored.dtype.kind == "i" else 1.0
 
 
 class _Resampler:

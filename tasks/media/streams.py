@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tasks.media.container import open_container
+from tasks.media.sound import peak_of_channels
 
 if TYPE_CHECKING:
     import av
@@ -65,36 +65,52 @@ def _several(name: str, kind: str, streams: list[str], taken: int) -> str:
 
 def _video_words(stream: VideoStream) -> str:
     rate = f", {float(stream.average_rate):.3g} frames a second" if stream.average_rate else ""
-    return f"{stream.codec_context.name} {stream.width}x{stream.height}{rate}"
+    return f"{_codec(stream)} {stream.width}x{stream.height}{rate}" if stream.codec_context else _codec(stream)
 
 
 def _sound_words(stream: AudioStream, *, is_silent: bool) -> str:
+    if not stream.codec_context:
+        return _codec(stream)
     language = f", {stream.language}" if stream.language not in (None, "und") else ""
     silent = f", silent in the first {_HEARD_S:.0f} s" if is_silent else ""
     channels = "1 channel" if stream.layout.nb_channels == 1 else f"{stream.layout.nb_channels} channels"
-    return f"{stream.codec_context.name}, {channels}, {stream.rate} Hz{language}{silent}"
+    return f"{_codec(stream)}, {channels}, {stream.rate} Hz{language}{silent}"
 
 
-def _channel_peaks(container: av.container.InputContainer, sounds: Any) -> dict[int, list[float]]:
-    """By the number of a sound stream, the largest sample of each channel in the first seconds; 1 is full scale."""
+def _codec(stream: VideoStream | AudioStream) -> str:
+    return stream.codec_context.name if stream.codec_context else "of an unknown codec"
+
+
+def _channel_peaks(container: av.container.InputContainer, sounds: Sequence[AudioStream]) -> dict[int, list[float]]:
+    """By the number of a sound stream, the largest sample of each channel in the first seconds; 1 is full scale.
+
+    What does not decode is left out: the extraction says so.
+    """
     import av
 
-    to_float = {stream.index: av.AudioResampler(format="fltp") for stream in sounds}
-    numbers = {stream.index: number for number, stream in enumerate(sounds)}
+    numbers = {stream.index: number for number, stream in enumerate(sounds) if stream.codec_context}
     peaks: dict[int, list[float]] = {}
     heard_s = dict.fromkeys(numbers, 0.0)
-    for packet in container.demux(*sounds):
-        try:
-            frames = packet.decode()
-        except av.FFmpegError:
-            continue  # the extraction says so
-        for frame in frames:
-            index = packet.stream.index
-            heard_s[index] += frame.samples / frame.sample_rate
-            for block in to_float[index].resample(frame):
-                loudest = np.abs(block.to_ndarray()).max(axis=1, initial=0.0).tolist()
-                before = peaks.setdefault(numbers[index], [0.0] * len(loudest))
-                peaks[numbers[index]] = [max(pair) for pair in zip(before, loudest, strict=True)]
-        if min(heard_s.values()) > _HEARD_S:
-            break
+    if not numbers:
+        return peaks
+    with suppress(av.FFmpegError):
+        for packet in container.demux(*(stream for stream in sounds if stream.index in numbers)):
+            number = numbers[packet.stream.index]
+            for frame in _decoded(packet):
+                heard_s[packet.stream.index] += frame.samples / frame.sample_rate
+                found = peak_of_channels(frame)
+                before = peaks.setdefault(number, found)
+                if len(before) == len(found):  # not where another file was joined to this one
+                    peaks[number] = [max(pair) for pair in zip(before, found, strict=True)]
+            if min(heard_s.values()) > _HEARD_S or max(heard_s.values()) > 2 * _HEARD_S:  # one may have no sound
+                break
     return peaks
+
+
+def _decoded(packet: Any) -> list[Any]:
+    import av
+
+    try:
+        return list(packet.decode())
+    except av.FFmpegError:
+        return []

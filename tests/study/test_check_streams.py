@@ -58,3 +58,14 @@ def test_the_sound_that_the_configuration_names_is_read(tmp_path: Path) -> None:
     assert found == []
     _, found = check_study(tmp_path, ExtractorsSettings(recording={"sound_stream": 2}))
     assert unlike(found, ("a.mkv", "sound_stream = 2", "0 to 1")) == []
+
+
+@pytest.mark.parametrize("cut", [700, 3000, 60_000])
+def test_a_recording_that_breaks_off_is_still_checked(tmp_path: Path, cut: int) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\ns,p,v.mkv\n")
+    path = write_streams(tmp_path / "v.mkv", {"eng": np.hstack([NOTHING, VOICE]), "fra": VOICE})
+    content = bytearray(path.read_bytes())
+    content[-cut:-200] = bytes(cut - 200)
+    path.write_bytes(content[:-100])
+    study, _ = check_study(tmp_path, ExtractorsSettings())
+    assert unlike([remark for remark in study.remarks if "v.mkv: has" in remark], ("v.mkv", "2 sound streams")) == []
