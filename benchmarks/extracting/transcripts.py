@@ -148,7 +148,7 @@ def row(what: str, model: str, heard: Heard) -> tuple[str, ...]:
         *(what, model, str(said), f"{wrong} ({wrong / said:.1%})"),
         f"{np.median(onsets):+.3f} s, {np.percentile(np.abs(onsets), 95):.3f} s",
         f"{kept} of {ghost}" if of_two else "",
-        f"{lost} of {said}" if of_two else "",
+        f"{max(lost, 0)} of {said}" if of_two else "",  # with ghosts between them, words may be aligned worse
         f"{heard.utterances} for {turns} turns" if of_two else "",
     )
 
