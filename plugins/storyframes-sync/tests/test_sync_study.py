@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from storyframes_sync.command import app
-from storyframes_sync.propose_clocks import Outcome, propose_clocks, read_unsynchronised
+from storyframes_sync.match_sound import Match
+from storyframes_sync.propose_clocks import Outcome, Proposal, propose_clocks, read_unsynchronised
 from storyframes_sync.write_clocks import MeasuredClock, write_clocks
 from support.media.recordings import FPS, write_recording, write_wave
 from support.media.speech import RATE, recorded, speech
@@ -262,3 +263,9 @@ def test_a_clock_that_the_study_refuses_is_not_written(study: Path) -> None:
     with pytest.raises(TableChangeError, match="runs? .* ppm|never runs backwards"):
         write_clocks(study, [MeasuredClock("s1", "lapel", "lapel", (0.0, 50.0), (5.0, 4.0))])
     assert tables(study) == before
+
+
+def test_the_error_of_a_proposed_clock_is_in_seconds() -> None:
+    match = Match((1.0,), (3.5,), 0.0, shared_s=40, pieces=9, agreeing=8, score=0.9, residual_ms=2.5, error_ms=1.25)
+    rows = Proposal("s1", "b", "b", Outcome.MEASURED, match).measured
+    assert (rows.clock_s, rows.session_s, rows.error_s) == ((1.0,), (3.5,), 0.00125)
