@@ -261,7 +261,7 @@ def copy_demo(folder: Path) -> Demo:
     source = _packaged_demo()
     if not (folder / "study").is_dir():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        shutil.copytree(source / "study", folder / "study", copy_function=shutil.copyfile)  # as new as the videos
+        shutil.copytree(source / "study", folder / "study", copy_function=shutil.copyfile)  # all with one time
     for name in ("storyframes.toml", "glove.demo.300d.txt", "README.md"):
         if not (folder / name).exists():
             shutil.copy2(source / name, folder / name)
