@@ -68,6 +68,15 @@ def test_only_a_changed_curve_is_read_again(tmp_path: Path, store_root: Path) ->
     assert not any(one.skipped for one in extracted(study, store_root).values())
 
 
+def test_a_curve_is_read_again_where_its_scheme_calls_a_value_missing(tmp_path: Path, store_root: Path) -> None:
+    study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", "")])
+    write_curve(study, "a.csv", {0: 0.5, 1: 1, 2: 0.25})
+    extracted(study, store_root)
+    (study / "schemes.csv").write_text("scheme,type,min,max,missing\nvalence,curve,-1,1,1\n")
+    assert not extracted(study, store_root)["a/label.valence"].skipped
+    np.testing.assert_array_equal(FeatureStore(store_root).read("a", "label.valence"), [0.5, np.nan, 0.25])
+
+
 def test_a_bad_file_costs_its_session_and_names_the_row(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", ""), ("b", "valence", "b.csv", "", "")])
     write_curve(study, "a.csv", {0: 0, 1: 7})
