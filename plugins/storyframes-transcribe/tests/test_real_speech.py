@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.voices import human
 
@@ -29,6 +30,16 @@ def test_crosstalk_costs_no_word_of_ones_own(talk: Heard) -> None:
     assert before - after <= 0.01 * before
 
 
+@pytest.mark.parametrize("planted", [{"echo_s": 0.4}, {"gains_db": (0.0, -8.0)}])
+def test_crosstalk_is_found_in_an_echo_and_with_unequal_gains(planted: dict[str, object]) -> None:
+    heard = transcribed(conversation(**planted), "base", "en")
+    words = sum(len(heard.words(person)) for person in range(2))
+    assert heard.ghosts(with_removed=True) > 250
+    assert heard.ghosts() <= 3 * words / 432
+    before, after = heard.right(1, with_removed=True), heard.right(1)
+    assert before - after <= 0.01 * before
+
+
 def test_the_language_of_one_speaker_is_known_in_five_languages() -> None:
     for language in human.LANGUAGES:
         told = transcribed(alone(human.prompts(language, 3.0, 6.0)[:6]), "base").outcomes[0].language
@@ -36,7 +47,12 @@ def test_the_language_of_one_speaker_is_known_in_five_languages() -> None:
         assert (told.code, told.is_guess) == (language, False)
 
 
-def test_words_of_readers_are_right() -> None:
+def test_words_begin_with_the_voice(talk: Heard) -> None:
+    assert np.percentile(np.abs(talk.onsets_s()), 95) < 0.08
+
+
+def test_words_of_readers_are_right_and_begin_with_the_voice() -> None:
     read = transcribed(alone(human.english()), "tiny.en")
+    assert np.percentile(np.abs(read.onsets_s()), 95) < 0.1
     wrong, said = read.errors(0)
     assert wrong <= 0.15 * said
