@@ -78,8 +78,8 @@ class PictureConverter:
             matrix = _MATRICES.get(picture.colorspace, f"number {picture.colorspace} of ITU-T H.273")
             raise RecordingError(
                 f"{self._name}: FFmpeg does not convert its colours (pixel format {picture.format.name}, matrix "
-                f"{matrix}): {error.strerror}; convert them with another program, for example "
-                "ffmpeg -i VIDEO -vf zscale=matrix=709,format=yuv420p -c:v libx264 -crf 15 -c:a copy OTHER.mp4"
+                f"{matrix}): {error.strerror}; encode it again with the matrix BT.709 (from YCgCo: ffmpeg -i VIDEO "
+                "-vf zscale=matrix=709,format=yuv420p -c:v libx264 -crf 15 -c:a copy OTHER.mp4)"
             ) from None
         return converted.to_ndarray()
 

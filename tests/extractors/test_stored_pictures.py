@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from support.media.recordings import write_recording, write_wave
 from support.media.turned import record_turned
-from support.media.video_variants import INTERLACED, PROGRESSIVE, make
+from support.media.video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
 from support.messages import naming
 from support.models.tiny_image_models import transformers_model
 from support.models.torchvision_reference import V1, torchvisions_embeddings, transform
@@ -125,6 +125,24 @@ def test_openface_of_an_interlaced_video_says_so_and_its_sound_does_not(tmp_path
     assert outcomes["openface"].caveats == ("interlaced video",)
     assert outcomes["opensmile"].status == "done"
     assert outcomes["opensmile"].caveats == ()
+
+
+@pytest.mark.needs("ffmpeg")
+@pytest.mark.parametrize("hdr", ["coded", pytest.param("mapped", marks=pytest.mark.slow)])
+def test_an_hdr_video_extracts_and_says_what_became_of_its_colours(
+    tmp_path: Path, tiny: dict[str, Any], hdr: str
+) -> None:
+    study, root = make_study(tmp_path / "study", video="v.mp4"), tmp_path / "store"
+    picture = ("-f", "lavfi", "-i", "testsrc2=size=96x80:rate=25", "-frames:v", "3", "-pix_fmt", "yuv420p10le")
+    tags = ("-colorspace", "bt2020nc", "-color_primaries", "bt2020", "-color_trc", "arib-std-b67")
+    ffmpeg(*picture, "-c:v", "libx265", "-x265-params", "log-level=none", *tags, study / "v.mp4")
+    store, outcomes = extract_session(study, root, "tiny", recording={"hdr": hdr}, **tiny)
+    said = {"coded": "HDR or wide gamut as coded", "mapped": "HDR or wide gamut mapped to BT.709"}[hdr]
+    assert (outcomes["tiny"].status, outcomes["tiny"].caveats) == ("done", (said,))
+    assert outcomes["frames"].caveats == ()
+    decides = {name: store.attributes("s", name)["provenance"]["settings"] for name in ("frames", "tiny")}
+    assert "hdr" not in decides["frames"]  # its times are the same
+    assert decides["tiny"].get("hdr") == (hdr if hdr == "coded" else None)  # else what is stored would not be current
 
 
 TOOL = """#!{python}
