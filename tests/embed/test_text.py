@@ -26,6 +26,7 @@ from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.planning.sources import input_file
 from tasks.study.load import StudyError, load_study
+from tasks.study.transcript import read_transcript
 
 ROOT = Path(__file__).parents[2]
 
@@ -499,19 +500,17 @@ def test_interpolated_times_have_a_caveat(study_copy: Path, store_root: Path) ->
     assert entry.record.quality == {"word_times_interpolated": 1.0, "words_known": known, "measured": known}
 
 
-@pytest.mark.parametrize(("made_by", "probability", "is_said"), [
-    ("storyframes-transcribe 0.1.0", 0.35, True),
-    ("storyframes-transcribe 0.1.0", 0.8, False),
-    ("somebody", 0.35, False),
-])  # fmt: skip
-def test_words_in_a_language_that_was_guessed_have_a_caveat(
-    study_copy: Path, store_root: Path, made_by: str, probability: float, is_said: bool
-) -> None:
-    provenance = {"made_by": made_by, "language": "th", "language_probability": probability}
-    utterances = [{"start_s": 1, "end_s": 3, "text": "the garden"}]
-    break_transcript(study_copy, json.dumps({"provenance": provenance, "utterances": utterances}))
-    outcome = extract(study_copy, store_root, "glove")["glove"]
-    assert ("transcript in a guessed language" in outcome.caveats) is is_said
+def test_words_in_a_language_that_was_guessed_have_a_caveat_and_are_named(study_copy: Path, store_root: Path) -> None:
+    path = study_copy / "transcripts/p01-s01.json"
+    for made_by, probability, is_guess in (("storyframes-transcribe 0.1.0", 0.8, False), ("somebody", 0.35, False),
+                                           ("storyframes-transcribe 0.1.0", 0.35, True)):  # fmt: skip
+        provenance = {"made_by": made_by, "language": "th", "language_probability": probability}
+        utterances = [{"start_s": 1, "end_s": 3, "text": "the garden"}]
+        break_transcript(study_copy, json.dumps({"provenance": provenance, "utterances": utterances}))
+        assert read_transcript(path).guessed_language is is_guess
+    assert "transcript in a guessed language" in extract(study_copy, store_root, "glove")["glove"].caveats
+    (remark,) = [one for one in check_study(study_copy, ExtractorsSettings())[0].remarks if "column language" in one]
+    assert remark.startswith("transcripts/p01-s01.json: ")
 
 
 def test_words_have_their_confidence_and_the_share_of_low_ones_is_said(study_copy: Path, store_root: Path) -> None:
