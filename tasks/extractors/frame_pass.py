@@ -20,8 +20,7 @@ from tasks.extractors.frames import note_interlaced, read_clock
 from tasks.extractors.regions import begin_region
 from tasks.extractors.settings import Hdr
 from tasks.media.container import RecordingError, read_ahead
-from tasks.media.pictures import DEINTERLACING
-from tasks.media.recording import FrameBatch, FrameTimes, RecordingReader
+from tasks.media.recording import DEINTERLACING, FrameBatch, FrameTimes, RecordingReader
 from tasks.media.region import RegionView
 
 BATCH_FRAMES = 8  # decoded at once; what goes through a network at once is its own affair

@@ -34,8 +34,7 @@ from tasks.extractors.frames import Clock, Frames, read_clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.overlay import draw_overlay
 from tasks.inspect.report.session_page import write_thumbnails
-from tasks.media.pictures import DEINTERLACING
-from tasks.media.recording import RecordingReader
+from tasks.media.recording import DEINTERLACING, RecordingReader
 from tasks.media.upright import write_lossless
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction

@@ -9,8 +9,7 @@ import pytest
 from support.media.video_variants import INTERLACED, LACED, PROGRESSIVE, Variant, ffmpeg, make
 
 from tasks.media.container import ShownFrames
-from tasks.media.pictures import PictureConverter, deinterlace
-from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.recording import PictureConverter, deinterlace, read_frame_times, read_frames
 
 
 def by_ffmpeg(path: Path, like: np.ndarray) -> np.ndarray:
