@@ -33,6 +33,7 @@ NAMES = (
     "extracting.embed_audio",
     "extracting.speaking",
     "extracting.transcripts",
+    "scaling.transcribing",
     "extracting.people",
     "extracting.regions",
     "extracting.dope",

@@ -9,10 +9,12 @@ who says what, and when (``tests/support/voices/scenes.py``); the product's own 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -25,18 +27,22 @@ from storyframes_transcribe.session import Outcome, Transcriber  # noqa: E402
 from storyframes_transcribe.settings import TranscribeSettings  # noqa: E402
 from storyframes_transcribe.transcript_file import TranscriptFile, read_made  # noqa: E402
 from storyframes_transcribe.whisper import Whisper  # noqa: E402
+from storyframes_transcribe.words import HeardWord  # noqa: E402
 from support.media.recordings import write_wave  # noqa: E402
 from support.voices import human  # noqa: E402
-from support.voices.scenes import RATE, Scene, Spoken, compose  # noqa: E402
+from support.voices.scenes import RATE, Planted, Scene, Spoken, compose, voiced  # noqa: E402
 from support.voices.scoring import HeardAt, aligned, ghosts, is_within, spelled  # noqa: E402
 
 from benchmarks.measure import print_machine  # noqa: E402
 from benchmarks.performance_page import record  # noqa: E402
+from tasks.media.sound import read_audio  # noqa: E402
 from tasks.study import load_study  # noqa: E402
 
 TURNS = 36
+_PLANTED = "harmonica velvet marmalade lantern yesterday elephants morning window garden seven butter mountain".split()
 COLUMNS = (
-    *("what", "Whisper", "words said", "wrong, missed or invented", "onset of the first word, median and 95 %"),
+    *("what", "Whisper", "words said", "wrong, missed or invented"),
+    *("onset of the first word, median and 95 %", "by Whisper alone", "end of the last word, median and 95 %"),
     *("ghost words, kept of heard", "own words lost", "utterances"),
 )
 
@@ -76,13 +82,15 @@ class Heard:
         said, heard = self._spelled(person)
         return len(aligned(said, heard)) - self.right(person), len(said)
 
-    def onsets_s(self) -> np.ndarray:
-        """How late the first word of each utterance begins; of one without a heard word nothing."""
-        late = []
+    def times_s(self) -> Iterator[tuple[Planted, HeardWord, HeardWord]]:
+        """Each utterance with its first and its last heard word; those without one are left out."""
+        words = [[word for word in file.words if not word.is_crosstalk] for file in self.files]
         for each in self.scene.planted:
-            heard = [word.start_s for word in self.words(each.person) if is_within(word, [each])]
-            late += [min(heard) - each.start_s] if heard else []
-        return np.array(late)
+            heard = [
+                word for word in words[each.person] if is_within(HeardAt(word.text, word.start_s, word.end_s), [each])
+            ]
+            if heard:
+                yield each, heard[0], heard[-1]
 
     def _spelled(self, person: int, *, with_removed: bool = False) -> tuple[list[str], list[str]]:
         said = " ".join(each.text for each in self.scene.of_person(person))
@@ -130,23 +138,47 @@ def conversation(**planted: object) -> Scene:
     return compose([[said[number] for number in chosen], read], TURNS, seed=7, **planted)  # type: ignore[arg-type]
 
 
+def planted_words() -> Scene:
+    """Utterances of one to six words that espeak-ng says, which begin at once."""
+    random = np.random.default_rng(1)
+    utterances = []
+    for _ in range(24):
+        chosen = random.choice(_PLANTED, random.integers(1, 7))
+        gaps = [np.zeros(round(gap * RATE), np.float32) for gap in random.uniform(0.02, 0.12, len(chosen))]
+        sounds = [part for word, gap in zip(chosen, gaps, strict=True) for part in (said_by_machine(word), gap)]
+        utterances.append(Spoken(" ".join(chosen), np.pad(np.concatenate(sounds[:-1]), RATE // 4)))
+    return compose([utterances], len(utterances), seed=7, gap_s=(0.8, 2.0))
+
+
+@cache
+def said_by_machine(word: str) -> np.ndarray:
+    """(n,) float32: the word as espeak-ng says it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "word.wav"
+        subprocess.run(["espeak-ng", "-w", str(path), word], check=True, capture_output=True)
+        return voiced(np.concatenate([block.samples for block in read_audio(path, RATE, None)]))
+
+
 def alone(spoken: Sequence[Spoken]) -> Scene:
     """One person who says these, with pauses."""
     return compose([spoken], len(spoken), seed=7, gap_s=(0.4, 1.2))
 
 
-def row(what: str, model: str, heard: Heard) -> tuple[str, ...]:
+def row(what: str, model: str, heard: Heard, *, are_words_known: bool = True) -> tuple[str, ...]:
     """A line of the table."""
     of_two = len(heard.files) > 1
     person = len(heard.files) - 1
     wrong, said = heard.errors(person)
-    onsets = heard.onsets_s()
+    times = [*heard.times_s()]
+    onsets = [first.start_s - each.start_s for each, first, _ in times]
+    by_whisper = [(first.whisper_s or (first.start_s,))[0] - each.start_s for each, first, _ in times]
+    ends = [last.end_s - each.end_s for each, _, last in times]
     kept, ghost = heard.ghosts(), heard.ghosts(with_removed=True)
     lost = heard.right(person, with_removed=True) - heard.right(person)
     turns = len({each.turn for each in heard.scene.planted})
     return (
-        *(what, model, str(said), f"{wrong} ({wrong / said:.1%})"),
-        f"{np.median(onsets):+.3f} s, {np.percentile(np.abs(onsets), 95):.3f} s",
+        *(what, model, *((str(said), f"{wrong} ({wrong / said:.1%})") if are_words_known else ("", ""))),
+        *(f"{np.median(late):+.3f} s, {np.percentile(np.abs(late), 95):.3f} s" for late in (onsets, by_whisper, ends)),
         f"{kept} of {ghost}" if of_two else "",
         f"{max(lost, 0)} of {said}" if of_two else "",  # with ghosts between them, words may be aligned worse
         f"{heard.utterances} for {turns} turns" if of_two else "",
@@ -168,6 +200,9 @@ def rows(models: Sequence[str]) -> list[tuple[str, ...]]:
         made.append(row("the same, -8 dB, overlaps of up to 0.3 s", "base", transcribed(loud, "base", "en")))
         both = conversation(gap_s=(-1.2, 0.4))
         made.append(row("the same, -12 dB, overlaps of up to 1.2 s", "base", transcribed(both, "base", "en")))
+        made.append(row("24 utterances of espeak-ng", "base", transcribed(planted_words(), "base", "en")))
+        prompts = alone(human.prompts("en", 1.5, 6.0)[:60])
+        made.append(row("60 prompts, English", "base", transcribed(prompts, "base", "en"), are_words_known=False))
         for language in human.LANGUAGES:
             heard = transcribed(alone(human.days_and_months(language)), "base")
             told = next(outcome.language for outcome in heard.outcomes if outcome.language)
