@@ -354,6 +354,27 @@ def test_parentheses_that_may_be_speech_stay_and_are_counted(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    "said_in_it",
+    [
+        "so to speak", "strictly speaking", "we took a ride", "I love music", "foreign policy", "do you sing", "2012",
+        "555", "1990s",
+    ],
+)  # fmt: skip
+def test_parentheses_with_speech_are_words_although_a_sound_is_named_in_it(tmp_path: Path, said_in_it: str) -> None:
+    transcript = captions(tmp_path, [f"It was ({said_in_it}) fine"])
+    assert said(transcript) == [("", f"It was ({said_in_it}) fine")]
+    assert transcript.events == ()
+    assert [remark.split()[0] for remark in transcript.remarks] == ["1"]
+
+
+@pytest.mark.parametrize("sound", ["speaks French", "speaking foreign language", "he laughs", "foreign speech", "2 s"])
+def test_parentheses_with_a_sound_or_a_pause_are_events(tmp_path: Path, sound: str) -> None:
+    transcript = captions(tmp_path, [f"It was ({sound}) fine"])
+    assert [event.text for event in transcript.events] == [f"({sound})"]
+    assert said(transcript) == [("", "It was fine")]
+
+
+@pytest.mark.parametrize(
     ("cue", "parts"),
     [
         ("- Hello.\n- Hi you.", ["Hello.", "Hi you."]),

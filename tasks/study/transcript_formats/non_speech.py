@@ -16,7 +16,10 @@ _SPOKEN_MARKS = "%&@#§°"  # punctuation that is read aloud
 _BRACKETS = re.compile(r"\[[^\[\]]*\]|［[^［］]*］|【[^【】]*】|\{[^{}]*\}|\(\([^()]*\)\)|<\|[^<>|]*\|>|<unk>")
 _PARENTHESES = re.compile(r"[(（]([^()（）]*)[)）]")
 _ASTERISKS = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]{1,60})(?<=[^\s*])\*(?![\w*])")
-_PAUSE = re.compile(r"[\d.,\s]*s?")
+_PAUSE = re.compile(r"\s*(?:[.,\s]*|\d{0,2}(?:[.,]\d*)?)\s*s?\s*")  # (.), (0.5), (2 s), but not (2012) or (555)
+_SAID = re.compile(  # although a sound is named: (so to speak), (strictly speaking), (we took a ride), (foreign policy)
+    r"\b(?:(?-i:I)|you|we|my|our|your)\b|\bspeak\b|ly\s+speaking\b|\bforeign\s+(?!lang|speech)\w", re.IGNORECASE
+)
 _MUSIC_SIGNS = re.compile(rf"[{MUSIC}]+(?:\s+[{MUSIC}]+)*")
 _MOST_WORDS = 5  # of a sound within what is said
 _SOUNDS = re.compile(
@@ -74,7 +77,8 @@ def _is_no_speech(text: str, parentheses: re.Match[str]) -> bool:
     within = parentheses.group(1)
     if not any(map(is_word, (text[: parentheses.start()] + text[parentheses.end() :]).split())):
         return True
-    return bool(_PAUSE.fullmatch(within)) or (is_sound(within) and len(within.split()) <= _MOST_WORDS)
+    is_short_sound = is_sound(within) and len(within.split()) <= _MOST_WORDS and not _SAID.search(within)
+    return is_short_sound or bool(_PAUSE.fullmatch(within))
 
 
 def _music(text: str) -> Iterator[tuple[int, int]]:
