@@ -133,6 +133,17 @@ def test_words_without_leading_spaces_are_words(tmp_path: Path) -> None:
     assert [word for word, _, _ in words(read(tmp_path, [segment]))] == ["Hi", "you"]
 
 
+def test_pieces_of_chinese_are_words_although_a_foreign_word_has_a_space(tmp_path: Path) -> None:
+    first = [piece("我", 0, 1), piece("用", 1, 2), piece(" Py", 2, 3), piece("thon", 3, 4), piece("写", 4, 5)]
+    second = [piece("很", 6, 7), piece("好", 7, 8)]
+    segments = [
+        {"start": 0.0, "end": 5.0, "text": "我用 Python写", "words": first},
+        {"start": 6.0, "end": 8.0, "text": "很好", "words": second},
+    ]
+    expected = [("我", 0.0, 1.0), ("用", 1.0, 2.0), ("Python", 2.0, 4.0), ("写", 4.0, 5.0), ("很", 6.0, 7.0)]
+    assert words(read(tmp_path, {"segments": segments, "language": "zh"})) == [*expected, ("好", 7.0, 8.0)]
+
+
 @given(st.lists(st.lists(st.text("abé9-'", min_size=1, max_size=4), min_size=1, max_size=4), min_size=1, max_size=8))
 def test_joined_pieces_are_the_words_that_were_cut(cut: list[list[str]]) -> None:
     pieces = [
@@ -202,6 +213,14 @@ def test_whisper_cpp_that_cut_a_character_into_two_tokens_is_read(tmp_path: Path
     assert words(transcript) == [("café", 0.0, 0.9), ("noir", 0.9, 1.5)]
     with pytest.raises(TranscriptError, match=naming("t.json", "UTF-8")):
         read(tmp_path, b'{"segments": [], "text": "\xe9"}')
+
+
+def test_whisper_cpp_that_cut_a_chinese_character_keeps_it(tmp_path: Path) -> None:
+    tokens = [token("我", 0, 500), token("FIRST", 500, 700), token("SECOND", 700, 900), token("你", 900, 1500)]
+    document = json.dumps(cpp({**offsets(0, 1500), "text": "我鱷你", "tokens": tokens}), ensure_ascii=False)
+    character = "鱷".encode()
+    data = document.encode().replace(b"FIRST", character[:2]).replace(b"SECOND", character[2:])
+    assert words(read(tmp_path, data)) == [("我", 0.0, 0.5), ("鱷", 0.5, 0.9), ("你", 0.9, 1.5)]
 
 
 def test_whisper_cpp_with_a_word_a_segment_has_words(tmp_path: Path) -> None:
@@ -346,8 +365,15 @@ def test_speakers_of_aws_transcribe_may_be_in_segments_or_channels(tmp_path: Pat
     assert said(transcript) == [("ch_0", 0.5, 1.0, "Hello"), ("ch_1", 2.0, 2.5, "you")]
 
 
+def test_words_beside_an_empty_list_of_utterances_are_read(tmp_path: Path) -> None:
+    spoken = [{"text": "Yes.", "start": 500, "end": 900}]
+    transcript = read(tmp_path, {"id": "x", "status": "completed", "utterances": [], "words": spoken})
+    assert words(transcript) == [("Yes.", 0.5, 0.9)]
+
+
 UNFINISHED = [
     {"id": "x", "status": "processing", "audio_url": "u", "text": None, "words": None, "utterances": None},
+    {"id": "x", "status": "processing", "words": [], "utterances": []},
     {"id": "x", "status": "queued"},
     {"id": "x", "status": "error", "error": SECRET, "words": None, "utterances": None},
     aws([]) | {"status": "IN_PROGRESS"},

@@ -15,6 +15,11 @@ SURE_LANGUAGE = 0.8
 _PAUSE_S = 1.0  # between two utterances of words without punctuation
 _SENTENCE_END = re.compile(r"[.!?…。！？؟।][\"'”’»)\]]*$")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
+# Letters of Chinese and Japanese, which have no spaces, and the first bytes of those that were cut (as surrogates).
+_UNSPACED = re.compile(
+    "[\\u3005-\\u3007\\u3040-\\u30ff\\u31f0-\\u31ff\\u3400-\\u9fff\\uf900-\\ufaff\\udce3-\\udce9\\U00020000-\\U0003ffff]"
+)
+_CUT = re.compile("[\\udc80-\\udcbf]")  # the other bytes of such a character
 
 
 class FormatError(Exception):
@@ -69,7 +74,8 @@ def draft_of_words(words: Sequence[DraftWord], text: str = "", speaker: str | No
 def joined_pieces(words: Sequence[DraftWord]) -> list[DraftWord]:
     """The words that pieces are of, where a leading space says which piece begins one, as Whisper writes them.
 
-    A word has the time from its first piece to its last, and the mean of their confidences.
+    A word has the time from its first piece to its last, and the mean of their confidences. In Chinese and Japanese,
+    which have no spaces, each piece is a word; but bytes of one character are never apart.
 
     Example:
         >>> pieces = [DraftWord(word=word) for word in (" $25", ".50", " well", "-known")]
@@ -79,7 +85,7 @@ def joined_pieces(words: Sequence[DraftWord]) -> list[DraftWord]:
     has_spaces = any(word.word[:1].isspace() for word in words)
     groups: list[list[DraftWord]] = []
     for word in words:
-        if has_spaces and groups and not word.word[:1].isspace():
+        if groups and _goes_on(groups[-1][-1].word, word.word, has_spaces=has_spaces):
             groups[-1].append(word)
         else:
             groups.append([word])
@@ -92,6 +98,15 @@ def joined_pieces(words: Sequence[DraftWord]) -> list[DraftWord]:
         )
         for pieces in groups
     ]
+
+
+def _goes_on(before: str, piece: str, *, has_spaces: bool) -> bool:
+    """Whether a piece is of the same word as the one before it."""
+    if _CUT.match(piece):
+        return True
+    if not has_spaces or piece[:1].isspace() or _UNSPACED.match(piece):
+        return False
+    return not (_UNSPACED.match(before[-1:]) and piece[:1].isalnum())
 
 
 def words_of_texts(words: Sequence[DraftWord], texts: Sequence[str]) -> list[list[DraftWord]] | None:

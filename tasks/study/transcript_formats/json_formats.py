@@ -100,9 +100,11 @@ def _format_of_lists(content: dict[str, Any]) -> type[Format] | None:
     segments, utterances, words = (content.get(key) for key in ("segments", "utterances", "words"))
     if isinstance(segments, list) or (_are_dicts(words) and any("word" in word for word in words)):
         return Whisper
+    is_job = isinstance(content.get("status"), str) and "id" in content
+    if utterances == [] and (is_job or words):
+        return Assembly
     if _are_dicts(utterances) and all("start_s" in utterance for utterance in utterances[:1]):
         return Own
-    is_job = isinstance(content.get("status"), str) and "id" in content
     return Assembly if isinstance(utterances, list) or isinstance(words, list) or is_job else None
 
 
