@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import Any
 
 from storyframes_labels.annotation_file import Annotation, ImportFaultError
 from tasks.study import Scheme, SchemeType, Study, is_one_of, listed, possibly_missing
+from tasks.study.strict_tables import number_in
 
 _NAMES = ("rater_id", "person_id", "confidence")
 
@@ -44,6 +46,10 @@ NO_ANSWER = Answer()
 def _codes(texts: Iterable[str]) -> tuple[str, ...]:
     codes = [code.strip() for text in texts for code in text.split(",")]
     return tuple(dict.fromkeys(code for code in codes if code))
+
+
+def _is_number(text: str) -> bool:
+    return not math.isnan(number_in(text))
 
 
 class Missing:
@@ -90,7 +96,10 @@ class Missing:
         for name, texts in missing.items():
             if count := sum(len(values[name][text]) for text in texts):
                 self.remarks.append(f"{name}: {listed(sorted(texts))} in {count} places: missing, left out")
-        unnamed = {text for text in names if is_one_of(text, nobody)}
+        doubtful = possibly_missing(names)
+        unnamed = {  # a rater 9 is one, though 9 is no value
+            text for text in names if is_one_of(text, nobody) and (text in doubtful or not _is_number(text))
+        }
         kept: dict[str, list[Annotation]] = {}
         for file, of_file in chosen.items():
             kept[file] = []

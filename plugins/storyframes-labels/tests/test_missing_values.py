@@ -52,6 +52,17 @@ def test_nothing_is_written_until_the_user_says_what_they_are(study: Path) -> No
     assert missing(refused(study, SHEET, *BOTH, na="NA", no="-99,na"), "--missing", "--not-missing", "'NA'") == []
 
 
+def test_a_rater_and_a_confidence_stay_though_their_number_is_a_missing_value(study: Path) -> None:
+    sheet = "session_id,rater_id,mood,confidence\ns1,8,3,0\ns1,9,4,1\ns2,8,9,1\n"
+    bring(study, sheet, "mood=mood:ordinal", na="9")
+    assert [(one.value, one.rater_id, one.confidence) for one in load_study(study).labels] == [
+        (3.0, "8", 0.0),
+        (4.0, "9", 1.0),
+    ]
+    bring(study, "session_id,rater_id,mood\ns2,9,2\ns2,-99,1\n", "mood=mood:ordinal", na="-99")
+    assert labels(study)[2:] == [("s2", "mood", 2.0, "9"), ("s2", "mood", 1.0, None)]
+
+
 def test_missing_values_are_left_out_and_the_scheme_keeps_the_answer(study: Path) -> None:
     made = bring(study, SHEET, *BOTH, na="NA,-99")
     assert labels(study) == [
