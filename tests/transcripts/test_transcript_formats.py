@@ -215,6 +215,26 @@ def test_whisper_cpp_that_cut_a_character_into_two_tokens_is_read(tmp_path: Path
         read(tmp_path, b'{"segments": [], "text": "\xe9"}')
 
 
+SENTENCES = [(0, 2000, "今天天气很好"), (2000, 4000, "我们去公园吧"), (4000, 5000, "好")]
+CHARACTERS = [(0, 200, "今天"), (200, 400, "天气"), (400, 600, "很"), (600, 800, "好")]
+
+
+@pytest.mark.parametrize(
+    ("stretches", "texts"),
+    [(SENTENCES, [text for _, _, text in SENTENCES]), (CHARACTERS, ["今天 天气 很 好"])],
+    ids=["sentences", "words"],
+)
+def test_sentences_without_spaces_are_utterances_and_no_words(
+    tmp_path: Path, stretches: list[tuple[int, int, str]], texts: list[str]
+) -> None:
+    segments = [{**offsets(start, end), "text": text} for start, end, text in stretches]
+    chunks = [{"text": text, "timestamp": [start / 1000, end / 1000]} for start, end, text in stretches]
+    for content in (cpp(*segments), {"text": "", "chunks": chunks}):
+        transcript = read(tmp_path, content)
+        assert [utterance.text for utterance in transcript.utterances] == texts
+        assert {word.timed for word in transcript.words()} == {stretches is CHARACTERS}
+
+
 def test_whisper_cpp_that_cut_a_chinese_character_keeps_it(tmp_path: Path) -> None:
     tokens = [token("我", 0, 500), token("FIRST", 500, 700), token("SECOND", 700, 900), token("你", 900, 1500)]
     document = json.dumps(cpp({**offsets(0, 1500), "text": "我鱷你", "tokens": tokens}), ensure_ascii=False)

@@ -25,6 +25,8 @@ from tasks.study.transcript_formats.drafts import (
 _SPECIAL_TOKEN = re.compile(r"\[_[A-Z]+_(?:\d+\])?\]?|<\|.*\|>")  # [_BEG_], [_TT_250]
 _OVERLAP_S = 1.0  # parts of a recording overlap, and so may their chunks
 _FEWEST_WORDS = 3  # of one text each, before texts are taken for words
+_LONGEST_WORDS = 3.0  # letters on average, in scripts that have no spaces: longer texts are utterances
+_UNSPACED = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3005-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 class WhisperWord(BaseModel):
@@ -183,7 +185,10 @@ def _whole_characters(text: str) -> str:
 
 def are_words(texts: Sequence[str]) -> bool:
     """Whether each text is one word or a piece of one, so that they are words and no utterances."""
-    return len(texts) >= _FEWEST_WORDS and all(len(text.split()) <= 1 for text in texts)
+    if len(texts) < _FEWEST_WORDS or any(len(text.split()) > 1 for text in texts):
+        return False
+    lengths = [length for text in texts if (length := len(_UNSPACED.findall(text)))]
+    return not lengths or sum(lengths) / len(lengths) <= _LONGEST_WORDS
 
 
 # --- Hugging Face ----------------------------------------------------------------------------------------------------
