@@ -309,6 +309,24 @@ def test_sounds_and_what_people_say_are_no_names(tmp_path: Path, cues: list[str]
     assert transcript.uncertain_speakers == 0
 
 
+@pytest.mark.parametrize(
+    "cues",
+    [
+        ["I - I think", "Well - so", "I - no", "Well - yes", "plain text", "more text"],
+        ["Yeah\nI know", "No\nhe left", "Yeah\nso what", "No\nyou did", "one", "two"],
+    ],
+)
+def test_sentences_that_break_off_are_no_names_and_are_counted(tmp_path: Path, cues: list[str]) -> None:
+    transcript = captions(tmp_path, cues)
+    assert said(transcript) == [("", " ".join(cue.split())) for cue in cues]
+    assert transcript.uncertain_speakers == 4
+
+
+def test_an_interviewer_who_is_called_i_is_a_speaker(tmp_path: Path) -> None:
+    interview = ["I - Where were you", "P - At home", "I - When", "P - On Monday"]
+    assert {speaker for speaker, _ in said(captions(tmp_path, interview))} == {"I", "P"}
+
+
 # --- what is not speech ----------------------------------------------------------------------------------------------
 
 NO_SPEECH = [

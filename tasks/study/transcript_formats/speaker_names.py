@@ -45,6 +45,8 @@ _CUES_PER_NAME = 1.5  # at least, on average
 _UNUSUAL = 0.1  # of the cues: more prefixes that look like names are no accident
 _IN_PARENTHESES = re.compile(r"\([^()]*\)")  # (she/her)
 _SMALL_WORDS = {*"af al av bin da de del della den der di do dos du e el ibn la le ten ter und van von y zu".split()}
+# What begins a sentence that breaks off: "I - I think", "Well - so".
+_BEGINNINGS = {*"ah and but er he hm i it mm no now oh okay or she so the they this uh um we well yeah yes you".split()}
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def _of_form(form: Form, beginnings: Sequence[str], *, are_speakers: bool) -> tu
     most = names | repeated if is_mark else names
     for speakers, share, fewest in ((most, _MOST_CUES, 1), (turns, _SOME_CUES, 2)):
         covered = sum(counts[prefix] for prefix in speakers)
+        if form in (Form.DASH, Form.LINE) and _BEGINNINGS.issuperset(prefix.casefold() for prefix in speakers):
+            continue
         if len(speakers) >= fewest and covered >= max(_CUES_PER_NAME * len(speakers), share * total):
             return Prefixes(frozenset(speakers), total - covered, form), covered
     if form is Form.LINE:  # the first of two lines often looks like a name
