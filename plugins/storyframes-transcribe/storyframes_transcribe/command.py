@@ -72,7 +72,7 @@ def transcribe(
     from flows.settings import load_settings
     from storyframes.store import FeatureStore
     from storyframes_transcribe.models import ModelError, find_model
-    from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
+    from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in, refuse_other_sound
     from storyframes_transcribe.session import Transcriber
     from storyframes_transcribe.speakers import name_speakers
     from storyframes_transcribe.whisper import Whisper
@@ -80,7 +80,9 @@ def transcribe(
 
     with usage_errors(), refused_if(ModelError, SelectionError, TableChangeError):
         given = {name: value for name, value in (("model", model), ("language", language)) if value is not None}
-        settings: TranscribeSettings = load_settings(config, {"transcribe": given}).sections["transcribe"]
+        configured = load_settings(config, {"transcribe": given})
+        refuse_other_sound(configured.recording.sound_stream)
+        settings: TranscribeSettings = configured.sections["transcribe"]
         if recordings:
             _write_first_tables(study, recordings)
         loaded = load_study(study)

@@ -130,6 +130,20 @@ def refuse_handed_in(
             )
 
 
+def refuse_other_sound(sound_stream: int) -> None:
+    """Refuse ``[recording] sound_stream``, which features of sound follow: here the first sound is transcribed.
+
+    Raises:
+        SelectionError: it is not 0.
+    """
+    if sound_stream:
+        raise SelectionError(
+            f"[recording] sound_stream = {sound_stream}: the first sound of a recording would be transcribed, while "
+            "features read another one. Make files of that sound (ffmpeg -i VIDEO -map 0:v -map "
+            f"0:a:{sound_stream} -c copy OTHER.mkv), name them in the tables, and take the setting out"
+        )
+
+
 def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
     of_session = study.tracks[session_id]
     everything = {track: one for track in of_session if (one := _recording(study, session_id, track))}

@@ -358,3 +358,11 @@ def test_words_that_the_model_lets_last_too_long_end_with_the_voice(study: Path)
     assert_begin(study / "transcripts/s.json", WORDS)
     lantern_s = len(said("lantern")) / RATE
     assert read_transcript(study / "transcripts/s.json").end_s == pytest.approx(6.0 + lantern_s, abs=0.1)
+
+
+def test_the_setting_for_another_sound_is_refused(study: Path, whisper: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[recording]\nsound_stream = 1\n")
+    refused = command("transcribe", study, "--model", whisper, "--config", tmp_path / "config.toml")
+    assert refused.exit_code == 2
+    assert missing(refused.stderr, "sound_stream = 1", "0:a:1") == []
+    assert not (study / "transcripts").exists()
