@@ -241,7 +241,7 @@ def _extract_together(storage: Storage, due: list[_Due]) -> list[Outcome]:
         outcomes.append(_extract_one(storage, clock))
         clock = None
 
-    def publish_clock(decoded: FrameTimes | Exception) -> None:
+    def publish_clock(decoded: FrameTimes | Exception | None) -> None:
         assert clock is not None
         assert isinstance(clock.extractor, Frames)
         clock.extractor.decoded = decoded

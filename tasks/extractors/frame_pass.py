@@ -19,7 +19,7 @@ from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
 from tasks.extractors.frames import note_interlaced, read_clock
 from tasks.extractors.regions import begin_region
 from tasks.extractors.settings import Hdr
-from tasks.media.container import RecordingError, read_ahead
+from tasks.media.container import PictureError, RecordingError, read_ahead
 from tasks.media.recording import DEINTERLACING, FrameBatch, FrameTimes, RecordingReader
 from tasks.media.region import RegionView
 
@@ -173,7 +173,7 @@ def _listed(names: Mapping[str, Any]) -> str:
 
 def run_frame_pass(
     features: Mapping[FrameExtractor[Any], tuple[Source, FeatureWriter]],
-    publish_clock: Callable[[FrameTimes | Exception], None] | None = None,
+    publish_clock: Callable[[FrameTimes | Exception | None], None] | None = None,
 ) -> dict[FrameExtractor[Any], Exception | None]:
     """Decode a session's video once and feed every feature with its frames, or with a region of them.
 
@@ -183,7 +183,8 @@ def run_frame_pass(
     Args:
         features: with the files and the writer of each; all of one video, of whose picture the tracks may be regions.
         publish_clock: called once, before any feature ends, with the times of all frames or with why there are none,
-            where the session's clock is made by this pass; None where it is published already.
+            where the session's clock is made by this pass; with None where pictures cannot be made and the pass ended
+            before the last frame, so that the times have to be read. None where the clock is published already.
 
     Returns:
         What went wrong with each feature, None where nothing did.
@@ -212,7 +213,7 @@ class _FramePass:
     def __init__(
         self,
         features: Mapping[FrameExtractor[Any], tuple[Source, FeatureWriter]],
-        publish_clock: Callable[[FrameTimes | Exception], None] | None,
+        publish_clock: Callable[[FrameTimes | Exception | None], None] | None,
     ) -> None:
         self.failures: dict[FrameExtractor[Any], Exception | None] = dict.fromkeys(features)
         self._features = features
@@ -249,15 +250,19 @@ class _FramePass:
         )
         try:
             rows = self._feed(reader)
+        except PictureError as error:
+            if self._publish_clock:
+                self._publish_clock(None)
+            raise ExtractionError(str(error)) from None
         except RecordingError as error:
             failure = ExtractionError(str(error))
             if self._publish_clock:
                 self._publish_clock(failure)
                 failure = ExtractionError(f"needs the frame times: {error}")
             raise failure from None
-        except Exception as error:
+        except Exception:  # no memory for the pictures, for example
             if self._publish_clock:
-                self._publish_clock(error)
+                self._publish_clock(None)
             raise
         if self._publish_clock:
             self._publish_clock(reader.times)

@@ -47,6 +47,10 @@ class RecordingError(Exception):
     """The recording cannot be read; the message names the file and what is wrong with it."""
 
 
+class PictureError(RecordingError):
+    """A frame decodes, so its time is known, and its picture cannot be made."""
+
+
 def open_container(path: Path) -> av.container.InputContainer:
     """Open a recording or a sound file. Every part of storyframes that opens one does it here.
 

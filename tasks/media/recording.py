@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.media.container import RecordingError, ShownFrame, ShownFrames
+from tasks.media.container import PictureError, RecordingError, ShownFrame, ShownFrames
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import check_promise, read_header
 from tasks.tools.tool_process import reaper
@@ -244,7 +244,7 @@ class PictureConverter:
         """A decoded frame as (height, width, 3) uint8 BGR.
 
         Raises:
-            RecordingError: its colours are coded in a way that FFmpeg does not convert.
+            PictureError: its colours are coded in a way that FFmpeg does not convert.
         """
         import av
 
@@ -262,7 +262,7 @@ class PictureConverter:
             )
         except (av.FFmpegError, OSError) as error:
             matrix = _MATRICES.get(picture.colorspace, f"number {picture.colorspace} of ITU-T H.273")
-            raise RecordingError(
+            raise PictureError(
                 f"{self._name}: FFmpeg does not convert its colours (pixel format {picture.format.name}, matrix "
                 f"{matrix}): {error.strerror}; encode it again with the matrix BT.709 (from YCgCo: ffmpeg -i VIDEO "
                 "-vf zscale=matrix=709,format=yuv420p -c:v libx264 -crf 15 -c:a copy OTHER.mp4)"
@@ -280,7 +280,7 @@ def read_pictures(
         shown: its frames.
 
     Raises:
-        RecordingError: colours cannot be converted, or deinterlacing fails.
+        PictureError: colours cannot be converted, or deinterlacing fails.
     """
     import av
 
@@ -299,7 +299,7 @@ def read_pictures(
             if deinterlaced is not before:
                 yield deinterlaced, frames.orientation.upright(converter.bgr(picture))
     except av.FFmpegError as error:
-        raise RecordingError(f"{frames.name}: deinterlacing failed: {error.strerror}") from None
+        raise PictureError(f"{frames.name}: deinterlacing failed: {error.strerror}") from None
 
 
 def deinterlace(frames: Iterable[ShownFrame]) -> Iterator[tuple[ShownFrame, av.VideoFrame]]:

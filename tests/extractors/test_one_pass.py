@@ -25,7 +25,8 @@ from tasks.extractors.frame_pass import BATCH_FRAMES, FrameConsumer, FrameExtrac
 from tasks.extractors.frames import read_clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media import container
-from tasks.media.recording import FrameBatch, RecordingReader, read_frame_times
+from tasks.media.container import PictureError
+from tasks.media.recording import FrameBatch, PictureConverter, RecordingReader, read_frame_times
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.planning.units import price_of
@@ -166,6 +167,27 @@ def test_the_clock_is_published_where_no_feature_is(study: Path, tmp_path: Path,
     assert decoded == list(range(1, FRAMES))
     assert (outcomes["frames"].status, outcomes["fails"].status) == (Status.DONE, Status.FAILED)
     np.testing.assert_array_equal(store.read("s", "frames", array="time"), read_frame_times(study / "v.mkv").time)
+
+
+@pytest.mark.parametrize("error", [PictureError("v.mkv: odd colours"), MemoryError("too large")])
+def test_pictures_that_cannot_be_made_leave_the_clock(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """As where the clock is made alone: it needs no pictures."""
+    converted = PictureConverter.bgr
+
+    def fails(converter: PictureConverter, picture: Any) -> np.ndarray:
+        if picture.pts > 400:
+            raise error
+        return converted(converter, picture)
+
+    monkeypatch.setattr(PictureConverter, "bgr", fails)
+    store, outcomes = extract_session(study, tmp_path / "store", "frames", "mean", "at_its_end")
+    np.testing.assert_array_equal(store.read("s", "frames", array="time"), read_frame_times(study / "v.mkv").time)
+    assert outcomes["frames"].status is Status.DONE
+    for feature in ("mean", "at_its_end"):
+        assert outcomes[feature].status is Status.FAILED
+        assert missing(outcomes[feature].reason, str(error)) == []
 
 
 def test_where_something_waits_for_the_clock_it_comes_first(study: Path, tmp_path: Path) -> None:
