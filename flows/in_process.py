@@ -26,7 +26,7 @@ from storyframes.store.storage import Storage, StorageError
 from storyframes.store.storage.files import TEMPORARY_SUFFIX, HeldError, ProcessIdentity
 from tasks.extract import ExtractionUnit, Outcome, error_kind
 from tasks.extractors.frame_pass import contained
-from tasks.planning.units import on_all_processors
+from tasks.planning.units import clock_apart, on_all_processors
 
 START_S = 12.0  # seconds until a server and workers have begun (docs/performance.md)
 CLAIM_WAIT_S = 3600.0  # for another process at the same unit; then it is given up
@@ -176,7 +176,10 @@ class Claims:
         self._claim = contextlib.ExitStack()
 
     def deadly_last(self, units: Sequence[ExtractionUnit]) -> list[ExtractionUnit]:
-        """The units, last those at which a process died; until they are done, the store says why they are not."""
+        """The units, last those at which a process died; until they are done, the store says why they are not.
+
+        A clock is made before the features in whose pass a process died.
+        """
         folder, left = self._storage.local(""), set()
         for path in folder.glob(f"{_PREFIX}*{TEMPORARY_SUFFIX}") if folder else ():
             with contextlib.suppress(OSError), self._storage.abandoned(path.name) as abandoned:
@@ -186,7 +189,14 @@ class Claims:
         for unit in deadly:
             unit.lost(_DIED)
             self._warn(f"{unit.name}: {_DIED}: it is tried again, last")
-        return [unit for unit in units if unit not in deadly] + deadly
+        apart: list[ExtractionUnit] = []
+        for unit in deadly:
+            parts = clock_apart(unit)
+            if len(parts) > 1:  # which have claims of their own
+                with contextlib.suppress(OSError), self._storage.kept(_claim_of(unit), b"", wait=False):
+                    """So it is removed."""
+            apart += parts
+        return [unit for unit in units if unit not in deadly] + apart
 
     def begin(self, unit: ExtractionUnit) -> None:
         """This unit is at hand, and the one before has ended.
@@ -198,7 +208,7 @@ class Claims:
         self.close()
         if not self._storage.local(""):
             return
-        path = f"{_PREFIX}{hashlib.sha256(unit.name.encode()).hexdigest()[:32]}{TEMPORARY_SUFFIX}"
+        path = _claim_of(unit)
         began = time.monotonic()
         said = False
         while True:
@@ -229,6 +239,10 @@ class Claims:
     def close(self) -> None:
         """No unit is at hand."""
         self._claim.close()
+
+
+def _claim_of(unit: ExtractionUnit) -> str:
+    return f"{_PREFIX}{hashlib.sha256(unit.name.encode()).hexdigest()[:32]}{TEMPORARY_SUFFIX}"
 
 
 def _this_process() -> str:

@@ -261,6 +261,28 @@ def claimed_unit(root: Path, study: Path) -> tuple[Run, ExtractionUnit]:
     return run, run.plan.units[0]
 
 
+def test_a_clock_comes_before_the_features_whose_pass_killed_a_process(small_study: Path, tmp_path: Path) -> None:
+    run, unit = claimed_unit(tmp_path / "features", small_study)
+    first = replace(unit, features=("frames", "opensmile"), after=())
+    second = run.plan.units[1]
+    child = os.fork()
+    if child == 0:
+        kept = Claims(run.storage, lambda _: None)
+        kept.begin(first)
+        os._exit(0)
+    os.waitpid(child, 0)
+    lines: list[str] = []
+    planned_again = Claims(run.storage, lines.append).deadly_last([first, second])
+    assert [one.makes for one in planned_again] == [
+        second.makes,
+        [(first.session_id, "frames")],
+        [(first.session_id, "opensmile")],
+    ]
+    assert planned_again[-1].awaits == [(first.session_id, "frames")]
+    assert f"{first.session_id}/frames+opensmile: " in lines[0]
+    assert not [*(tmp_path / "features").glob(".unit-*")]  # else the next run took another unit for a deadly one
+
+
 def test_what_another_process_is_at_is_done_last_and_given_up_in_the_end(small_study: Path, tmp_path: Path) -> None:
     run, unit = claimed_unit(tmp_path / "features", small_study)
     other, lines = Claims(run.storage, lambda _: None), []
