@@ -48,8 +48,9 @@ def made_with(settings: Settings, features: Sequence[str]) -> MadeWith:
     extractors = [each for scope in by_scope for each in selected_extractors(scope, tuple(features)).values()]
     decides: dict[str, dict[str, Any] | None] = {each.name: _decides(each) for each in extractors}
     read = {Input(kind) for each in extractors for kind in each.inputs}
-    if Input.VIDEO in read:
-        decides["recording"] = resolved.recording.value_settings(of_pictures=True)
+    sound = resolved.recording.sound_settings() if read & {Input.AUDIO, Input.MICROPHONES} else {}
+    if Input.VIDEO in read or sound:
+        decides["recording"] = resolved.recording.value_settings(of_pictures=True) | sound
     if Input.TRANSCRIPT in read:
         decides["transcript"] = resolved.transcript.model_dump(mode="json")
     for name in features:

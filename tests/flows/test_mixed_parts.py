@@ -129,6 +129,8 @@ def test_what_counts_is_what_decides_values(tmp_path: Path) -> None:
     assert [line.split()[0] for line in other_set.differences_from(plain, "part 1")] == ["opensmile"]
     strict = digests(transcript={"allow_malformed_cues": True})
     assert [line.split()[0] for line in strict.differences_from(plain, "part 1")] == ["transcript"]
+    second_sound = digests(recording={"sound_stream": 1})
+    assert [line.split()[0] for line in second_sound.differences_from(plain, "part 1")] == ["recording"]
     assert digests(openface={"cpus": 7}, cluster={"cpus": 1}, clips={"window": 99}) == plain
 
 
