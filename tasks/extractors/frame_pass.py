@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Caveat
 from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
 from tasks.extractors.frames import note_interlaced, read_clock
-from tasks.extractors.regions import begin_region
+from tasks.extractors.regions import begin_region, note_wide_colours
 from tasks.extractors.settings import Hdr
 from tasks.media.container import PictureError, RecordingError, read_ahead
 from tasks.media.recording import DEINTERLACING, FrameBatch, FrameTimes, RecordingReader
@@ -241,12 +240,11 @@ class _FramePass:
     def _decode(self) -> None:
         extractor, (source, _) = next(iter(self._features.items()))
         settings = extractor.common.recording
-        map_colours = settings.hdr is Hdr.MAPPED
         reader = RecordingReader(
             source.file(Input.VIDEO).path,
             BATCH_FRAMES,
             allow_truncated=settings.allow_truncated,
-            map_colours=map_colours,
+            map_colours=settings.hdr is Hdr.MAPPED,
         )
         try:
             rows = self._feed(reader)
@@ -271,8 +269,7 @@ class _FramePass:
             decoded = f"{rows} frames" if rows < (self._frames or 0) else f"more than {self._frames} frames"
             raise ExtractionError(f"{decoded} decoded, but the session's clock has {self._frames}: extract it again")
         if reader.has_wide_colours:
-            caveat = Caveat.MAPPED_COLOURS if map_colours else Caveat.CODED_COLOURS
-            self._each(lambda member: member.out.caveat(caveat))
+            self._each(lambda member: note_wide_colours(settings, member.out))
         self._each(lambda member: member.consumer.finish())
 
     def _feed(self, reader: RecordingReader) -> int:

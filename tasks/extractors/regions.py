@@ -8,8 +8,10 @@ fill value, and points in pixels become pixels of the whole picture, as if the e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,9 @@ from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat
 from tasks.extractors.base import ExtractionError, Extractor, Input, Source
 from tasks.extractors.frames import read_clock
+from tasks.extractors.settings import Hdr, RecordingSettings
 from tasks.media.container import RecordingError
+from tasks.media.recording import PictureConverter, file_for_tools
 from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
 from tasks.study.boxes import BoxesError, read_boxes
@@ -49,6 +53,32 @@ def region_view(source: Source, out: FeatureWriter) -> RegionView | None:
         return RegionView(boxes, header.width, header.height, fixed=source.region.box is not None)
     except (RecordingError, BoxesError) as error:
         raise ExtractionError(f"region of {source.region.of!r}: {error}") from None
+
+
+@contextmanager
+def video_for_tool(
+    path: Path, view: RegionView | None, recording: RecordingSettings, out: FeatureWriter
+) -> Iterator[Path]:
+    """The video for a program that opens it, see :func:`~tasks.media.recording.file_for_tools`.
+
+    A copy has the colours that every feature of pictures sees, and the feature the same caveat.
+
+    Args:
+        view: the region that the program is to see; None: all.
+
+    Raises:
+        RecordingError: see :func:`~tasks.media.recording.file_for_tools`.
+    """
+    converter = PictureConverter(path.name, map_colours=recording.hdr is Hdr.MAPPED)
+    with file_for_tools(path, view.picture if view else None, converter) as video:
+        if converter.has_wide_colours:
+            note_wide_colours(recording, out)
+        yield video
+
+
+def note_wide_colours(recording: RecordingSettings, out: FeatureWriter) -> None:
+    """A caveat of a feature that was made of pictures in HDR or wide gamut."""
+    out.caveat(Caveat.MAPPED_COLOURS if recording.hdr is Hdr.MAPPED else Caveat.CODED_COLOURS)
 
 
 def region_spec(spec: FeatureSpec, of: str) -> FeatureSpec:

@@ -190,7 +190,9 @@ _ANY_FPS = 25.0  # of a copy, where the header names no rate
 
 
 @contextmanager
-def file_for_tools(path: Path, cut: Callable[[int, np.ndarray], np.ndarray] | None = None) -> Iterator[Path]:
+def file_for_tools(
+    path: Path, cut: Callable[[int, np.ndarray], np.ndarray] | None = None, converter: PictureConverter | None = None
+) -> Iterator[Path]:
     """The video itself where its pictures are stored upright; else an upright copy, for a tool that opens the file.
 
     The copy has the same pixels and the same number of frames, at an even rate. It lies in a private folder, which is
@@ -198,6 +200,7 @@ def file_for_tools(path: Path, cut: Callable[[int, np.ndarray], np.ndarray] | No
 
     Args:
         cut: gives what the tool is to see of a frame, by its number and its picture, always of one size; None: all.
+        converter: of the pictures of a copy; without it colours beyond BT.709 are mapped.
 
     Raises:
         RecordingError: see :meth:`RecordingReader.batches`.
@@ -209,7 +212,7 @@ def file_for_tools(path: Path, cut: Callable[[int, np.ndarray], np.ndarray] | No
         return
     with scratch_folder("upright") as folder, reaper(folder), ShownFrames(path) as frames:
         copy = folder / f"{path.stem}.avi"
-        shown = read_pictures(frames, iter(frames), PictureConverter(path.name))
+        shown = read_pictures(frames, iter(frames), converter or PictureConverter(path.name))
         pictures = (cut(frame.number, whole) if cut else whole for frame, whole in shown)
         write_lossless(copy, pictures, header.fps or _ANY_FPS)
         yield copy

@@ -28,6 +28,7 @@ from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
 from tasks.extract import extract as do_work
 from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock, Frames, read_clock
@@ -186,6 +187,26 @@ def test_one_scene_in_any_orientation_is_one_feature_also_for_a_tool_that_opens_
         for feature, rows, expected in zip(features, values, stored["as it is"], strict=True):
             np.testing.assert_array_equal(rows, expected, err_msg=f"{feature}, {name}")
     assert not list(Path(tempfile.gettempdir()).glob("storyframes-upright-*"))
+
+
+@pytest.mark.slow
+def test_an_upright_copy_for_a_tool_has_the_colours_and_the_caveat_of_the_setting(tmp_path: Path) -> None:
+    tool = tmp_path / "FeatureExtraction"
+    tool.write_text(TOOL.format(python=sys.executable, columns=list(OPENFACE_COLUMNS)))
+    tool.chmod(0o755)
+    openface = {"backend": "binary", "binary": tool, "loads": [tool]}
+    rows, caveats = {}, {}
+    for primaries, hdr in ((1, "coded"), (12, "coded"), (12, "mapped")):  # 12: Display P3
+        study = make_study(tmp_path / f"{primaries} {hdr}", video="v.mp4")
+        record_turned(study / "v.mp4", "90", seconds=0.24, primaries=primaries)
+        store, outcomes = extract_session(
+            study, tmp_path / f"{primaries} {hdr} store", "openface", openface=openface, recording={"hdr": hdr}
+        )
+        rows[primaries, hdr] = store.read("s", "openface")
+        caveats[primaries, hdr] = [caveat for caveat in outcomes["openface"].caveats if caveat.startswith("HDR")]
+    np.testing.assert_array_equal(rows[12, "coded"], rows[1, "coded"])
+    assert np.nanmax(np.abs(rows[12, "mapped"] - rows[1, "coded"])) > 1
+    assert list(caveats.values()) == [[], [Caveat.CODED_COLOURS], [Caveat.MAPPED_COLOURS]]
 
 
 @pytest.mark.slow

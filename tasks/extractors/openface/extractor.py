@@ -47,9 +47,8 @@ from tasks.extractors.openface.files import ToolFiles, find_tool_files
 from tasks.extractors.openface.several_faces import PersonsFace, is_of_one_lost_face
 from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
 from tasks.extractors.outside.settings import ContainerSettings
-from tasks.extractors.regions import note_doubtful, region_view
+from tasks.extractors.regions import note_doubtful, region_view, video_for_tool
 from tasks.media.container import RecordingError
-from tasks.media.recording import file_for_tools
 from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
 from tasks.tools.containers import ContainerError, Engine, Image
@@ -190,7 +189,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
         if self.settings.backend is Backend.CSV and not _is_upright(source.file(Input.VIDEO).path):
             out.caveat(Caveat.UNKNOWN_ORIENTATION)
         view = region_view(source, out)
-        with self._output(source, clock.end_s, out.version, view) as output:
+        with self._output(source, clock.end_s, out, view) as output:
             try:
                 if self.settings.backend is Backend.CSV and (view or is_of_one_lost_face(output.csv)):
                     face = PersonsFace(output.csv, clock.time, view.holds if view else _everywhere)
@@ -222,15 +221,17 @@ class OpenFace(Extractor[OpenFaceSettings]):
         return {"backend": self.settings.backend, "runs": self.identity, **checked.in_words()}
 
     @contextmanager
-    def _output(self, source: Source, video_s: float, version: str, view: RegionView | None) -> Iterator[ToolOutput]:
+    def _output(
+        self, source: Source, video_s: float, out: FeatureWriter, view: RegionView | None
+    ) -> Iterator[ToolOutput]:
         """The CSV of this session: the study's, or one that is written now and removed afterwards."""
         if self.settings.backend is Backend.CSV:
             yield ToolOutput(source.file(Input.OPENFACE).path)
             return
         try:
             with (
-                file_for_tools(source.file(Input.VIDEO).path, view.picture if view else None) as video,
-                self.run_tool(video, video_s, version) as output,
+                video_for_tool(source.file(Input.VIDEO).path, view, self.common.recording, out) as video,
+                self.run_tool(video, video_s, out.version) as output,
             ):
                 yield output
         except RecordingError as error:

@@ -27,9 +27,9 @@ from tasks.extractors.outside.environment import EnvironmentMissingError, Instal
 from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRuntime
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
 from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings, VenvSettings
-from tasks.extractors.regions import region_view
+from tasks.extractors.regions import region_view, video_for_tool
 from tasks.media.container import RecordingError
-from tasks.media.recording import FrameBatch, file_for_tools
+from tasks.media.recording import FrameBatch
 from tasks.models.digests import model_digests
 from tasks.tools.containers import ContainerError
 from tasks.tools.hpc_engines import find_engine
@@ -187,7 +187,7 @@ class OutsideExtractor(Extractor[S]):
                 try:
                     view = region_view(source, out) if self.sees_pictures else None
                     inputs[Input.VIDEO] = stack.enter_context(
-                        file_for_tools(inputs[Input.VIDEO], view.picture if view else None)
+                        video_for_tool(inputs[Input.VIDEO], view, self.common.recording, out)
                     )
                 except RecordingError as error:
                     raise ExtractionError(str(error)) from None

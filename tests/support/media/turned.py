@@ -43,8 +43,12 @@ def set_matrix(path: Path, matrix: tuple[float, ...]) -> Path:
     return path
 
 
-def record_turned(path: Path, name: str, seconds: float = 1.6) -> Path:
-    """One scene of 64 x 48, whatever the orientation in which the camera was held: lossless, with B-frames."""
+def record_turned(path: Path, name: str, seconds: float = 1.6, primaries: int | None = None) -> Path:
+    """One scene of 64 x 48, whatever the orientation in which the camera was held: lossless, with B-frames.
+
+    Args:
+        primaries: the code of ITU-T H.273 that the video says of its colours.
+    """
     noise = np.random.default_rng(8).integers(0, 256, (12, 16, 3), np.uint8)
     scene = np.kron(noise, np.ones((4, 4, 1), np.uint8))
     turn = _TURNS[OPPOSITE.get(name, name)]
@@ -52,6 +56,8 @@ def record_turned(path: Path, name: str, seconds: float = 1.6) -> Path:
         stream = container.add_stream("libx264rgb", rate=25, options={"qp": "0", "bf": "2"})
         stream.height, stream.width = turn(scene).shape[:2]
         stream.pix_fmt = "rgb24"
+        if primaries is not None:
+            stream.codec_context.color_primaries = primaries
         for number in range(round(seconds * 25)):
             picture = np.ascontiguousarray(turn(np.roll(scene, number, axis=1)))
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, "rgb24")))
