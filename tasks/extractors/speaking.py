@@ -118,6 +118,9 @@ class Speaking(Extractor[SpeakingSettings]):
             raise MissingInputError("nothing shows when this person speaks: is her microphone muted, her face unseen?")
         if of_anybody:
             out.caveat(Caveat.ANYBODYS_SPEECH)
+        if damaged := sum(bands.damaged for bands in (own, *(bands for _, bands in others))):
+            out.quality["damaged_sound_packets"] = damaged
+            out.caveat(Caveat.DAMAGED_SOUND)
         out.write("values", value)
         out.write("time", (np.arange(steps) + 0.5) * STEP_S)
         out.write("valid", (~np.isnan(value)).astype(np.uint8))

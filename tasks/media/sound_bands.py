@@ -27,7 +27,9 @@ class SoundBands:
 
     start_s: float  # the first moment, seconds of the recording
     power: np.ndarray  # (n, bands) float32, one row each :data:`HOP_S` seconds
-    holes: tuple[tuple[float, float], ...] = ()  # (start, stop) seconds without sound, where its timestamps jump
+    # (start, stop) seconds without sound, where its timestamps jump or its packets do not decode
+    holes: tuple[tuple[float, float], ...] = ()
+    damaged: int = 0  # packets that do not decode
 
     @property
     def seconds(self) -> float:
@@ -47,9 +49,10 @@ def read_bands(path: Path, zero_s: float | None, *, stream: int = 0) -> SoundBan
     powers: list[np.ndarray] = []
     kept: list[np.ndarray] = []
     holes: list[tuple[float, float]] = []
-    count, start_s = 0, None
+    count, start_s, damaged = 0, None, 0
     for block in read_audio(path, RATE, zero_s, stream=stream):
         start_s = block.time if start_s is None else start_s
+        damaged += block.damaged
         if block.silence_s:
             holes.append((block.time, block.time + block.silence_s))
         kept.append(block.samples)
@@ -61,7 +64,7 @@ def read_bands(path: Path, zero_s: float | None, *, stream: int = 0) -> SoundBan
             count = len(kept[0])
     powers.append(_powers(np.concatenate(kept)))
     middle_s = _WINDOW / 2 / RATE
-    return SoundBands((start_s or 0.0) + middle_s, np.concatenate(powers), tuple(holes))
+    return SoundBands((start_s or 0.0) + middle_s, np.concatenate(powers), tuple(holes), damaged)
 
 
 def _powers(samples: np.ndarray) -> np.ndarray:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.media.conversations import FPS, RATE, Conversation, plant
-from support.media.recordings import write_recording, write_wave
-from support.studies import run
+from support.media.recordings import with_damaged_sound, write_recording, write_wave
+from support.studies import make_study, run
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
@@ -92,6 +92,17 @@ def test_the_session_s_own_camera_has_the_speech_of_its_participant(lapels: Path
     time = store.read("s", "frames", array="time")
     np.testing.assert_array_equal(frames, own[np.floor(time * 10 + 1e-6).astype(int)])
     assert list(read_speech(store, "s")) == ["anna", "ben"]
+
+
+def test_damaged_sound_is_a_caveat(tmp_path: Path) -> None:
+    loud = np.random.default_rng(0).integers(-9000, 9000, (3 * RATE, 1))
+    loud[RATE : 2 * RATE] //= 100
+    write_recording(tmp_path / "whole.mp4", 75, loud.astype(np.int16), RATE, codec="flac")
+    study = make_study(tmp_path / "study", video="v.mp4")
+    with_damaged_sound(tmp_path / "whole.mp4", study / "v.mp4", [2])
+    store, outcomes = extracted(study)
+    assert Caveat.DAMAGED_SOUND in outcomes["s/speaking"].caveats
+    assert np.isnan(store.read("s", "speaking")).any()  # of the steps in the hole nothing is known
 
 
 def said_alone(talk: Conversation, after_s: float) -> tuple[list[float], list[int]]:
