@@ -163,8 +163,8 @@ def _check_session(
                     own_sound = Input.AUDIO in read and all(other.column != Input.AUDIO for other in files)
                     remarks += stream_remarks(path, file.relative, picture=True, sound=own_sound, sound_stream=number)
                 case Input.AUDIO:
-                    next(read_audio(path, _ANY_RATE, stream=number))
                     remarks += stream_remarks(path, file.relative, picture=False, sound=True, sound_stream=number)
+                    next(read_audio(path, _ANY_RATE, stream=number))
                     lengths_s[key] = lengths_s.get(key) or sound_length_s(path)
                 case Input.TRANSCRIPT:
                     remarks += _check_transcript(path, file.relative, lengths_s.get(key, 0.0), settings)

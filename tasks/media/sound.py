@@ -7,7 +7,7 @@ both, and mono and "dual mono" are equally loud. FFmpeg's own downmix would make
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +19,7 @@ from tasks.media.container import RecordingError, open_container
 
 if TYPE_CHECKING:
     import av
+    from av.audio.stream import AudioStream
 
 _GAP_S = 0.05  # a longer gap in the sound becomes silence, so that what follows stays in time
 _BACKWARDS_S = 1.0  # sound that overlaps by less is left out; more is no overlap but a clock that starts anew
@@ -112,6 +113,23 @@ class _Piece:
     peak: float = 0.0
 
 
+def chosen_sound(sounds: Sequence[AudioStream], name: str, stream: int) -> AudioStream:
+    """The sound that is read of a file: of several that with this number, from 0.
+
+    Raises:
+        NoAudioError: there is no sound.
+        RecordingError: there is no such stream.
+    """
+    if not sounds:
+        raise NoAudioError(f"{name}: has no audio track")
+    if len(sounds) > 1 and stream >= len(sounds):
+        raise RecordingError(
+            f"{name}: has the sound streams 0 to {len(sounds) - 1}, and [recording] sound_stream = {stream}: "
+            "'storyframes check' names them"
+        )
+    return sounds[stream if len(sounds) > 1 else 0]
+
+
 class _DecodedSound:
     """The decoded frames of a file's sound, without the packets that do not decode.
 
@@ -130,16 +148,8 @@ class _DecodedSound:
     """
 
     def __init__(self, container: av.container.InputContainer, name: str, stream: int = 0) -> None:
-        sounds = container.streams.audio
-        if not sounds:
-            raise NoAudioError(f"{name}: has no audio track")
         self._container, self._name = container, name
-        if len(sounds) > 1 and stream >= len(sounds):
-            raise RecordingError(
-                f"{name}: has the sound streams 0 to {len(sounds) - 1}, and [recording] sound_stream = {stream}: "
-                "'storyframes check' names them"
-            )
-        self.stream = sounds[stream if len(sounds) > 1 else 0]
+        self.stream = chosen_sound(container.streams.audio, name, stream)
         self.damaged = 0
 
     def __iter__(self) -> Iterator[av.AudioFrame]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.media.container import open_container
-from tasks.media.sound import peak_of_channels
+from tasks.media.sound import chosen_sound, peak_of_channels
 
 if TYPE_CHECKING:
     import av
@@ -30,7 +30,7 @@ def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool, sound_s
         sound_stream: which sound, where there are several.
 
     Raises:
-        RecordingError: FFmpeg cannot read it.
+        RecordingError: FFmpeg cannot read it, or, after its remark, it has several sounds and not this one.
     """
     from av.stream import Disposition
 
@@ -45,6 +45,7 @@ def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool, sound_s
         if len(sounds) > 1:
             words = [_sound_words(stream, is_silent=number in silent) for number, stream in enumerate(sounds)]
             yield _several(name, "sound", words, sound_stream)
+            chosen_sound(sounds, path.name, sound_stream)
         channels = peaks.get(sound_stream if len(sounds) > 1 else 0, [])
         quiet = [number for number, peak in enumerate(channels, 1) if peak < _SILENT]
         if quiet and len(quiet) < len(channels):
@@ -59,7 +60,7 @@ def _several(name: str, kind: str, streams: list[str], taken: int) -> str:
     numbered = "; ".join(f"{number}: {words}" for number, words in enumerate(streams))
     copied = f"ffmpeg -i {Path(name).name} -map 0:v:1 -map 0:a? -c copy OTHER{Path(name).suffix}"
     other = f"a copy with the second: {copied}" if kind == "video" else "[recording] sound_stream = 1 reads the second"
-    read = f"stream {taken} is read, the others are not"
+    read = f"stream {taken} is read, the others are not" if taken < len(streams) else f"there is no stream {taken}"
     return f"{name}: has {len(streams)} {kind} streams ({numbered}): {read}; {other}"
 
 

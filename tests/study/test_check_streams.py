@@ -60,6 +60,15 @@ def test_the_sound_that_the_configuration_names_is_read(tmp_path: Path) -> None:
     assert unlike(found, ("a.mkv", "sound_stream = 2", "0 to 1")) == []
 
 
+def test_a_sound_stream_that_a_video_does_not_have_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\ns,p,v.mkv\n")
+    write_streams(tmp_path / "v.mkv", {"eng": VOICE, "fra": VOICE})
+    study, found = check_study(tmp_path, ExtractorsSettings(recording={"sound_stream": 2}))
+    assert unlike(found, ("v.mkv", "sound_stream = 2", "0 to 1")) == []
+    remarks = [remark for remark in study.remarks if "v.mkv" in remark]
+    assert unlike(remarks, ("v.mkv", "0: pcm_s16le", "1: pcm_s16le", "no stream 2")) == []
+
+
 @pytest.mark.parametrize("cut", [700, 3000, 60_000])
 def test_a_recording_that_breaks_off_is_still_checked(tmp_path: Path, cut: int) -> None:
     (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\ns,p,v.mkv\n")
