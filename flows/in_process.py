@@ -178,10 +178,13 @@ class Claims:
     def deadly_last(self, units: Sequence[ExtractionUnit]) -> list[ExtractionUnit]:
         """The units, last those at which a process died; until they are done, the store says why they are not.
 
-        A clock is made before the features in whose pass a process died.
+        A clock is made before the features in whose pass a process died. In an object store nothing says where one
+        died, so there each clock is made first.
         """
         folder, left = self._storage.local(""), set()
-        for path in folder.glob(f"{_PREFIX}*{TEMPORARY_SUFFIX}") if folder else ():
+        if folder is None:
+            return [part for unit in units for part in clock_apart(unit)]
+        for path in folder.glob(f"{_PREFIX}*{TEMPORARY_SUFFIX}"):
             with contextlib.suppress(OSError), self._storage.abandoned(path.name) as abandoned:
                 if abandoned:
                     left.add(path.read_text(errors="replace").partition("\n")[0])

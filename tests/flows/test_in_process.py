@@ -26,8 +26,11 @@ from flows.gather import Bundle, Gather
 from flows.in_process import Claims, InThisProcess, NotBegunError, attempt, is_faster_alone, perform_in_process
 from flows.run import Progress, Run, open_run, planned
 from storyframes.store import maintenance, record_status
+from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from tasks.extract import ExtractionUnit, Outcome
+from tasks.extractors.base import Source
+from tasks.extractors.registry import ExtractorsSettings
 from tasks.planning.plan import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -281,6 +284,13 @@ def test_a_clock_comes_before_the_features_whose_pass_killed_a_process(small_stu
     assert planned_again[-1].awaits == [(first.session_id, "frames")]
     assert f"{first.session_id}/frames+opensmile: " in lines[0]
     assert not [*(tmp_path / "features").glob(".unit-*")]  # else the next run took another unit for a deadly one
+
+
+def test_in_an_object_store_the_clock_comes_before_the_features(url: str) -> None:
+    """Else one that kills its process would keep the clock from being made, run after run."""
+    unit = ExtractionUnit(url, Source("s", {}), ("frames", "resnet50"), ExtractorsSettings())
+    units = Claims(create_store(url), lambda _: None).deadly_last([unit])
+    assert [one.makes for one in units] == [[("s", "frames")], [("s", "resnet50")]]
 
 
 def test_what_another_process_is_at_is_done_last_and_given_up_in_the_end(small_study: Path, tmp_path: Path) -> None:
