@@ -74,6 +74,9 @@ class Unit(Protocol[O_co]):
     def left_behind(self) -> Sequence[O_co] | None:
         """Its outcomes, where its worker died after it had ended; None where it is not known to have ended."""
 
+    def apart(self) -> Sequence[Unit[O_co]]:
+        """What it is done in where its worker died, one after the other, so that not all of it is lost again."""
+
     def lost(self, reason: str) -> Sequence[O_co]:
         """Its outcomes, where its worker could not say them, for this reason."""
 
@@ -156,7 +159,7 @@ class Gather(Generic[O]):
     unit waits until those that make what it ``awaits`` have ended, well or not; what their failure means for it, it
     finds out itself. A unit that failed for a reason that may pass is tried again when the rest is done, after a pause.
     A unit whose worker died may be innocent (a neighbour in the same process, or in its own task, killed it), so at the
-    very end each such unit is tried once more, alone.
+    very end each such unit is tried once more, alone, and in its parts if it has any.
     """
 
     executor: Executor[O]  # does the units
@@ -284,15 +287,19 @@ class Gather(Generic[O]):
                 self._settle(ranked, outcomes)
 
     def _try_alone(self, suspect: _Ranked[O]) -> None:
-        self._submit([suspect])
-        future, together = self._next_ended()
-        try:
-            (outcomes,) = self.executor.read(future, _as_bundle(together))
-        except WorkerLostError as lost:
-            died = (
-                "every worker that tried it died, also when it ran alone (out of memory, or longer than a job may run?)"
-            )
-            outcomes = suspect.unit.lost(str(lost) or died)
+        outcomes: list[O] = []
+        for unit in suspect.unit.apart():
+            self._submit([_Ranked(suspect.rank, unit, suspect.kind)])
+            future, together = self._next_ended()
+            try:
+                (of_part,) = self.executor.read(future, _as_bundle(together))
+            except WorkerLostError as lost:
+                died = (
+                    "every worker that tried it died, also when it ran alone (out of memory, or longer than a job may "
+                    "run?)"
+                )
+                of_part = unit.lost(str(lost) or died)
+            outcomes += of_part
         self._settle(suspect, outcomes)
 
     def _settle(self, ranked: _Ranked[O], outcomes: Sequence[O]) -> None:

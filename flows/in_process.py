@@ -26,7 +26,7 @@ from storyframes.store.storage import Storage, StorageError
 from storyframes.store.storage.files import TEMPORARY_SUFFIX, HeldError, ProcessIdentity
 from tasks.extract import ExtractionUnit, Outcome, error_kind
 from tasks.extractors.frame_pass import contained
-from tasks.planning.units import clock_apart, on_all_processors
+from tasks.planning.units import on_all_processors
 
 START_S = 12.0  # seconds until a server and workers have begun (docs/performance.md)
 CLAIM_WAIT_S = 3600.0  # for another process at the same unit; then it is given up
@@ -183,7 +183,7 @@ class Claims:
         """
         folder, left = self._storage.local(""), set()
         if folder is None:
-            return [part for unit in units for part in clock_apart(unit)]
+            return [part for unit in units for part in unit.apart()]
         for path in folder.glob(f"{_PREFIX}*{TEMPORARY_SUFFIX}"):
             with contextlib.suppress(OSError), self._storage.abandoned(path.name) as abandoned:
                 if abandoned:
@@ -194,7 +194,7 @@ class Claims:
             self._warn(f"{unit.name}: {_DIED}: it is tried again, last")
         apart: list[ExtractionUnit] = []
         for unit in deadly:
-            parts = clock_apart(unit)
+            parts = unit.apart()
             if len(parts) > 1:  # which have claims of their own
                 with contextlib.suppress(OSError), self._storage.kept(_claim_of(unit), b"", wait=False):
                     """So it is removed."""

@@ -116,6 +116,16 @@ class ExtractionUnit:
         outcomes = [published(unit, feature) for unit in self.tracks for feature in unit.features]
         return None if None in outcomes else [outcome for outcome in outcomes if outcome]
 
+    def apart(self) -> list[ExtractionUnit]:
+        """The unit, or its clock and its features where one pass makes both: features that kill it leave the clock."""
+        features = tuple(feature for feature in self.features if feature != CLOCK)
+        if features in (self.features, ()):
+            return [self]
+        since = dict(self.since)
+        of_clock = {CLOCK: since.pop(CLOCK)} if CLOCK in since else {}
+        clock = replace(self, features=(CLOCK,), since=of_clock, beside=())
+        return [clock, replace(self, features=features, since=since, after=(CLOCK,))]
+
     def lost(self, reason: str) -> list[Outcome]:
         """The outcomes where its worker could not say them: the store knows what was published before it died."""
         try:

@@ -105,17 +105,6 @@ def joined_with_clocks(
     return due
 
 
-def clock_apart(unit: ExtractionUnit) -> list[ExtractionUnit]:
-    """The unit as :func:`joined_with_clocks` found it: its clock first, if it makes one besides features."""
-    features = tuple(feature for feature in unit.features if feature != CLOCK)
-    if features in (unit.features, ()):
-        return [unit]
-    counts = dict(unit.since)
-    since = {CLOCK: counts.pop(CLOCK)} if CLOCK in counts else {}
-    clock = replace(unit, features=(CLOCK,), since=since, needs={"CPU": 1}, beside=())
-    return [clock, replace(unit, features=features, since=counts, after=(CLOCK,))]
-
-
 def _can_make_clock(unit: ExtractionUnit, clock: ExtractionUnit, extractors: Mapping[str, Extractor[Any]]) -> bool:
     if (unit.track, unit.after, bool(unit.since)) != (clock.track, clock.features, bool(clock.since)) or unit.beside:
         return False

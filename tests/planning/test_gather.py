@@ -330,6 +330,17 @@ def test_of_a_task_only_the_unit_that_may_pass_is_tried_again() -> None:
     assert Counter(fake.tries.values()) == {1: 79, TRIES: 1}
 
 
+def test_a_clock_is_made_apart_where_the_pass_that_makes_it_killed_its_worker() -> None:
+    fake = Fake(lambda unit, attempt: "lost" if "mean" in unit.features else "done")
+    follows = unit("a", "follows", after=("frames", "mean"))
+    assert fake.run(unit("a", "frames", "mean", after=()), follows) == {
+        "a/frames": "done",
+        "a/mean": LOST,
+        "a/follows": "done",
+    }
+    assert fake.order == ["a/frames+mean", "a/frames", "a/mean", "a/follows"]
+
+
 def test_of_a_task_whose_worker_dies_only_what_had_not_ended_is_tried_alone() -> None:
     def behaviour(unit: ExtractionUnit, attempt: int) -> str:
         return "lost" if unit.session_id == "s00005" else "done"

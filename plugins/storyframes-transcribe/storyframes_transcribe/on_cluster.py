@@ -101,6 +101,10 @@ class SessionUnit:
     def left_behind(self) -> None:
         """What is there is found by the next run."""
 
+    def apart(self) -> tuple[SessionUnit]:
+        """It has no parts."""
+        return (self,)
+
     def lost(self, reason: str) -> tuple[Outcome, ...]:
         """Its outcome where its worker could not say it."""
         return (Outcome(self.session_id, MAIN, Status.FAILED, reason=reason),)

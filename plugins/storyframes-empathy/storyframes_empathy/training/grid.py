@@ -67,6 +67,10 @@ class TrainingUnit:
     def left_behind(self) -> None:
         """A run that is done may be the one that this was to take the place of, so what is there says nothing."""
 
+    def apart(self) -> tuple[TrainingUnit]:
+        """It has no parts."""
+        return (self,)
+
     def lost(self, reason: str) -> tuple[TrainingOutcome, ...]:
         """Its outcome where its worker could not say it."""
         return (as_left(self, reason),)
