@@ -62,8 +62,9 @@ class FrameExtractor(Extractor[S]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "open" in vars(cls) and "needs_clock" not in vars(cls):
-            cls.needs_clock = True  # unless it says otherwise
+        decides = next(base for base in cls.__mro__ if {"open", "needs_clock"} & vars(base).keys())
+        if "needs_clock" not in vars(decides):  # an open() that does not say that it needs none, also of a mixin
+            cls.needs_clock = True
 
     @property
     def sees_pictures(self) -> bool:

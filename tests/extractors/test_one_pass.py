@@ -198,6 +198,25 @@ def test_where_something_waits_for_the_clock_it_comes_first(study: Path, tmp_pat
     assert "s/frames" in units(study, tmp_path / "store", "frames", "mean")
 
 
+def test_an_open_that_does_not_say_otherwise_needs_the_clock() -> None:
+    class Opens:
+        def open(self, source: Source, out: FeatureWriter) -> FrameConsumer:
+            return _AtItsEnd(source, out)
+
+    class Mixed(Opens, Mean):
+        pass
+
+    class Below(AtItsEnd):
+        def open(self, source: Source, out: FeatureWriter) -> FrameConsumer:
+            return super().open(source, out)
+
+    class Inherits(Below):
+        pass
+
+    needs = {kind.__name__: kind.needs_clock for kind in (Mean, AtItsEnd, Early, Mixed, Below, Inherits)}
+    assert [name for name, needed in needs.items() if needed] == ["Early", "Mixed", "Below", "Inherits"]
+
+
 def test_a_clock_that_failed_is_tried_alone(study: Path, tmp_path: Path) -> None:
     """A feature that kills its process may not keep the clock from being made for ever."""
     storage = create_store(tmp_path / "store")
