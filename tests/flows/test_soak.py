@@ -8,8 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.synthetic_features import write_features
 
 from benchmarks.soak import parts
+from benchmarks.soak.final_checks import stray_files
+from benchmarks.soak.soak_paths import SoakPaths
+from storyframes.store import FeatureStore
+from storyframes.store.publish import record_attempt
+from storyframes.store.records import Status
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,3 +46,16 @@ def test_parts_that_are_killed_at_random_and_requeued_are_one_run(
     damaged = next(path for path in root.rglob("c/**/*") if path.is_file())
     damaged.write_bytes(damaged.read_bytes()[::-1])
     assert any(str(damaged.name) in problem for problem in parts.differences(root, tmp_path / "one"))
+
+
+def test_the_lock_of_a_failed_attempt_is_no_stray_file(tmp_path: Path) -> None:
+    paths = SoakPaths(tmp_path, ("openface",))
+    for root in (paths.store, paths.reference):
+        write_features(root)
+    store = FeatureStore(paths.store)
+    session_id = store.sessions[0]
+    record_attempt(store.storage, session_id, "openface", Status.FAILED, "killed", "0" * 64)
+    attempt = f"{session_id}/openface/attempt.json"
+    assert list(stray_files(paths)) == [f"in one of the stores only: {attempt}"]
+    store.storage.remove([attempt])
+    assert list(stray_files(paths)) == []
