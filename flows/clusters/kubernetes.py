@@ -171,7 +171,8 @@ def gpu_workers(settings: Kubernetes, sharing: int = 1) -> dict[str, Any]:
     """The group of the workers with a GPU: how many pods, and one of them, in which ``sharing`` processes share it."""
     if settings.gpu is None:
         raise ValueError("this cluster has no GPU workers")
-    pod = _pod(settings, settings.gpu, {"GPU": 1 / sharing}, processes=sharing)
+    processes = max(sharing, 1)  # 0 of work that needs no GPU
+    pod = _pod(settings, settings.gpu, {"GPU": 1 / processes}, processes=processes)
     pod["containers"][0]["resources"]["limits"][settings.gpu_resource] = "1"
     return {"replicas": settings.gpu.count, "metadata": {"labels": dict(LABELS)}, "spec": pod}
 

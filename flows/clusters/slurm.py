@@ -98,7 +98,7 @@ def kinds_of_workers(settings: Slurm) -> list[tuple[WorkerShape, Needs]]:
 
 def job_options(settings: Slurm, shape: WorkerShape, resources: Needs, sharing: int = 1) -> dict[str, Any]:
     """dask-jobqueue's options of a kind of jobs; ``sharing`` processes share the GPU of each."""
-    processes = sharing if "GPU" in resources else 1
+    processes = max(sharing, 1) if "GPU" in resources else 1
     declared = ",".join(
         f"{name}={amount / processes if processes > 1 else amount}" for name, amount in resources.items()
     )

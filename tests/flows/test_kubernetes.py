@@ -82,6 +82,7 @@ def test_the_manifests_are_what_the_operator_understands(settings: Kubernetes) -
 
 
 def test_processes_share_the_gpu_of_a_pod(settings: Kubernetes) -> None:
+    assert gpu_workers(settings, 0) == gpu_workers(settings)  # of work that needs no GPU
     arguments = gpu_workers(settings, 4)["spec"]["containers"][0]["args"]
     given = dict(zip(arguments[::2], arguments[1::2], strict=False))
     assert (given["--nworkers"], given["--nthreads"]) == ("4", "1")
