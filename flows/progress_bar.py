@@ -35,7 +35,7 @@ def progress_bar(doing: str) -> Iterator[Callable[[str, int, int], None]]:
 
     The function is called with (what, number, how many) before each of them.
     """
-    with bars(Console(stderr=True)) as shown:
+    with bars(Console(stderr=True, emoji=False)) as shown:
         task = shown.add_task(doing, total=None, last="")
 
         def progress(what: str, number: int, count: int) -> None:

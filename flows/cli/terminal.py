@@ -69,11 +69,11 @@ LOOK: dict[str, Any] = {} if is_terminal() else {"rich_markup_mode": None, "cont
 
 def console(*, stderr: bool = False) -> Console:
     """A console at most as wide as the tables. Without a terminal nothing is wrapped, since a program reads it."""
-    shown = Console(stderr=stderr, highlight=False)
+    shown = Console(stderr=stderr, highlight=False, emoji=False)
     if not (sys.stderr if stderr else sys.stdout).isatty():
-        return Console(stderr=stderr, highlight=False, width=_UNWRAPPED)
+        return Console(stderr=stderr, highlight=False, emoji=False, width=_UNWRAPPED)
     if shown.width > WIDTH:
-        return Console(stderr=stderr, highlight=False, width=WIDTH)
+        return Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH)
     return shown
 
 
