@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import dask
-from distributed.client import ClosedClientError
+from distributed.client import Client, ClosedClientError
 from distributed.comm import CommClosedError
 from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
@@ -33,6 +33,18 @@ from flows.run import result_of
 PATIENCE_S = 60.0  # for a network file system that shows this machine what a worker wrote a moment ago
 _LOOK_EVERY_S = 2.0
 _SAID = 3  # outcomes in a sentence
+
+
+def wait_until_settled(client: Client) -> None:
+    """Wait while a client that lost its scheduler tries to reach it, or closes: what it is given then may never end.
+
+    Raises:
+        CommClosedError: it has given the scheduler up.
+    """
+    while client.status in ("connecting", "closing"):
+        time.sleep(0.1)
+    if client.status == "closed":
+        raise CommClosedError("the client has given the Dask scheduler up")
 
 
 def do_on_cluster(
@@ -118,6 +130,7 @@ class ClusterExecutor(Executor[O]):
 
     def submit(self, bundle: Bundle[O], rank: int) -> Future:
         """Hand it to Dask, which begins the tasks that wait for a worker in the order of their ranks."""
+        wait_until_settled(self._runner.client)
         with dask.annotate(resources=dict(bundle.units[0].needs), priority=-rank):
             return self._runner.submit(self._task, {"bundle": bundle})
 

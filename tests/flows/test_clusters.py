@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
@@ -368,3 +369,29 @@ def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: 
     result = storyframes("extract", study_copy, tmp_path / "features", *asked, environment=shared_server)
     assert result.returncode == 2
     assert missing(result.stderr, "asks for 1 GPU", "CPU ") == []
+
+
+@pytest.mark.slow
+def test_nothing_is_given_to_a_client_while_it_gives_its_scheduler_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is submitted after a closing client has cancelled all others would be waited for without end."""
+    from distributed import Client, LocalCluster
+    from distributed.comm import CommClosedError
+
+    from flows.on_cluster import wait_until_settled
+
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        client = Client(cluster.scheduler_address, timeout=1, set_as_default=False)
+        close = client.rpc.close
+
+        async def close_slowly() -> None:
+            await asyncio.sleep(0.5)
+            await close()
+
+        monkeypatch.setattr(client.rpc, "close", close_slowly)
+        wait_until_settled(client)
+        client.submit(int)
+        cluster.sync(cluster.scheduler.close)
+        wait_for(lambda: client.status != "running")
+        with pytest.raises(CommClosedError):
+            wait_until_settled(client)
+        assert client.status == "closed"
