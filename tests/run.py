@@ -3,9 +3,9 @@
     python tests/run.py [--rest] [--all] [--base COMMIT] [--strict] [--coverage] [--at-once N]
 
 The short tier, ``make test``: every test that costs at most 0.5 CPU-seconds and needs nothing beside
-``storyframes[pipeline,embed,slurm,test]``, and those marked ``end_to_end``. ``--rest`` runs all others; of a plug-in
-only where it or something that it imports changed since COMMIT (the last tag; without a tag every plug-in counts as
-changed), or with ``--all``.
+``storyframes[pipeline,embed,slurm,test]``, and those marked ``end_to_end``. ``--rest`` runs the others, but none marked
+``nightly``, and a plug-in's only where it or something that it imports changed since COMMIT (the last tag; without a
+tag every plug-in counts as changed). ``--all`` leaves nothing out.
 
 Tests are in rooms that mirror the code. Files share a process, because starting pytest and importing torch and Prefect
 cost seconds: in the short tier several rooms, in the rest one room. Tests that start clusters, servers or workers have
@@ -48,7 +48,8 @@ INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environ
 LIMIT = 0.5  # CPU-seconds of a test without a mark
 SHORT = "not slow and not needs and not end_to_end"
 END_TO_END = "end_to_end"
-REST = "(slow or needs) and not end_to_end"
+REST = "(slow or needs) and not end_to_end and not nightly"
+NIGHTLY = "(slow or needs) and not end_to_end"
 ANOTHER_PROCESSOR = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 # The rooms that share a process in the short tier, the longest first; a room that is not named has its own.
 NEIGHBOURS = (
@@ -91,7 +92,7 @@ ALONE = frozenset(
 # What took longest when it was last looked at begins first.
 LONGEST = (
     "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",
-    "tests/flows/test_faults.py", "networks", "recordings and studies", "extractors", "tests/flows/test_soak.py",
+    "tests/flows/test_faults.py", "networks", "recordings and studies", "extractors",
     "store", "plugins/storyframes-empathy/tests/training", "plugins/storyframes-empathy/tests/own_studies",
     "clips and index", "two people", "tests/extractors/test_resnet50.py", "tests/plugins/test_check_extractor.py",
     "tests/flows/test_slurm.py", "plugins", "schedulers",
@@ -183,7 +184,7 @@ def short_groups() -> list[Group]:
     return sorted(groups, key=lambda group: order.index(group.name) if group.name in order else len(order))
 
 
-def rest_groups() -> list[Group]:
+def rest_groups(selection: str = REST) -> list[Group]:
     """Everything else, the longest first; what depends on the processor a second time, as on one without AVX-512."""
     shared = {place: name for name, places in TOGETHER.items() for place in places}
 
@@ -195,7 +196,7 @@ def rest_groups() -> list[Group]:
         return named or (path.parent.name if path.parts[0] == "tests" else str(path.parent))
 
     rank = {name: number for number, name in enumerate(LONGEST)}
-    groups = grouped({file: name_of(file) for file in test_files()}, REST)
+    groups = grouped({file: name_of(file) for file in test_files()}, selection)
     groups.sort(key=lambda group: rank.get(group.name, len(rank)))
     named = {
         file: f"another processor: {Path(file).parts[0]}"
@@ -314,7 +315,9 @@ def still_dear(test: str, environment: Mapping[str, str]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rest", action="store_true", help="what the short tier leaves out, instead of it")
-    parser.add_argument("--all", action="store_true", help="with --rest: every plug-in, changed or not")
+    parser.add_argument(
+        "--all", action="store_true", help="with --rest: nightly tests, and all plug-ins, changed or not"
+    )
     parser.add_argument("--base", default="", help="with --rest: the commit since which a plug-in changed or did not")
     parser.add_argument("--strict", action="store_true", help="fail on skips without a reason and on dear tests")
     parser.add_argument("--coverage", action="store_true", help="note which lines run; 'make coverage' reads the notes")
@@ -322,7 +325,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=0, help="processes of tests at a time")
     asked = parser.parse_args()
     began = time.monotonic()
-    groups = rest_groups() if asked.rest else short_groups()
+    groups = rest_groups(NIGHTLY if asked.all else REST) if asked.rest else short_groups()
     if asked.rest and not asked.all:
         changed = changed_plug_ins(asked.base or last_tag())
         kept = [group for group in groups if not _only_of_others(group, changed)]
@@ -330,6 +333,7 @@ def main() -> int:
         groups = kept
         if left:
             print(f"left out, because nothing that they test changed (ALL=1 runs them): {', '.join(left)}")
+        print("left out: tests marked nightly (ALL=1 runs them)")
     lacking = {Path(file).parts[1]: missing_dependencies(file) for file in test_files() if not asked.rest}
     for plug_in, names in lacking.items():
         if names:

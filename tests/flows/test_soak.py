@@ -20,6 +20,7 @@ from storyframes.store.records import Status
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_runs_that_are_killed_at_random_lose_nothing_and_leave_nothing() -> None:
     # The features that need neither a network nor its half a minute of imports; one run, whose driver is not hit.
@@ -34,6 +35,7 @@ def test_runs_that_are_killed_at_random_lose_nothing_and_leave_nothing() -> None
     assert "SIGKILL" in struck, ended.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_parts_that_are_killed_at_random_and_requeued_are_one_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

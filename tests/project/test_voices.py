@@ -109,6 +109,7 @@ def test_a_ghost_is_a_word_while_only_others_speak() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.needs("real voices")
 def test_the_pinned_packages_hold_voices_and_models() -> None:
     sentences = human.english()

@@ -18,7 +18,7 @@ from support.voices import human
 from benchmarks.extracting.transcripts import Heard, alone, planted_words, transcribed
 from benchmarks.scaling.transcribing import ours, right, the_pipeline
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("espeak-ng", "faster_whisper", "real voices")]
+pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs("espeak-ng", "faster_whisper", "real voices")]
 
 TEXTS = {
     "en": "It costs $25.50, and is well-known, isn't it?",
