@@ -315,9 +315,7 @@ def still_dear(test: str, environment: Mapping[str, str]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rest", action="store_true", help="what the short tier leaves out, instead of it")
-    parser.add_argument(
-        "--all", action="store_true", help="with --rest: nightly tests, and all plug-ins, changed or not"
-    )
+    parser.add_argument("--all", action="store_true", help="with --rest: nightly tests, and all plug-ins")
     parser.add_argument("--base", default="", help="with --rest: the commit since which a plug-in changed or did not")
     parser.add_argument("--strict", action="store_true", help="fail on skips without a reason and on dear tests")
     parser.add_argument("--coverage", action="store_true", help="note which lines run; 'make coverage' reads the notes")
