@@ -23,9 +23,12 @@ from flows.clusters.settings import LocalCluster
 from flows.gather import UNKNOWN_S, Bundle, Executor, Gather, O, Unit
 from flows.run import Run
 from storyframes.store.storage import Storage, StorageError
-from storyframes.store.storage.files import TEMPORARY_SUFFIX, HeldError, ProcessIdentity
-from tasks.extract import ExtractionUnit, Outcome, error_kind
+from storyframes.store.storage.files import TEMPORARY_SUFFIX
+from storyframes.store.storage.locks import HeldError
+from storyframes.store.storage.processes import ProcessIdentity
+from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.frame_pass import contained
+from tasks.failures import error_kind
 from tasks.planning.units import on_all_processors
 
 START_S = 12.0  # seconds until a server and workers have begun (docs/performance.md)

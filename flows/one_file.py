@@ -31,8 +31,8 @@ from storyframes.store.layout import INPUTS, StoreError, create_store
 from storyframes.store.maintenance import collect
 from storyframes.store.records import STORE_FORMAT, Status, canonical_json
 from storyframes.store.storage import Storage, reason_of
-from storyframes.store.storage.files import locked
 from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.storage.locks import locked
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside
 from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.base import Scope

@@ -9,20 +9,16 @@ from __future__ import annotations
 import contextlib
 import locale
 import logging
-import os
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from storyframes.features import CLOCK
 from storyframes.spec import Axis, of_track
 from storyframes.store.layout import ZARR_JSON, current_path, open_storage
 from storyframes.store.maintenance import is_intact
-from storyframes.store.publish import FeatureWriter, OvertakenError, PublishError, latest_sequence, record_attempt
+from storyframes.store.publish import FeatureWriter, OvertakenError, latest_sequence, record_attempt
 from storyframes.store.record_status import FeatureStatus, read_status
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
@@ -34,12 +30,11 @@ from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pas
 from tasks.extractors.frames import Frames
 from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
+from tasks.failures import explain
 from tasks.media.recording import FrameTimes
 from tasks.media.video_header import missing_bytes
-from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
 _LOG = logging.getLogger("storyframes")
-_OURS = ("storyframes", "tasks")  # packages whose own messages never quote what an input says
 
 
 @dataclass(frozen=True, slots=True)  # a study may have a million
@@ -430,24 +425,6 @@ def failed(
     return replace(outcome, transient=may_pass(error))
 
 
-def explain(storage: Storage, extractor: Extractor[Any], error: Exception) -> str:
-    """Why an extractor gave nothing, as far as the reason may be stored.
-
-    Of a private feature's errors only texts that this program has written itself are given: any other may quote what a
-    participant said.
-    """
-    may_tell = not extractor.is_private or _is_ours(error)
-    match error:
-        case MissingInputError() | ExtractionError() | PublishError() | StorageError() if may_tell:
-            return str(error)
-        case OSError():
-            return _explain_os_error(error, storage, name_file=may_tell)
-        case _ if extractor.is_private:
-            return f"{_where(error)} (its text is withheld: {extractor.name} reads words, and it may quote them)"
-        case _:
-            return f"{_where(error)}: {str(error)[:300]}"
-
-
 def not_done(
     storage: Storage,
     session_id: str,
@@ -463,41 +440,3 @@ def not_done(
     except OSError as error:  # a full disk takes this note too; the outcome still says what happened
         _LOG.error("%s/%s: the outcome cannot be noted in the store: %s", session_id, feature, error)
     return Outcome(session_id, feature, status, reason=reason)
-
-
-def _explain_os_error(error: OSError, storage: Storage, *, name_file: bool) -> str:
-    if error.errno in NO_ROOM:
-        folder = storage.local("")
-        if folder is None:  # a version is made on this machine and sent when it is whole
-            return f"{no_room_for_temporary_files()}; nothing was published"
-        return f"the disk of the feature store is full: make room at {folder} and extract again; nothing was published"
-    where = f"{Path(error.filename).name}: " if name_file and isinstance(error.filename, str) else ""
-    own_words = str(error)[:300] if name_file else ""
-    return f"{where}{os.strerror(error.errno) if error.errno else own_words or error_kind(error)}"
-
-
-def _where(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    frame = next((frame for frame in reversed(frames) if Path(frame.filename).is_file()), frames[0])
-    return f"unexpected {error_kind(error)} at {Path(frame.filename).name}:{frame.lineno}"
-
-
-def error_kind(error: BaseException) -> str:
-    """What error it is, by a name that is Python's or ours: one of a plug-in's own may be made of words."""
-    return next(cls.__name__ for cls in type(error).__mro__ if _root(cls.__module__) in ("builtins", *_OURS))
-
-
-def _is_ours(error: Exception) -> bool:
-    """Whether this program itself raised it, with no other code on the way: so it wrote its text."""
-    step: TracebackType | None = error.__traceback__
-    if step is None:
-        return False
-    while step:
-        if _root(str(step.tb_frame.f_globals.get("__name__", ""))) not in _OURS:
-            return False
-        step = step.tb_next
-    return True
-
-
-def _root(module: str) -> str:
-    return module.partition(".")[0]

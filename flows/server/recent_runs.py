@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storyframes.store.storage.files import ProcessIdentity
+from storyframes.store.storage.processes import ProcessIdentity
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from storyframes.store.publish import FeatureWriter
     from storyframes.store.storage import StorageError
     from storyframes.store.storage.access import keep_private
-    from storyframes.store.storage.files import if_free, lock_new_file, locked, sha256_file, write_atomically
+    from storyframes.store.storage.files import sha256_file, write_atomically
+    from storyframes.store.storage.locks import if_free, lock_new_file, locked
     from storyframes.store.storage.scratch import scratch_beside, scratch_folder
 
 __all__ = [
@@ -56,7 +57,8 @@ __getattr__, __dir__ = exports(
         "layout": "CLIPS RunMark StoreError create_store leave_mark new_version open_storage",
         "publish": "FeatureWriter",
         "storage": "StorageError",
-        "storage.files": "if_free lock_new_file locked sha256_file write_atomically",
+        "storage.files": "sha256_file write_atomically",
+        "storage.locks": "if_free lock_new_file locked",
         "storage.access": "keep_private",
         "storage.scratch": "scratch_beside scratch_folder",
     },

@@ -22,7 +22,8 @@ import numpy as np
 from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from storyframes.store.storage.files import flush_tree, locked
+from storyframes.store.storage.files import flush_tree
+from storyframes.store.storage.locks import locked
 from storyframes.store.storage.scratch import scratch_beside
 from tasks.extractors.base import ALL, Cost, ExtractionError, ExtractorSettings, Input, Scope, Tolerance
 from tasks.extractors.text.extractor import TextExtractor

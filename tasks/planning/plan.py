@@ -19,10 +19,11 @@ from storyframes.store.record_status import FeatureStatus, read_status, scan
 from storyframes.store.records import Status
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from tasks.clip_index.label_rules import LabelRule
-from tasks.extract import ExtractionUnit, Outcome, current_if_sound, done, explain, failed
+from tasks.extract import ExtractionUnit, Outcome, current_if_sound, done, failed
 from tasks.extractors.base import Extractor, Source
 from tasks.extractors.earlier_fingerprints import has_fingerprint
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.failures import explain
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, all_sessions, check_selection
 from tasks.planning.sources import StudySources, curve_features

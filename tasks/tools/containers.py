@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from storyframes.store.storage.files import ProcessIdentity
+from storyframes.store.storage.processes import ProcessIdentity
 from tasks.tools.tool_process import Reaper, RunningTool, ToolResult, reaper, running_tool, thread_environment
 
 _OWNER_LABEL = "io.storyframes.owner"

@@ -17,10 +17,10 @@ from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
-from tasks.extract import explain
 from tasks.extract import extract as do_work
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.failures import explain
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.models.digests import DigestCache
 from tasks.planning.plan import plan_extraction

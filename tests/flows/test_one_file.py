@@ -37,7 +37,7 @@ from storyframes.one_file import ExtractedFile, ExtractFileError, PipelineMissin
 from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.store.storage.files import locked
+from storyframes.store.storage.locks import locked
 from tasks.models.digests import DigestCache
 
 ROOT = Path(__file__).parents[2]

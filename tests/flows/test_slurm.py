@@ -24,7 +24,7 @@ from flows.clusters.dask_cluster import DASK, dask_cluster
 from flows.clusters.dask_parts import JobTooShortError
 from flows.clusters.settings import load_cluster
 from flows.clusters.slurm import certificates_in_files, job_options, kinds_of_workers, slurm_cluster
-from storyframes.store.storage.files import ProcessIdentity
+from storyframes.store.storage.processes import ProcessIdentity
 
 ON_SLURM = pytest.mark.needs("slurm", "munge", "root")  # a fake GPU is a device file, which needs root
 CLUSTERS = ROOT / "deploy" / "clusters"

@@ -15,10 +15,10 @@ from support.messages import missing
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from storyframes.store.storage import StorageError, files
+from storyframes.store.storage import StorageError, files, locks
 
 ROOT = Path(__file__).parents[2]
-_HOLD = "import sys, time; from pathlib import Path; from storyframes.store.storage.files import locked\n"
+_HOLD = "import sys, time; from pathlib import Path; from storyframes.store.storage.locks import locked\n"
 _HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(1000)"
 
 
@@ -31,7 +31,7 @@ def holder(path: Path) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "WAIT_S", 0.2)
+    monkeypatch.setattr(locks, "WAIT_S", 0.2)
 
 
 def test_a_stopped_holder_is_named_by_the_command_that_waited(store_root: Path, demo_study: Path, impatient) -> None:
@@ -52,17 +52,17 @@ def test_a_running_holder_is_named_and_one_that_is_elsewhere(tmp_path: Path, imp
     lock = tmp_path / "lock"
     process = holder(lock)
     try:
-        with pytest.raises(StorageError, match=f"by process {process.pid}, which is running"), files.locked(lock):
+        with pytest.raises(StorageError, match=f"by process {process.pid}, which is running"), locks.locked(lock):
             pass
         boot, namespace, pid, started = lock.read_text().split(":")
         for text in (f"another:{namespace}:{pid}:{started}", f"{boot}:1:{pid}:{started}", "", "nonsense"):
             lock.write_text(text)
-            with pytest.raises(StorageError, match="of another machine or container"), files.locked(lock):
+            with pytest.raises(StorageError, match="of another machine or container"), locks.locked(lock):
                 pass
     finally:
         process.kill()
         process.communicate()
-    with files.locked(lock):
+    with locks.locked(lock):
         assert lock.read_text().split(":")[2] == str(os.getpid())
 
 
@@ -78,12 +78,12 @@ def test_a_file_that_is_removed_before_it_is_locked_is_no_lock(tmp_path: Path, m
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with files.held(lock):
+    with locks.held(lock):
         assert lock.stat().st_ino == opened[-1]
     assert len(opened) == 2
     made = os.open(lock, os.O_CREAT | os.O_RDWR)
     opened.clear()
-    assert not files.lock_new_file(made)
+    assert not locks.lock_new_file(made)
     os.close(made)
 
 
@@ -94,21 +94,21 @@ def test_a_lock_whose_file_cannot_be_removed_is_free_afterwards(tmp_path: Path, 
         raise OSError(errno.EBUSY, "Device or resource busy")
 
     lock = tmp_path / "lock"
-    with monkeypatch.context() as away, files.held(lock):
+    with monkeypatch.context() as away, locks.held(lock):
         away.setattr(Path, "unlink", fail)
     assert lock.exists()
-    with files.if_free(lock) as free:
+    with locks.if_free(lock) as free:
         assert free
 
 
 def test_a_lock_has_one_holder_and_is_free_afterwards(tmp_path: Path, impatient) -> None:
     lock = tmp_path / "lock"
-    with files.locked(lock):
-        with pytest.raises(StorageError), files.locked(lock):
+    with locks.locked(lock):
+        with pytest.raises(StorageError), locks.locked(lock):
             raise AssertionError("two have it")
-        with files.if_free(lock) as free:
+        with locks.if_free(lock) as free:
             assert not free
-    with files.if_free(lock) as free:
+    with locks.if_free(lock) as free:
         assert free
 
 

@@ -18,7 +18,7 @@ import pytest
 from support.commands import ROOT, storyframes_here
 from support.messages import missing
 
-from storyframes.store.storage.files import ProcessIdentity
+from storyframes.store.storage.processes import ProcessIdentity
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
 PURPOSES = ["openface", "dyads", "neverheardof9"]

@@ -11,8 +11,9 @@ from storyframes.store.layout import VERSION_PATTERN, StoreError
 from storyframes.store.maintenance.losses import Finding
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.storage.access import SHARING, Group, is_linked
-from storyframes.store.storage.files import AS_FILE, HAS_LOCKS, TEMPORARY_SUFFIX, check_has_locks, write_atomically
+from storyframes.store.storage.files import AS_FILE, TEMPORARY_SUFFIX, write_atomically
 from storyframes.store.storage.local_folder import LocalStorage, is_foreign
+from storyframes.store.storage.locks import HAS_LOCKS, check_has_locks
 
 _OTHERS = "another user's, who runs this command again"
 _LINKED = "has another name too (a hard link), perhaps outside the store: put a copy in its place and run this again"

@@ -19,20 +19,17 @@ from storyframes.store.storage.files import (
     AS_FILE,
     LINK,
     TEMPORARY_SUFFIX,
-    check_has_locks,
     check_path,
     file_system_now_ns,
     flush_folder,
     flush_tree,
-    held,
-    if_free,
     irregular,
     is_in_place,
-    locked,
     open_regular,
     sha256_file,
     write_atomically,
 )
+from storyframes.store.storage.locks import check_has_locks, held, if_free, locked
 from storyframes.store.validation import MOST_JSON_BYTES
 
 LOCK_SUFFIX = ".lock"

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.storage.files import ProcessIdentity, file_system_now_ns
+from storyframes.store.storage.files import file_system_now_ns
+from storyframes.store.storage.processes import ProcessIdentity
 
 _FOREIGN_AGE_NS = 7 * 24 * 3600 * 10**9
 _SEPARATOR = "."  # a colon would end a path in the lists that some tools read

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from storyframes.store.records import canonical_json, now
-from storyframes.store.storage.files import flush_folder, locked, sha256_file
+from storyframes.store.storage.files import flush_folder, sha256_file
+from storyframes.store.storage.locks import locked
 from tasks.models.digests import user_cache
 from tasks.tools.tool_process import ToolResult, run_tool
 

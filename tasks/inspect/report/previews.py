@@ -18,7 +18,8 @@ import av
 import cv2
 import numpy as np
 
-from storyframes.store.storage.files import TEMPORARY_SUFFIX, lock_new_file
+from storyframes.store.storage.files import TEMPORARY_SUFFIX
+from storyframes.store.storage.locks import lock_new_file
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frames
 from tasks.media.sound import NoAudioError, read_audio

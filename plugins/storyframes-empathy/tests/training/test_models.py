@@ -18,7 +18,7 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.samplers import SequentialSampler
 from storyframes.features import FEATURES
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.storage.files import lock_new_file
+from storyframes.store.storage.locks import lock_new_file
 from storyframes_empathy.training import feed as feed_module
 from storyframes_empathy.training.feed import Kind, Loaded, open_bank
 from storyframes_empathy.training.inputs import Part, Preparation, open_parts, rows_of
