@@ -1,1 +1,1 @@
-"""Extracting: each extractor beside the best loop of its library, long recordings, whole studies, and one file."""
+"""Extracting: decoding, networks on a processor and on a GPU, and how right words, speakers and people are."""

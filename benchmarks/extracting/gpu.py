@@ -37,10 +37,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.extracting import embed_audio
 from benchmarks.extracting.decoding import Images, images_of, pyav_alone, rows_of, units_of
-from benchmarks.extracting.embed_image import prepared, timm_folder
-from benchmarks.extracting.long_session import repeat
+from benchmarks.extracting.gpu_inputs import RATE, prepared, repeat, timm_folder, wav2vec2_folder, write_noise
 from benchmarks.measure import print_machine
 from benchmarks.performance_page import record
 from storyframes.features import CLOCK
@@ -51,7 +49,6 @@ from tasks.media.sound import read_audio
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.models.libraries import import_torchvision
 
-RATE = embed_audio.RATE
 _BATCH = {"cuda": 256, "cpu": 4}
 _DTYPES = {"float16": torch.half, "bfloat16": torch.bfloat16, "tf32": torch.float32, "float32": torch.float32}
 _PIECE_S = 10  # of a recording, which is repeated
@@ -153,7 +150,7 @@ def cases(root: Path, device: str) -> list[Case]:
         return {"embed": [section(precision, name=name, kind=kind, source=f"path:{folder}")]}
 
     on_gpu = device == "cuda"
-    vit, speech = timm_folder(root, _VIT), embed_audio.model_folder(root, "base")
+    vit, speech = timm_folder(root, _VIT), wav2vec2_folder(root)
     one = "float16" if on_gpu else "float32"
     found = [
         Case(
@@ -227,11 +224,11 @@ def write_sessions(root: Path, device: str, processes: Sequence[int], seconds: f
         shutil.copyfile(piece / "videos/s0001.avi", path)
         times = max(round(video_s / _PIECE_S), 1)
         if times > 1:
-            repeat(path, times)
+            repeat(path, times, _PIECE_S)
         sessions["pictures", count] = Session(f"pictures{count}", path, pyav_alone(path))
         sound_s = max(round(seconds * _reached(_MAY_HEAR, device, count)), 1) if count else 1
-        sound = embed_audio.study(root / f"sound{count}", sound_s) / "s.wav"
-        path = sound.rename(study / f"sound{count}.wav")
+        path = study / f"sound{count}.wav"
+        write_noise(path, sound_s)
         sessions["sound", count] = Session(f"sound{count}", path, sound_s)
     pictures = [
         f"{each.session_id},p,videos/{each.path.name}" for (kind, _), each in sessions.items() if kind != "sound"

@@ -9,24 +9,21 @@ with the others. The bound is what the fastest large matrix product in float32 c
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
+from threadpoolctl import threadpool_limits
 
-from benchmarks.extracting.matrix_product import GFLOP as PRODUCT_GFLOP
-from benchmarks.extracting.matrix_product import PREFIX, bound, products
 from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machine
 from benchmarks.performance_page import record
 from tasks.extractors.image.engines import Engine, open_engine
 from tasks.extractors.image.network import EmbeddingNetwork
-from tasks.extractors.image.preprocessing import ExactCropper, Interpolation, Side
 from tasks.extractors.resnet50 import ResNet50Settings, ResNet50Weights, resnet50
 from tasks.extractors.settings import Precision
-from tasks.models.libraries import import_openvino, import_torchvision
+from tasks.models.libraries import import_openvino
 
 V1 = ResNet50Weights.V1
 MODEL = resnet50(V1, None, "untrained").prepared(Precision.FLOAT32)
@@ -37,6 +34,9 @@ GFLOP = 8.2  # of an image
 FRAMES_PER_MINUTE = 15 * 60
 EAGER_BATCHES = (1, 8, 32)  # frame by frame; what ours has, where eager torch costs least; as for training
 EAGER = "eager loop, by 8"
+PRODUCT_SIDE = 4096  # rows and columns of the matrices
+PRODUCT_GFLOP = 2 * PRODUCT_SIDE**3 / 1e9
+PREFIX = "matrix product, "
 
 Job = Callable[[], object]
 
@@ -117,8 +117,38 @@ def images_of(name: str) -> float:
     return PRODUCT_GFLOP / GFLOP if name == "matrix product" else IMAGES
 
 
-def print_models(runs: int) -> dict[str, float]:
-    """Prints the table; gives back CPU-seconds per image."""
+def products() -> dict[str, Callable[[], object]]:
+    """The product of two matrices by each library."""
+    openvino = import_openvino()
+    matrix = np.random.default_rng(0).random((PRODUCT_SIDE, PRODUCT_SIDE), np.float32)
+    tensor = torch.from_numpy(matrix)
+    operands = [openvino.opset13.parameter([PRODUCT_SIDE, PRODUCT_SIDE], np.float32) for _ in range(2)]
+    model = openvino.Model([openvino.opset13.matmul(*operands, False, False)], operands)
+    options = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+    infer = partial(request.infer, [matrix, matrix], share_inputs=True, share_outputs=True)
+
+    def by_numpy() -> None:
+        with threadpool_limits(1):
+            np.matmul(matrix, matrix)
+
+    jobs = {"torch": partial(torch.mm, tensor, tensor), "NumPy": by_numpy, "OpenVINO": infer}
+    return {f"{PREFIX}{library}": job for library, job in jobs.items()}
+
+
+def bound(measured: Mapping[str, Measured]) -> tuple[str, float]:
+    """The library with the fastest product, and its GFLOP a CPU-second."""
+    costs = {name.removeprefix(PREFIX): of.cpu_s for name, of in measured.items() if name.startswith(PREFIX)}
+    fastest = min(costs, key=lambda name: costs[name])
+    print(
+        "matrix product, GFLOP a CPU-second:",
+        ", ".join(f"{name} {PRODUCT_GFLOP / cost:.0f}" for name, cost in costs.items()),
+    )
+    return fastest, PRODUCT_GFLOP / costs[fastest]
+
+
+def print_models(runs: int) -> None:
+    """Measure and record both tables."""
     made = candidates(IMAGES)
     measured = interleave(products() | {name: make() for name, make in made.items()}, runs)
     fastest = f"{PREFIX}{bound(measured)[0]}"
@@ -138,7 +168,6 @@ def print_models(runs: int) -> dict[str, float]:
     for name in (EAGER, "float32", "bfloat16"):
         if f"{name}, 2 threads" in cost:
             print(f"  {name}: an image costs {cost[f'{name}, 2 threads'] / cost[name]:.2f} x as much with 2 threads")
-    return cost
 
 
 def _figures(name: str, result: Measured, cost: dict[str, float]) -> list[str]:
@@ -148,51 +177,9 @@ def _figures(name: str, result: Measured, cost: dict[str, float]) -> list[str]:
     return [f"{1000 * cost[name]:.1f}", of_product, images_per_s, minute_s, memory]
 
 
-def print_preprocessing(cost: dict[str, float], runs: int) -> None:
-    """From decoded 720p frames to the network's images."""
-    frames = frames_720p(8)
-    transform = import_torchvision().models.ResNet50_Weights.IMAGENET1K_V1.transforms()
-    tensors = torch.from_numpy(frames).permute(0, 3, 1, 2)
-    jobs: dict[str, Job] = {
-        "float32": partial(MODEL.preprocessing.images, frames),
-        "bfloat16": partial(resnet50(V1, None).prepared(Precision.BFLOAT16).preprocessing.images, frames),
-        "torchvision's transform, tensors": partial(transform, tensors),
-    }
-    measured = interleave(jobs, runs)
-    print("\npreprocessing of a 720p frame")
-    for name, result in measured.items():
-        each = result.cpu_s / len(frames)
-        share = f"{100 * each / cost[name]:4.1f} % of the network" if name in cost else ""
-        print(f"  {name:<33} {1000 * each:5.1f} CPU-ms  {share}")
-
-
-def print_resizing(runs: int) -> None:
-    """Exact resizing of frames with Pillow: the part that the crop needs beside the whole frame."""
-    rows = []
-    for height, width in ((720, 1280), (1080, 1920), (2160, 3840), (480, 640)):
-        frames = np.random.default_rng(0).integers(0, 256, (4, height, width, 3), dtype=np.uint8)
-        for interpolation in Interpolation:
-            part = ExactCropper(256, (SIDE, SIDE), interpolation)
-            columns = Side(width, 256 * width // height, SIDE)
-
-            def whole(frames: np.ndarray = frames, columns: Side = columns, kind: str = interpolation) -> np.ndarray:
-                size, filter_ = (columns.resized, 256), Image.Resampling[kind.upper()]
-                resized = np.stack([np.asarray(Image.fromarray(frame).resize(size, filter_)) for frame in frames])
-                return np.ascontiguousarray(resized[:, 16:240, columns.middle])
-
-            np.testing.assert_array_equal(part.crop(frames), whole())
-            measured = interleave({"whole": whole, "part": partial(part.crop, frames)}, runs)
-            each = {name: 1000 * result.cpu_s / len(frames) for name, result in measured.items()}
-            cells = (f"{each['whole']:.1f}", f"{each['part']:.1f}", f"{each['part'] / each['whole']:.2f}")
-            rows.append([f"{width} x {height}, {interpolation}", *cells])
-    columns_ = ("frame, shorter side to 256, crop 224", "whole, CPU-ms", "its part, CPU-ms", "ratio")
-    record("exact-resizing", columns_, rows, ["pillow"])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--resizing", action="store_true", help="only the resizing of frames")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     arguments, _ = parser.parse_known_args()
     torch.set_num_threads(1)
@@ -202,11 +189,7 @@ def main() -> None:
         print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
         return
     print_machine()
-    print_resizing(arguments.runs)
-    if arguments.resizing:
-        return
-    cost = print_models(arguments.runs)
-    print_preprocessing(cost, arguments.runs)
+    print_models(arguments.runs)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,9 @@ import numpy as np
 import pandas as pd
 import zarr
 
-from benchmarks.reading.clip_index import build_index
-from benchmarks.reading.clip_index import tables as clip_index_tables
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+from support.clip_indexes import build_index
+
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES, VISION, feature_spec
@@ -105,22 +107,6 @@ def write_features(root: Path, session_id: str, generator: np.random.Generator, 
                 out.write("confidence", np.full(frames, 0.98, np.float32))
             out.publish("benchmark", {})
     return arrays | {"valid": valid}
-
-
-def write_many_sessions(root: Path) -> int:
-    """A store at ``root`` with a catalogue and a clip index of the paper's size, to be opened; its arrays are short.
-
-    Returns:
-        How many sessions it has.
-    """
-    create_store(root)
-    index = clip_index(clip_index_tables())
-    ids = index["session_id"].unique()
-    for session_id in ids:
-        write_features(root, session_id, np.random.default_rng(0), 2 * WINDOW)
-    catalogue.compact(LocalStorage(root))
-    write_clip_index(index, LocalStorage(root))
-    return len(ids)
 
 
 def clip_index(tables: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:

@@ -22,7 +22,7 @@ import zarr
 
 from benchmarks.measure import interleave
 from benchmarks.performance_page import record
-from benchmarks.reading.clip_data import WINDOW, ClipData, uniform, write_many_sessions
+from benchmarks.reading.clip_data import WINDOW, ClipData, uniform
 from storyframes import ClipDataset, ClipLoader, FeatureStore, SessionBlockSampler, UniformSampler
 from storyframes.clips.dataset import BatchBuffers, new_memory
 from storyframes.features import VISION
@@ -150,108 +150,6 @@ def read_loader(loader: ClipLoader | torch.utils.data.DataLoader) -> None:
         pass
 
 
-def clips_as_stored(data: ClipData) -> dict[str, Way]:
-    """Without widening float16, which is most of the work above: what the reader adds shows better."""
-    sessions = memmaps(data)
-
-    def by_hand() -> None:
-        openface = np.empty((BATCH, WINDOW, OPENFACE), np.float32)
-        resnet50 = np.empty((BATCH, WINDOW, WIDTH - OPENFACE), np.float16)
-        mask = np.empty((BATCH, WINDOW), bool)
-        for number, (session, start) in enumerate(uniform(data, CLIPS, seed=0)):
-            place = number % BATCH
-            openface[place], resnet50[place], mask[place] = sessions[session](start, start + WINDOW)
-
-    dataset = ClipDataset(data.features, list(VISION))
-    return {MEMMAP: Way(CLIPS, by_hand), "ClipDataset, one thread": Way(CLIPS, partial(read_dataset, dataset))}
-
-
-# --- torch's DataLoader ----------------------------------------------------------------------------------------------
-
-
-class NpyDataset(torch.utils.data.Dataset):
-    """The same clips of .npy files, as one would write it by hand."""
-
-    def __init__(self, data: ClipData, dataset: ClipDataset) -> None:
-        self.sessions = memmaps(data)
-        self.clips = list(zip(dataset.clips["session_id"], dataset.clips["start_frame"].tolist(), strict=True))
-
-    def __len__(self) -> int:
-        return len(self.clips)
-
-    def __getitem__(self, index: int) -> dict[str, np.ndarray | int]:
-        session, start = self.clips[index]
-        openface, resnet50, valid = self.sessions[session](start, start + WINDOW)
-        values = np.empty((WINDOW, WIDTH), np.float32)
-        values[:, :OPENFACE] = openface
-        values[:, OPENFACE:] = resnet50
-        return {"vision": values, "vision_mask": valid.astype(bool), "index": index}
-
-
-def data_loaders(data: ClipData) -> dict[str, Way]:
-    dataset = ClipDataset(data.features, ["vision"])
-    sampler = UniformSampler(dataset)
-
-    chosen = list(sampler)[:CLIPS]
-
-    def read(source: torch.utils.data.Dataset) -> None:
-        options = {"sampler": chosen, "num_workers": 2, "multiprocessing_context": "fork"}
-        read_loader(torch.utils.data.DataLoader(source, BATCH, **options))
-
-    return {
-        "DataLoader over .npy": Way(CLIPS, partial(read, NpyDataset(data, dataset))),
-        "DataLoader over ClipDataset": Way(CLIPS, partial(read, dataset), target=0.90),
-    }
-
-
-# --- whole sessions, and opening -------------------------------------------------------------------------------------
-
-
-def whole_sessions(data: ClipData) -> dict[str, Way]:
-    sessions, store = memmaps(data), FeatureStore(data.features)
-    out = np.empty((data.frames, WIDTH), np.float32)
-
-    def by_hand() -> None:
-        for session in data.session_ids:
-            openface, resnet50, _ = sessions[session](0, data.frames)
-            out[:, :OPENFACE] = openface
-            out[:, OPENFACE:] = resnet50
-
-    def ours() -> None:
-        for session in data.session_ids:
-            store.read(session, "vision", out=out)
-
-    clips = data.sessions * data.frames // WINDOW
-    return {MEMMAP: Way(clips, by_hand), "FeatureStore.read": Way(clips, ours, target=0.90)}
-
-
-def opening(root: Path) -> list[list[str]]:
-    """A row for each: seconds by the clock, which what is beside it and a ratio do not have, and the most wanted."""
-    sessions = write_many_sessions(root)
-    store = FeatureStore(root)
-    clips = store.clips()
-    ids = store.sessions
-
-    def first_rows() -> None:
-        fresh = FeatureStore(root)
-        for session in ids:
-            fresh.view(session, "openface", 0, WINDOW)
-            fresh.view(session, "resnet50", 0, WINDOW)
-
-    measured = interleave(
-        {
-            f"open a store of {sessions} sessions": lambda: FeatureStore(root),
-            "and the first clip of each of them": first_rows,
-            f"load clips.parquet, {len(clips):,} rows": store.clips,
-        }
-    )
-    limits = (0.3, None, 0.2)
-    return [
-        [name, f"{result.wall_s:.3f} s", "", "", f"< {limit} s" if limit else ""]
-        for (name, result), limit in zip(measured.items(), limits, strict=True)
-    ]
-
-
 @dataclass(frozen=True)
 class Compared:
     """Clips per CPU-second and per second of a way, their ratios to the baseline's, and what is wanted of these."""
@@ -298,17 +196,6 @@ def main() -> None:
         compared = compare("random clips of 120 frames x 2762 columns, in batches of 64", random_clips(data))
         rows = [[name, *one.cells()] for name, one in compared.items()]
         record("reading-clips", ("way", *CELLS), rows, ["zarr", "h5py", "torch"])
-        rows = []
-        for title, ways, runs in (
-            ("as stored (openface float32, resnet50 float16), one thread", clips_as_stored(data), 9),
-            ("torch DataLoader, two fork workers", data_loaders(data), 5),
-            ("whole sessions, 120 frames of them", whole_sessions(data), 5),
-        ):
-            (beside, theirs), (_, ours) = compare(title, ways, runs).items()
-            rates = f"{ours.per_cpu_s:,.0f}", f"{theirs.per_cpu_s:,.0f}: {beside}"
-            rows.append([f"{title}, clips per CPU-s", *rates, f"{ours.cpu:.2f}", ours.wanted])
-        rows += opening(Path(folder, "many"))
-        record("clips-otherwise", ("", "ours", "beside it", "ratio, CPU", "wanted"), rows, ["zarr", "torch"])
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Many sessions: planning, the catalogue, Prefect and Dask with no-op work, and what a command imports."""
+"""Much data: the clip index of many sessions, and long sound."""

@@ -1,18 +1,19 @@
-"""What grows with the number of sessions: one table of CPU, memory and time, from 269 sessions to 100,000.
+"""The clip index of a study by its number of sessions, from 269 to 100,000: CPU time, memory and wall-clock time.
 
-``python -m benchmarks.scaling.scale`` measures all (an hour), ``--quick`` with few sessions, ``--only NAME`` one
-measure.
-A measure is something that is done with so many sessions, in a process of its own: add one to :func:`measures`. What
-it needs is made beforehand and not counted.
+``python -m benchmarks.scaling.scale`` measures everything (half an hour), ``--quick`` with few sessions, ``--only
+NAME`` one measure. A measure is done in a process of its own. What it needs is made beforehand and is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import shlex
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,75 +21,78 @@ from typing import Any
 
 from benchmarks.measure import print_machine
 from benchmarks.performance_page import record
-from benchmarks.scaling.processes import Cost, Role, cost_of
 
 SIZES = (269, 2_000, 20_000, 100_000)
 QUICK_SIZES = (4, 12)
-COLUMNS = (
-    "what",
-    "sessions",
-    "CPU-s",
-    "ms a session",
-    "of the work",
-    "wall s",
-    *(f"{role} MB" for role in Role),
-    "did",
-)
+COLUMNS = ("what", "sessions", "CPU-s", "ms a session", "wall s", "MB", "result")
 LIBRARIES = ("pandas", "pyarrow", "zarr")
 _MADE = "made.pickle"
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Something whose cost may depend on how many sessions there are.
+    """Something whose cost may depend on the number of sessions.
 
     Attributes:
         name: of its rows.
-        make: makes what it needs for so many sessions in a folder, and says where that is; not counted.
-        do: does it, with what ``make`` gave, in a process of its own; gives what is to be said beside its row.
-        sizes: how many sessions it is measured with.
-        work_s: of the work that it gives out, CPU-seconds a session, where there is any: its own cost is a share of it.
+        make: makes what it needs for so many sessions in a folder, and returns where that is; not counted.
+        do: does it with the result of ``make``, in a process of its own; returns a remark for its row.
     """
 
     name: str
     make: Callable[[Path, int], Any]
     do: Callable[[Any], str]
-    sizes: tuple[int, ...] = SIZES
-    work_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a process from its start to its end; memory is its largest resident set."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
 
 
 def measures() -> dict[str, Measure]:
-    """All there are, by name."""
+    """All measures by name."""
     from benchmarks.scaling import scale_index as index
-    from benchmarks.scaling.scale_planning import PLANNING, PLANNING_UNCHANGED
-    from benchmarks.scaling.scale_report import MAKING, OPENING_PAGE
-    from benchmarks.scaling.scale_work import GIVING_OUT, GIVING_OUT_CHEAP, STARTING
 
-    run = (STARTING, PLANNING, PLANNING_UNCHANGED, GIVING_OUT, GIVING_OUT_CHEAP)
-    tables = (index.INDEXING, index.INDEXING_UNCHANGED, index.INDEXING_CHANGED, index.OPENING, index.FILTERING)
-    return {one.name: one for one in (*run, *tables, MAKING, OPENING_PAGE)}
+    every = (index.INDEXING, index.INDEXING_UNCHANGED, index.INDEXING_CHANGED, index.OPENING, index.FILTERING)
+    return {measure.name: measure for measure in every}
 
 
 def cost(measure: Measure, sessions: int) -> tuple[Cost, str]:
-    """What it costs with so many sessions, and what it says itself."""
+    """The cost with so many sessions, and the remark of the measure.
+
+    Raises:
+        subprocess.CalledProcessError: the measure failed.
+    """
     with tempfile.TemporaryDirectory(prefix="storyframes-bench-") as name:
         folder = Path(name)
         (folder / _MADE).write_bytes(pickle.dumps(measure.make(folder, sessions)))
-        spent = cost_of(["-m", "benchmarks.scaling.scale", "--in", name, "--only", measure.name])
-        return spent, (folder / "said").read_text()
+        command = [sys.executable, "-m", "benchmarks.scaling.scale", "--in", name, "--only", measure.name]
+        started = time.perf_counter()
+        _, status, used = os.wait4(os.posix_spawn(command[0], command, os.environ), 0)
+        if status:
+            raise subprocess.CalledProcessError(status, command)
+        wall_s = time.perf_counter() - started
+        peak_kb, remark = (folder / "remark").read_text().split(" ", 1)
+        return Cost(used.ru_utime + used.ru_stime, wall_s, int(peak_kb) * 1024 / 1e6), remark
 
 
 def do_in(folder: Path, measure: Measure) -> None:
-    """What is measured, in this process."""
-    (folder / "said").write_text(measure.do(pickle.loads((folder / _MADE).read_bytes())))
+    """Do what is measured, in this process."""
+    remark = measure.do(pickle.loads((folder / _MADE).read_bytes()))
+    status = Path("/proc/self/status").read_text()  # getrusage would count the memory of the parent, before the exec
+    peak_kb = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    (folder / "remark").write_text(f"{peak_kb} {remark}")
 
 
-def cells(measure: Measure, sessions: int, spent: Cost, said: str) -> list[str]:
-    """A row of the table, as :data:`COLUMNS` say."""
-    each_ms = f"{1000 * spent.cpu_s / sessions:.2f}"
-    share = f"{100 * spent.cpu_s / sessions / measure.work_s:.1f} %" if measure.work_s else ""
-    peaks = [f"{spent.peak_mb[role]:.0f}" if spent.peak_mb[role] else "" for role in Role]
-    return [measure.name, f"{sessions:,}", f"{spent.cpu_s:.1f}", each_ms, share, f"{spent.wall_s:.1f}", *peaks, said]
+def cells(measure: Measure, sessions: int, spent: Cost, remark: str) -> list[str]:
+    """A row of the table, with the columns :data:`COLUMNS`."""
+    per_session_ms = f"{1000 * spent.cpu_s / sessions:.2f}"
+    numbers = (f"{spent.cpu_s:.1f}", per_session_ms, f"{spent.wall_s:.1f}", f"{spent.peak_mb:.0f}")
+    return [measure.name, f"{sessions:,}", *numbers, remark]
 
 
 def line(row: list[str]) -> str:
@@ -100,7 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few sessions")
     parser.add_argument("--only", action="append", help="one of the measures, by name")
-    parser.add_argument("--sessions", type=int, nargs="+", help="how many, instead of each measure's own sizes")
+    parser.add_argument("--sessions", type=int, nargs="+", help="how many, instead of 269 to 100,000")
     parser.add_argument("--record", metavar="TABLE", help="the table of docs/performance.json that is made of it")
     parser.add_argument("--in", dest="folder", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -115,7 +119,7 @@ def main() -> None:
     rows = []
     for name in asked.only or known:
         measure = known[name]
-        for sessions in asked.sessions or (QUICK_SIZES if asked.quick else measure.sizes):
+        for sessions in asked.sessions or (QUICK_SIZES if asked.quick else SIZES):
             rows.append(cells(measure, sessions, *cost(measure, sessions)))
             print(line(rows[-1]), flush=True)
     if asked.record:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.scaling.scale import Measure
-from benchmarks.scaling.scale_study import LINKS
 from storyframes.clips.filters import filter_clips
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, feature_spec
@@ -21,6 +20,7 @@ from storyframes.store.storage.local_folder import LocalStorage
 from tasks.clip_index.index import update_clip_index
 from tasks.study.load import load_study
 
+LINKS = 30_000  # to one file; ext4 allows 65,000
 _S = 10  # of each session, seconds
 _ROWS = {"frames": 15 * _S, "openface": 15 * _S, "opensmile": 100 * _S, "glove": 2 * _S}
 _SPEC = WindowSpec(window=30, stride=15)

@@ -112,15 +112,15 @@ def test_tables_of_measured_numbers_are_those_that_were_recorded(tmp_path: Path,
     monkeypatch.setattr(made, "RESULTS", tmp_path / "performance.json")
     made.write_tables(tables)
     assert made.read_tables() == tables
-    made.record("starting", ("started", "CPU-s"), [("all", "1.5")], ["zarr"], "python -m benchmarks imports")
+    made.record("one-pass", ("started", "CPU-s"), [("all", "1.5")], ["zarr"], "python -m benchmarks decoding")
     new = made.rendered(page, made.read_tables())
-    text = new.split("<!-- table: starting -->\n")[1].split("<!-- end")[0]
-    assert text.startswith("| started | CPU-s |\n|---|---|\n| all | 1.5 |\n\n`python -m benchmarks imports`, 20")
+    text = new.split("<!-- table: one-pass -->\n")[1].split("<!-- end")[0]
+    assert text.startswith("| started | CPU-s |\n|---|---|\n| all | 1.5 |\n\n`python -m benchmarks decoding`, 20")
     assert re.search(r" x .*, load \d+\.\d; numpy \d.*, zarr \d", text)
     with pytest.raises(ValueError, match=r"has 1 cells, but there are 2 columns"):
-        made.record("starting", ("a", "b"), [["1"]])
-    with pytest.raises(ValueError, match=r"not once on the page and in performance.json: starting"):
-        made.rendered(page, {name: table for name, table in tables.items() if name != "starting"})
+        made.record("one-pass", ("a", "b"), [["1"]])
+    with pytest.raises(ValueError, match=r"not once on the page and in performance.json: one-pass"):
+        made.rendered(page, {name: table for name, table in tables.items() if name != "one-pass"})
 
 
 def test_help_lists_every_benchmark() -> None:

@@ -7,13 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
+from support.many_sessions import SETTINGS as NEW
+from support.many_sessions import many_sessions
 from support.opened_files import below, files_opened
+from support.unchanged_study import SETTINGS, unchanged_study
 
-from benchmarks.scaling.processes import Cost, Role
-from benchmarks.scaling.scale import COLUMNS, Measure, cells, line, measures
-from benchmarks.scaling.scale_study import SETTINGS as NEW
-from benchmarks.scaling.scale_study import many_sessions
-from benchmarks.scaling.unchanged_study import SETTINGS, unchanged_study
+from benchmarks.scaling.scale import measures
 from storyframes.store.layout import create_store
 from storyframes.store.storage.local_folder import LocalStorage
 from tasks.models import digests
@@ -23,25 +22,9 @@ from tasks.planning.selection import Selection
 SESSIONS, FEATURES = 269, 6
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("planning a new study", "18 features due, 0 up to date"),
-        ("planning an unchanged one", "0 features due, 18 up to date"),
-    ],
-)
-def test_the_measures_of_scale_do_what_their_rows_say(tmp_path: Path, name: str, says: str) -> None:
-    measure = measures()[name]
-    assert measure.do(measure.make(tmp_path, 3)) == says
-
-
-def test_a_row_of_the_table_of_scale_gives_the_share_of_the_work() -> None:
-    cost = Cost(cpu_s=4.0, wall_s=9.0)
-    cost.peak_mb[Role.DRIVER] = 200.4
-    measure = Measure("giving out", lambda folder, sessions: None, lambda made: "", work_s=2.0)
-    row = cells(measure, 100, cost, "x")
-    assert len(row) == len(COLUMNS)
-    assert line(row) == "| giving out | 100 | 4.0 | 40.00 | 2.0 % | 9.0 | 200 |  |  | x |"
+def test_the_benchmark_of_the_clip_index_makes_and_opens_one(tmp_path: Path) -> None:
+    made = measures()["opening the clip index"]
+    assert made.do(made.make(tmp_path, 3)) == "27 clips"
 
 
 def test_planning_many_new_sessions_asks_once_for_what_they_share(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ every interval far too narrow; and a participant who rates high in one session w
 across sessions look like a finding.
 
 An interval is a jackknife over participants: each metric is computed without each participant in turn, on a scale on
-which it is nearly normal, and the spread of these values becomes an interval by a quantile of Student's t. How often
-such intervals hold the true value is simulated by ``python -m benchmarks coverage``. (Percentiles of participants drawn
-again hold it 72 to 83 times of 100 with four participants, for a nominal 95.)
+which it is nearly normal, and the spread of these values becomes an interval by a quantile of Student's t. A
+simulation in the tests counts how often such intervals hold the true value. (Percentiles of participants drawn again
+hold it 72 to 83 times of 100 with four participants, for a nominal 95.)
 """
 
 from __future__ import annotations

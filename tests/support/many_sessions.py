@@ -1,4 +1,4 @@
-"""A study of as many sessions as one likes: each has real files, which all sessions share as links."""
+"""A study of many sessions with real files: all sessions share them as links."""
 
 from __future__ import annotations
 

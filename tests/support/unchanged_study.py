@@ -15,26 +15,16 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current
 from storyframes.store.storage.local_folder import LocalStorage
 from tasks.extract import ExtractionUnit
-from tasks.extractors.glove import GloveSettings
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.extractors.resnet50 import ResNet50Settings
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import Study, load_study
 
 # Models that are here without a download.
 _VECTORS = Path(__file__).parents[2] / "demo" / "glove.demo.300d.txt"
-SETTINGS = ExtractorsSettings(
-    resnet50=ResNet50Settings(allow_untrained=True), glove=GloveSettings(vectors=_VECTORS, demo_vectors=True)
+SETTINGS = ExtractorsSettings.model_validate(
+    {"resnet50": {"allow_untrained": True}, "glove": {"vectors": str(_VECTORS), "demo_vectors": True}}
 )
-# The same for a command.
-CONFIGURATION = f'''
-[resnet50]
-allow_untrained = true
-[glove]
-vectors = "{_VECTORS}"
-demo_vectors = true
-'''
 _LONG_AGO_S = 1_700_000_000  # a file that changed this very second would be read again
 
 
