@@ -10,13 +10,14 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.settings import Device, Precision
 from tasks.models.libraries import loading
 
-_LARGEST_BATCH_SIZE = 256  # beyond it a GPU gains nothing
+_LARGEST_BATCH_SIZE = 64  # beyond it a GPU gains little, and a session waits until as many frames are decoded
 _DTYPES = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
 _KEPT = 8  # networks on a GPU; a pass over the frames has one for each of its features
 _T = TypeVar("_T")
@@ -120,6 +121,25 @@ def on_device(inputs: torch.Tensor, device: str) -> torch.Tensor:
     return inputs if device == "cpu" else inputs.pin_memory().to(device, non_blocking=True)
 
 
+def on_processor(rows: torch.Tensor) -> Callable[[], np.ndarray]:
+    """Begin to copy rows from the device; what is returned waits for them.
+
+    The waiting thread sleeps. CUDA's usual way of waiting keeps a processor busy, on which another process or another
+    thread of this one could decode.
+    """
+    copied = rows.to("cpu", non_blocking=True)
+    if rows.device.type == "cpu":
+        return copied.numpy
+    done = torch.cuda.Event(blocking=True)
+    done.record()  # so that waiting for these rows is not waiting for a later batch as well
+
+    def wait() -> np.ndarray:
+        done.synchronize()
+        return copied.numpy()
+
+    return wait
+
+
 def forward_in_batches(
     forward: Callable[[torch.Tensor], torch.Tensor], inputs: torch.Tensor, batch_size: int, too_large: str
 ) -> tuple[torch.Tensor, int]:
@@ -164,7 +184,7 @@ def fitting_batch_size(forward: Callable[[], object], inputs: int) -> int:
 
 
 def largest_batch_size(free: float, per_input: float) -> int:
-    """The largest power of two of inputs that fit into half of the free memory, at most 256, at least 1."""
+    """The largest power of two of inputs that fit into half of the free memory, at most 64, at least 1."""
     size = _LARGEST_BATCH_SIZE
     while size > 1 and size * per_input > free / 2:
         size //= 2

@@ -142,7 +142,7 @@ def test_what_a_batch_needs_is_measured_while_no_other_session_computes(monkeypa
     }.items():
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
     seen = []
-    assert fitting_batch_size(lambda: seen.append(another_thread_may()), 8) == 256
+    assert fitting_batch_size(lambda: seen.append(another_thread_may()), 8) == 64
     assert seen == [False]
 
 

@@ -20,12 +20,14 @@ from tasks.extractors.torch_compute import (
     forward_in_batches,
     network_on,
     on_device,
+    on_processor,
     torch_dtype,
 )
 from tasks.models.libraries import import_torchvision
 
 _UNUSED = "masked_spec_embed"  # of training
 _VARIANCE_FLOOR = 1e-7  # as the processors of these models add
+_TOGETHER_S = 150.0  # of sound; with more a GPU gains little, and decoding and storing would wait for it
 
 
 class SoundEncoder:
@@ -39,8 +41,8 @@ class SoundEncoder:
         mean: take the mean of the layers; otherwise they are concatenated.
         where: begins the sentence of an error.
         device, precision: where and in what it computes.
-        batch_size: windows that go through it together; None for one on a processor, and on a GPU what half of its
-            free memory holds.
+        batch_size: windows that go through it together; None for one on a processor, and on a GPU for 150 s of sound,
+            or what half of its free memory holds.
 
     Raises:
         ExtractionError: it cannot be loaded, or is not what its configuration says.
@@ -98,7 +100,7 @@ class SoundEncoder:
             windows = [((window - mean) / scale).astype(np.float32) for window in windows]
         if not self.batch_size:
             self.batch_size = self._fitting_batch_size(windows[0])
-        return list(self._embed(self._input(windows)).cpu().numpy())
+        return list(on_processor(self._embed(self._input(windows)))())
 
     def _input(self, windows: Sequence[np.ndarray]) -> torch.Tensor:
         """What the network is given: samples, or their spectrogram."""
@@ -130,7 +132,8 @@ class SoundEncoder:
             return torch.stack(states).mean(dim=0) if self._mean else torch.cat(states, dim=-1)
 
     def _fitting_batch_size(self, window: np.ndarray) -> int:
-        return fitting_batch_size(lambda: self._forward(self._input([window])), 1)
+        fitting = fitting_batch_size(lambda: self._forward(self._input([window])), 1)
+        return min(fitting, windows_at_once(len(window), self._shape.rate))
 
     def _check_front_end(self) -> None:
         """Row times follow from the configuration: the network's own convolutions have to be those."""
@@ -147,6 +150,11 @@ class SoundEncoder:
             raise ExtractionError(
                 f"{self._where} has another front end than its config.json says: its rows' times are unknown"
             )
+
+
+def windows_at_once(samples: int, rate: int) -> int:
+    """How many windows of so many samples a GPU is given together at most."""
+    return max(int(_TOGETHER_S * rate / samples), 1)
 
 
 def _load(folder: Path, shape: AudioShape, dtype: torch.dtype, device: str) -> tuple[Any, Any, list[str]]:

@@ -12,13 +12,14 @@ from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from tasks.extractors.audio.shape import AudioShape, audio_shape
-from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, read_sound
+from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, keeping, read_sound
 from tasks.extractors.audio.windows import SoundRows, moments, window_rows
 from tasks.extractors.base import Cost, ExtractionError, Source
 from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import EmbedSettings, Kind, Origin
 from tasks.extractors.frames import Clock
+from tasks.media.sound import AudioBlock
 
 if TYPE_CHECKING:
     from tasks.extractors.audio.encoder import SoundEncoder
@@ -109,13 +110,16 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
         """Write the rows, their times, and their means over frames."""
         shape = self._shape(self.model)
         number = self.common.recording.sound_stream
-        sound = Sound(read_sound(source, shape.rate, stream=number), shape.rate)
-        self.note_model(out)
-        # The processor normalises a whole signal at once: it is decoded twice, which costs little beside the network.
+        blocks = read_sound(source, shape.rate, stream=number)
+        # The processor normalises a whole signal at once: a sound that does not fit into memory is decoded twice.
         whole = (0.0, 1.0)
         if shape.normalises:
-            whole = moments(block.samples for block in read_sound(source, shape.rate, stream=number))
+            kept: list[AudioBlock] = []
+            whole = moments(block.samples for block in keeping(blocks, kept))
+            blocks = iter(kept) if kept else read_sound(source, shape.rate, stream=number)
             out.quality |= {"audio_mean": whole[0], "audio_std": float(np.sqrt(whole[1]))}
+        sound = Sound(blocks, shape.rate)
+        self.note_model(out)
         stream = SoundRows(self._open(shape), shape, self._chunk_s(shape), self.settings.context_s, whole)
         values, time = out.array("values"), out.array("time")
         means = FrameRows(clock, self.spec.columns, out) if clock else None

@@ -6,7 +6,7 @@ Both block by block: memory does not grow with the length of the sound.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import ClassVar
 
@@ -21,6 +21,8 @@ from tasks.extractors.frames import Clock, read_clock_if_any
 from tasks.media.container import RecordingError
 from tasks.media.sound import AudioBlock, NoAudioError, read_audio
 from tasks.media.video_header import read_header
+
+KEPT_SAMPLES = 1 << 25  # 134 MB: 35 minutes at 16 kHz
 
 
 class SoundExtractor(Extractor[S]):
@@ -62,6 +64,18 @@ def read_sound(source: Source, rate: int, *, stream: int) -> Iterator[AudioBlock
     """
     zero_s = None if source.names(Input.AUDIO) else read_header(source.file(Input.VIDEO).path).start_s
     return read_audio(source.file(Input.AUDIO).path, rate, zero_s, stream=stream)
+
+
+def keeping(blocks: Iterable[AudioBlock], kept: list[AudioBlock]) -> Iterator[AudioBlock]:
+    """The same blocks; afterwards ``kept`` has them all, or none of a sound that is too long to be kept in memory."""
+    samples = 0
+    for block in blocks:
+        samples += len(block.samples)
+        if samples <= KEPT_SAMPLES:
+            kept.append(block)
+        else:
+            kept.clear()
+        yield block
 
 
 class Sound:

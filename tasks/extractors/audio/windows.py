@@ -20,6 +20,8 @@ from tasks.media.container import read_ahead
 if TYPE_CHECKING:
     from tasks.extractors.audio.encoder import SoundEncoder
 
+_SQUARED_ROWS = 64
+
 
 @dataclass(frozen=True)
 class Window:
@@ -109,7 +111,7 @@ class SoundRows:
         self._encoder, self._shape, self._moments = encoder, shape, moments
         rows, context = window_rows(shape, chunk_s, context_s)
         self._cut = Windows(shape.front_end, rows, context)
-        self._before: tuple[int, np.ndarray] | None = None
+        self._before: _Rows | None = None
         self.windows, self.row, self.seam = 0, 0, 0.0
 
     @property
@@ -123,6 +125,19 @@ class SoundRows:
         Yields:
             (m, columns) float32, one row after the other.
         """
+        embedded = self._embedded(blocks)
+        if self._encoder.ahead:  # a GPU computes the next windows while the rows of these are stored
+            embedded = read_ahead(embedded, 1)
+        for group in embedded:
+            for window, rows in group:
+                self._measure_seam(window, rows)
+                kept = rows[window.keep]
+                self.row += len(kept)
+                self.windows += 1
+                yield kept
+
+    def _embedded(self, blocks: Iterable[np.ndarray]) -> Iterator[list[tuple[Window, np.ndarray]]]:
+        """The windows with their rows, as many as go through the network together."""
         windows = self._cut.cut(blocks)
         if self._encoder.ahead:
             windows = read_ahead(windows, self._encoder.ahead)
@@ -130,23 +145,27 @@ class SoundRows:
             alike = len({len(window.samples) for window in batch}) == 1  # the last of all may lack some samples
             groups = [batch] if alike else [[window] for window in batch]
             for group in groups:
-                found = self._encoder.embed([window.samples for window in group], *self._moments)
-                for window, rows in zip(group, found, strict=True):
-                    self._measure_seam(window, rows)
-                    kept = rows[window.keep]
-                    self.row += len(kept)
-                    self.windows += 1
-                    yield kept
+                rows = self._encoder.embed([window.samples for window in group], *self._moments)
+                yield list(zip(group, rows, strict=True))
 
     def _measure_seam(self, window: Window, rows: np.ndarray) -> None:
-        if self._before is not None:
-            first, earlier = self._before
+        before, self._before = self._before, _Rows(window.first_row, rows, _squared_lengths(rows - rows.mean(axis=0)))
+        if before is not None:
             at = window.first_row + window.keep.start
-            if at - first < len(earlier):
-                spread = _size(np.concatenate([earlier - earlier.mean(axis=0), rows - rows.mean(axis=0)]))
-                difference = _size(rows[window.keep.start] - earlier[at - first])
-                self.seam = max(self.seam, difference / spread if spread else 0.0)
-        self._before = window.first_row, rows
+            if at - before.first < len(before.values):
+                spread = float(np.sqrt(np.concatenate([before.spread, self._before.spread]).mean()))
+                difference = rows[window.keep.start] - before.values[at - before.first]
+                size = float(np.sqrt(_squared_lengths(difference[None]).mean()))
+                self.seam = max(self.seam, size / spread if spread else 0.0)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a window, until those of the next one are there."""
+
+    first: int  # counted from the signal's first
+    values: np.ndarray
+    spread: np.ndarray  # of each row, the square of its distance from their mean
 
 
 def window_rows(shape: AudioShape, chunk_s: float | None, context_s: float) -> tuple[int, int]:
@@ -178,7 +197,7 @@ def moments(blocks: Iterable[np.ndarray]) -> tuple[float, float]:
     return mean, max(squares / max(count, 1) - mean * mean, 0.0)
 
 
-def _size(values: np.ndarray) -> float:
-    """The root mean square over rows, of their length."""
-    wide = values.astype(np.float64).reshape(-1, values.shape[-1])
-    return float(np.sqrt((wide * wide).sum(axis=1).mean()))
+def _squared_lengths(values: np.ndarray) -> np.ndarray:
+    """The square of each row's length, float64; a few rows at a time, which stay in a processor's cache."""
+    parts = np.array_split(values, -(-len(values) // _SQUARED_ROWS))
+    return np.concatenate([(wide * wide).sum(axis=1) for wide in (part.astype(np.float64) for part in parts)])

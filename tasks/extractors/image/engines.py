@@ -22,6 +22,7 @@ from tasks.extractors.torch_compute import (
     forward_in_batches,
     network_on,
     on_device,
+    on_processor,
     torch_dtype,
 )
 from tasks.models.libraries import import_openvino, loading
@@ -86,17 +87,7 @@ class TorchEngine:
         self.batch_size = batch_size or (self._fitting_batch_size() if self.device == "cuda" else _CPU_BATCH_SIZE)
 
     def start(self, images: np.ndarray) -> Callable[[], np.ndarray]:
-        embeddings = self._embed(torch.from_numpy(images)).to("cpu", non_blocking=True)
-        if self.device == "cpu":
-            return embeddings.numpy
-        copied = torch.cuda.Event()
-        copied.record()  # so that waiting for this batch is not waiting for the next one as well
-
-        def wait() -> np.ndarray:
-            copied.synchronize()
-            return embeddings.numpy()
-
-        return wait
+        return on_processor(self._embed(torch.from_numpy(images)))
 
     def _embed(self, images: torch.Tensor) -> torch.Tensor:
         """The embeddings on the device; a batch size that its memory does not hold is halved, for good."""

@@ -22,6 +22,7 @@ from tasks.extractors.torch_compute import (
     forward_in_batches,
     network_on,
     on_device,
+    on_processor,
     one_thread,
     torch_dtype,
 )
@@ -90,7 +91,7 @@ class ClipEncoder:
             ) from None
         if rows.shape[1] != (width := self._shape.width * len(self._layers)):
             raise ExtractionError(f"{self._where} gives rows of {rows.shape[1]}, but its configuration says {width}")
-        return rows.cpu().numpy()
+        return on_processor(rows)()
 
     def _forward(self, clips: torch.Tensor) -> torch.Tensor:
         clips = on_device(clips, self.device).to(self._dtype)
