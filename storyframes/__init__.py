@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from storyframes.clips.inputs import ClipInput
     from storyframes.clips.loader import ClipLoader
     from storyframes.clips.oversampling import (
-        LeakingOversamplingSampler,
         OversamplingSampler,
-        PaperOrderOversamplingSampler,
     )
     from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
     from storyframes.clips.splits import SplitSpec
@@ -54,9 +52,7 @@ __all__ = [
     "ClipSampler",
     "ExtractedFile",
     "FeatureStore",
-    "LeakingOversamplingSampler",
     "OversamplingSampler",
-    "PaperOrderOversamplingSampler",
     "SequentialSampler",
     "SessionBlockSampler",
     "SplitSpec",
@@ -71,7 +67,7 @@ __getattr__, __dir__ = exports(
         "clips.dataset": "ClipDataset",
         "clips.inputs": "ClipInput",
         "clips.loader": "ClipLoader",
-        "clips.oversampling": "LeakingOversamplingSampler OversamplingSampler PaperOrderOversamplingSampler",
+        "clips.oversampling": "OversamplingSampler",
         "clips.samplers": "ClipSampler SequentialSampler SessionBlockSampler UniformSampler",
         "clips.splits": "SplitSpec",
         "features": "FEATURES Axis",

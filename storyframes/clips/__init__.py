@@ -18,23 +18,27 @@ from storyframes.lazy import exports
 if TYPE_CHECKING:
     from storyframes.clips.dataset import BatchBuffers, new_memory
     from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
-    from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
+    from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
+    from storyframes.clips.oversampling import balanced, values_to_balance
     from storyframes.clips.readers import Field
     from storyframes.clips.splits import SPLITS
     from storyframes.clips.window_spec import WindowSpec
 
 __all__ = [
+    "RATING",
     "SPLITS",
     "STORY_FEATURE",
     "BatchBuffers",
     "Field",
     "WindowSpec",
+    "balanced",
     "complete_clips",
     "filter_clips",
     "lacking_clips",
     "needed_features",
     "new_memory",
     "parse_filter",
+    "values_to_balance",
 ]
 
 __getattr__, __dir__ = exports(
@@ -42,7 +46,8 @@ __getattr__, __dir__ = exports(
     {
         "dataset": "BatchBuffers new_memory",
         "filters": "complete_clips filter_clips lacking_clips parse_filter",
-        "named_inputs": "STORY_FEATURE needed_features",
+        "named_inputs": "RATING STORY_FEATURE needed_features",
+        "oversampling": "balanced values_to_balance",
         "readers": "Field",
         "splits": "SPLITS",
         "window_spec": "WindowSpec",

@@ -58,8 +58,6 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]
         (storyframes.UniformSampler(dataset, seed=7), "UniformSampler(seed=7, world_size=1, total=240)"),
         (storyframes.SessionBlockSampler(dataset, block=6), "block=6"),
         (storyframes.OversamplingSampler(train), "OversamplingSampler(seed=0"),
-        (storyframes.LeakingOversamplingSampler(dataset, "val"), "split='val'"),
-        (storyframes.PaperOrderOversamplingSampler(dataset, "val"), "split='val'"),
         (done, "FeatureStatus(s00/openface: done, Current(s00/openface/20"),
         (done.record, "values (60, 714) float32, valid (60,) uint8"),
         (failed, "FeatureStatus(s01/openface: failed (the tool died), Current("),

@@ -11,11 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.messages import naming
 
-from storyframes.clips.oversampling import (
-    LeakingOversamplingSampler,
-    OversamplingSampler,
-    PaperOrderOversamplingSampler,
-)
+from storyframes.clips.oversampling import OversamplingSampler
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
 
 
@@ -44,8 +40,6 @@ SAMPLERS = {
     "uniform": lambda **options: UniformSampler(clips([50, 7, 30]), **options),
     "blocks": lambda **options: SessionBlockSampler(clips([50, 7, 30]), block=8, blocks=3, **options),
     "oversampling": lambda **options: OversamplingSampler(clips([50, 7, 30]), **options),
-    "paper order": lambda **options: PaperOrderOversamplingSampler(ALL_SPLITS, "train", **options),
-    "leaking": lambda **options: LeakingOversamplingSampler(ALL_SPLITS, "train", **options),
 }
 every_sampler = pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS)
 every_random_sampler = pytest.mark.parametrize("make", list(SAMPLERS.values())[1:], ids=list(SAMPLERS)[1:])
@@ -240,27 +234,6 @@ def test_only_training_clips_are_oversampled(split: str) -> None:
         OversamplingSampler(ALL_SPLITS)
 
 
-def test_oversampling_before_splitting_leaks_and_that_is_what_it_is_for() -> None:
-    parts = {split: list(LeakingOversamplingSampler(ALL_SPLITS, split, seed=3)) for split in ("train", "val", "test")}
-    together = [index for part in parts.values() for index in part]
-    ratings = ALL_SPLITS.clips["empathy"].to_numpy()
-    _, counts = np.unique(ratings[together], return_counts=True)
-    assert len(set(counts)) == 1
-    shares = [len(part) / len(together) for part in parts.values()]
-    np.testing.assert_allclose(shares, [0.7, 0.2, 0.1], atol=0.01)
-    assert set(parts["train"]) & set(parts["test"])
-    sampler = LeakingOversamplingSampler(ALL_SPLITS, "test", seed=3)
-    assert sorted(epoch(sampler, 9)) == sorted(parts["test"])  # the same copies in every epoch
-
-
-@pytest.mark.parametrize("sampler", [LeakingOversamplingSampler, PaperOrderOversamplingSampler])
-def test_oversampling_before_splitting_wants_all_splits(sampler) -> None:
-    with pytest.raises(ValueError, match="test and val"):
-        sampler(clips([20]), "train")
-    with pytest.raises(ValueError, match=naming("'dev'", "train, val, test")):
-        sampler(ALL_SPLITS, "dev")
-
-
 ORACLE = json.loads((Path(__file__).parents[1] / "data/oversampling.json").read_text())
 
 
@@ -273,32 +246,6 @@ def oracles_clips() -> Clips:
         for _ in range(count)
     ]
     return Clips(pd.DataFrame(rows, columns=["participant_id", "empathy", "split"]))
-
-
-def test_the_papers_order_has_the_copies_that_the_oracle_counts() -> None:
-    study, expected = oracles_clips(), ORACLE["paper_order"]
-    rating = study.clips["empathy"].to_numpy()
-    for seed in range(20):
-        parts = {name: list(PaperOrderOversamplingSampler(study, name, seed=seed)) for name in ("train", "val", "test")}
-        for name, part in parts.items():
-            assert set(study.clips["split"].iloc[part]) == {name}  # no copy of a clip is in two splits
-        copies = np.bincount([place for part in parts.values() for place in part], minlength=len(study))
-        assert copies.sum() == expected["total"]
-        for number in range(1, 6):
-            of_rating, least = copies[rating == number], expected["copies_at_least"][str(number)]
-            assert set(of_rating) <= {least, least + 1}
-            assert (of_rating == least + 1).sum() == expected["once_more"][str(number)]
-
-
-def test_the_papers_order_gives_each_split_what_it_can_expect() -> None:
-    study, expected = oracles_clips(), ORACLE["paper_order"]
-    rating = study.clips["empathy"].to_numpy()
-    test = [list(PaperOrderOversamplingSampler(study, "test", seed=seed)) for seed in range(400)]
-    assert np.mean([len(part) for part in test]) == pytest.approx(expected["expected_rows"]["test"], abs=0.15)
-    prevalence = np.mean(rating[np.concatenate(test)] > 3)
-    assert prevalence == pytest.approx(expected["expected_test_prevalence_above_3"], abs=0.01)
-    once_each = rating[study.clips["split"].to_numpy() == "test"]
-    assert np.mean(once_each > 3) == ORACLE["raw_test_prevalence_above_3"]  # what is measured on clips counted once
 
 
 def test_oversampling_the_training_clips_has_the_oracles_counts() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pickle
 
-import numpy as np
 import pytest
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
-from storyframes import ClipDataset, OversamplingSampler, PaperOrderOversamplingSampler, SplitSpec
+from storyframes import ClipDataset, OversamplingSampler, SplitSpec
 from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES
@@ -67,28 +66,6 @@ def test_oversampling_takes_the_training_clips_of_the_new_splits(study) -> None:
 def study_filter(study: SyntheticStudy) -> str:
     sessions = study.clips.loc[study.clips["split"] == "train", "session_id"].unique().tolist()
     return f"session_id in {sessions}"
-
-
-def test_the_papers_order_is_of_the_new_splits(study) -> None:
-    dataset = ClipDataset(study.root, ["label"], split=OTHER)
-    split = dataset.clips["participant_id"].map(drawn(study, OTHER)).to_numpy()
-    copies = [list(PaperOrderOversamplingSampler(dataset, name)) for name in SPLITS]
-    for name, places in zip(SPLITS, copies, strict=True):
-        assert set(split[places]) == {name}
-    ratings = dataset.clips["empathy"].to_numpy()[[place for places in copies for place in places]]
-    assert len(set(np.unique(ratings, return_counts=True)[1])) == 1
-
-
-def test_the_papers_order_does_not_go_on_in_other_splits(study) -> None:
-    shares = (0.5, 0.3, 0.2)
-    one, other = (
-        PaperOrderOversamplingSampler(ClipDataset(study.root, ["label"], split=SplitSpec(seed, shares)), "val")
-        for seed in (1, 2)
-    )
-    state = one.state_dict(consumed=3)
-    one.load_state_dict(state)
-    with pytest.raises(ValueError, match="another order"):
-        other.load_state_dict({**state, "total": other.total})
 
 
 def test_a_pickled_dataset_has_its_splits(study) -> None:

@@ -16,7 +16,6 @@ from storyframes import (
     ClipSampler,
     FeatureStore,
     OversamplingSampler,
-    PaperOrderOversamplingSampler,
     SplitSpec,
     UniformSampler,
 )
@@ -24,6 +23,7 @@ from storyframes.clips import SPLITS, STORY_FEATURE, complete_clips, filter_clip
 from storyframes.features import STORIES
 from storyframes.spec import is_label_curve
 from storyframes_empathy.training.labels import LabelScale, curve_labels, curve_range, hint, numbers, scale_of
+from storyframes_empathy.training.paper_order import PaperOrderOversamplingSampler
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
 
 

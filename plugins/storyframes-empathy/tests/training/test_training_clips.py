@@ -14,9 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.synthetic_features import StudySpec, write_features
 
-from storyframes.clips.oversampling import (
-    PaperOrderOversamplingSampler,
-)
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.scores.predictions import read_predictions
 from storyframes_empathy.scores.run_record import ScoreScale, read_run
@@ -24,6 +21,7 @@ from storyframes_empathy.training.inputs import rows_of
 from storyframes_empathy.training.labels import LabelScale, best_cut
 from storyframes_empathy.training.moments import measure
 from storyframes_empathy.training.opened import CannotTrainError, open_run
+from storyframes_empathy.training.paper_order import PaperOrderOversamplingSampler
 from storyframes_empathy.training.runs import train_run
 from storyframes_empathy.training.settings import TrainSettings
 
