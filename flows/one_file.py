@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 
 from flows.in_process import do_in_process
-from flows.progress_bar import progress_bar
+from flows.progress import progress_bar
 from flows.settings import Settings, load_settings
 from storyframes.one_file import ExtractedFile, ExtractFileError, part_of
 from storyframes.store import catalogue

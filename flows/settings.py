@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, SkipValidation, ValidationError
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
-from storyframes.plug_ins import SETTINGS, PlugInError, load, origin, plug_in, plug_ins
+from storyframes.plug_ins import SETTINGS, PlugInError, installed_plug_ins, load_plug_in, origin, plug_in
 from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.extractors.registry import ExtractorsSettings, anchored
 from tasks.strict_settings import anchor_paths, suggest_key
@@ -44,7 +44,7 @@ class PlugInSections(Mapping[str, Any]):
         return _section_class(name).model_validate(self.content.get(name, {}))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({point.name for point in plug_ins(SETTINGS)}))
+        return iter(sorted({point.name for point in installed_plug_ins(SETTINGS)}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -70,7 +70,7 @@ def _section_class(name: str) -> type[BaseModel]:
     if point is None:
         raise KeyError(name)
     try:
-        section = load(point)
+        section = load_plug_in(point)
         if not (isinstance(section, type) and issubclass(section, BaseModel)):
             raise PlugInError(f"{section!r} is not a pydantic model")
         if section.model_config.get("extra") != "forbid":

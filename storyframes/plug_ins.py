@@ -25,7 +25,7 @@ class PlugInError(Exception):
     """A plug-in, or a part of one, cannot be used; the message says why."""
 
 
-def plug_ins(group: str) -> list[EntryPoint]:
+def installed_plug_ins(group: str) -> list[EntryPoint]:
     """The entry points of a group, of all distributions, by distribution and name; nothing is imported."""
     return sorted(entry_points(group=group), key=lambda point: (origin(point), point.name))
 
@@ -36,7 +36,7 @@ def plug_in(group: str, name: str) -> EntryPoint | None:
     Raises:
         PlugInError: several distributions have it.
     """
-    points = [point for point in plug_ins(group) if point.name == name]
+    points = [point for point in installed_plug_ins(group) if point.name == name]
     if len({point.value for point in points}) > 1:
         raise PlugInError(f"{' and '.join(map(origin, points))} both name {name!r} under {group}: uninstall one")
     return points[0] if points else None
@@ -47,7 +47,7 @@ def origin(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
 
 
-def load(point: EntryPoint) -> Any:
+def load_plug_in(point: EntryPoint) -> Any:
     """The object that an entry point names.
 
     Raises:

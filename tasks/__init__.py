@@ -5,3 +5,21 @@ one extractor for ``storyframes.testing``. ``strict_settings`` is the base of al
 rooms: ``study`` (what is handed in), ``media`` (recordings), ``extractors``, ``models`` and ``tools`` (what extractors
 use), ``planning`` (what is due), ``clip_index``, ``inspect`` (looking at a study and its store).
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from tasks.strict_settings import StrictSettings
+
+__all__ = [
+    "StrictSettings",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "strict_settings": "StrictSettings",
+    },
+)

@@ -6,3 +6,61 @@ plan, init, check, synthesize), ``extract`` (extract, extract-file, demo), ``cli
 status, runs, deploy), ``look`` (report, show, view, overlay, compare), ``upkeep`` (verify, gc, archive, share),
 ``forget``, ``models`` (models, extractors). ``run`` is one extraction and its progress. No command computes anything.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from flows.cli.run import run_flow
+    from flows.cli.tables.finite_json import finite_json
+    from flows.cli.terminal import (
+        LOOK,
+        ConfigOption,
+        JsonOption,
+        StoreArgument,
+        StudyArgument,
+        cannot_write,
+        console,
+        error_console,
+        fail,
+        is_terminal,
+        listed,
+        matching_files,
+        need,
+        refused_if,
+        show_json,
+        usage_errors,
+    )
+
+__all__ = [
+    "LOOK",
+    "ConfigOption",
+    "JsonOption",
+    "StoreArgument",
+    "StudyArgument",
+    "cannot_write",
+    "console",
+    "error_console",
+    "fail",
+    "finite_json",
+    "is_terminal",
+    "listed",
+    "matching_files",
+    "need",
+    "refused_if",
+    "run_flow",
+    "show_json",
+    "usage_errors",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "run": "run_flow",
+        "tables.finite_json": "finite_json",
+        "terminal": "ConfigOption JsonOption LOOK StoreArgument StudyArgument cannot_write console "
+        "error_console fail is_terminal listed matching_files need refused_if show_json "
+        "usage_errors",
+    },
+)

@@ -17,7 +17,15 @@ from typer.core import TyperGroup
 import storyframes
 from flows.cli import clips, extract, forget, look, models, runs, start, terminal, upkeep
 from storyframes.installation import install_line
-from storyframes.plug_ins import COMMANDS, PlugInError, describe_error, load, origin, plug_in, plug_ins
+from storyframes.plug_ins import (
+    COMMANDS,
+    PlugInError,
+    describe_error,
+    installed_plug_ins,
+    load_plug_in,
+    origin,
+    plug_in,
+)
 
 PANEL = "Plug-ins"
 # Groups of commands that come with a distribution of their own, which may not be installed.
@@ -53,12 +61,12 @@ class RootGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         own = super().list_commands(ctx)
-        return list(dict.fromkeys([*own, *(point.name for point in plug_ins(COMMANDS))]))
+        return list(dict.fromkeys([*own, *(point.name for point in installed_plug_ins(COMMANDS))]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if command := super().get_command(ctx, cmd_name):
             return command
-        points = [point for point in plug_ins(COMMANDS) if point.name == cmd_name]
+        points = [point for point in installed_plug_ins(COMMANDS) if point.name == cmd_name]
         if not points:
             return None
         summary = points[0].dist.metadata.json.get("summary") if points[0].dist else None
@@ -94,7 +102,7 @@ def _load_group(name: str) -> Any:
     point = plug_in(COMMANDS, name)
     assert point is not None
     try:
-        app = load(point)
+        app = load_plug_in(point)
         if not isinstance(app, typer.Typer):
             raise PlugInError(f"{app!r} is not a typer.Typer")
         try:

@@ -22,7 +22,7 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
-from flows.progress_bar import progress_bar
+from flows.progress import progress_bar
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.interruption import GOES_ON, promise
-from flows.progress_bar import progress_bar
+from flows.progress import progress_bar
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from tasks.inspect.formatting import counted, human_bytes
 
 if TYPE_CHECKING:
     from storyframes.store.storage import Storage
-    from tasks.forgetting import Forgetting, Scope
+    from tasks.forgetting.forget import Forgetting
+    from tasks.forgetting.scope import Scope
 
 _MOST_SHOWN = 20
 
@@ -65,8 +66,8 @@ def forget(
     that this user may not list or remove.
     """
     from storyframes.plug_ins import PlugInError
-    from tasks.forgetting import ForgetError
-    from tasks.forgetting import forget as forget_them
+    from tasks.forgetting.forget import forget as forget_them
+    from tasks.forgetting.scope import ForgetError
     from tasks.study.changed_tables import TableChangeError
 
     if whole_sessions and only_tracks:
@@ -123,7 +124,7 @@ def _scope(
 ) -> Scope:
     from storyframes.store.record_status import scan
     from storyframes.store.study import read_study_record
-    from tasks.forgetting import resolve
+    from tasks.forgetting.scope import resolve
     from tasks.study.forgotten_ids import read_forgotten_ids
     from tasks.study.load import read_study
 

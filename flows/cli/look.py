@@ -21,7 +21,7 @@ from flows.cli.terminal import (
     need,
     usage_errors,
 )
-from flows.progress_bar import progress_bar
+from flows.progress import progress_bar
 from storyframes.spec import MAIN, feature_and_track
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from flows import interruption
 from flows.cli.tables.study import not_read
 from flows.in_process import is_faster_alone, perform_in_process
 from flows.noted_part import NotedPart
-from flows.progress_bar import bars
+from flows.progress import bars
 from flows.request import ExtractionRequest
 from flows.run import (
     Progress,

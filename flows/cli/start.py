@@ -30,7 +30,7 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.doctor.findings import Finding, State
-from flows.progress_bar import progress_bar
+from flows.progress import progress_bar
 from tasks.inspect.formatting import counted, human_bytes
 from tasks.media.synthetic_study import Shape
 

@@ -19,8 +19,8 @@ from storyframes.plug_ins import (
     FORGET,
     REPORT_PAGES,
     SETTINGS,
+    installed_plug_ins,
     origin,
-    plug_ins,
 )
 from tasks.extractors.availability import overview
 from tasks.extractors.openface.extractor import Backend
@@ -60,7 +60,7 @@ def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
 
 def _plug_ins() -> Iterator[Finding]:
     groups = (EXTRACTORS, COMMANDS, SETTINGS, REPORT_PAGES, EXPORT_FORMATS, FORGET, CHECK)
-    origins = {origin(point) for group in groups for point in plug_ins(group)}
+    origins = {origin(point) for group in groups for point in installed_plug_ins(group)}
     yield Finding("plug-ins", State.HERE, ", ".join(sorted(origins)) or "none")
     for point, why in broken().items():
         advice = f"repair it, or 'pip uninstall {point.split()[0]}'"
@@ -82,7 +82,7 @@ def _faces(settings: Settings, can: list[str]) -> Iterator[Finding]:
 
 def _models() -> Iterator[Finding]:
     models = model_files().values()
-    here = [model.name for model in models if weights.find(model)]
+    here = [model.name for model in models if weights.find_model_file(model)]
     yield Finding("models", State.HERE, ", ".join(here) or "none")
     for model in models:
         if model.name in here:

@@ -3,10 +3,9 @@
 import numpy as np
 from pydantic import Field
 
-from storyframes.features import ArraySpec, Axis, FeatureSpec
-from tasks.extractors.base import ExtractorSettings
-from tasks.extractors.frame_pass import FrameExtractor
-from tasks.media.recording import FrameBatch
+from storyframes import ArraySpec, Axis, FeatureSpec
+from tasks.extractors import ExtractorSettings, FrameExtractor
+from tasks.media import FrameBatch
 
 COLUMNS = ("brightness", "motion")
 

@@ -8,12 +8,12 @@ import pandas as pd
 import typer
 from pydantic import Field
 
-from flows.cli.terminal import ConfigOption, StoreArgument, console, usage_errors
-from flows.settings import load_settings
+from flows import load_settings
+from flows.cli import ConfigOption, StoreArgument, console, usage_errors
 from storyframes import FeatureStore
-from storyframes.store.tables import Table, named_columns
+from storyframes.store import Table, named_columns
+from tasks import StrictSettings
 from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
-from tasks.strict_settings import StrictSettings
 
 
 class LightSettings(StrictSettings):

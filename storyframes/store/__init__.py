@@ -18,34 +18,97 @@ from storyframes.lazy import exports
 
 if TYPE_CHECKING:
     from storyframes.store.catalogue import compact
+    from storyframes.store.clip_table import to_table
     from storyframes.store.feature_store import FeatureStore
-    from storyframes.store.layout import CLIPS, RunMark, StoreError, create_store, leave_mark, open_storage
+    from storyframes.store.layout import (
+        CLIPS,
+        ID_PATTERN,
+        RunMark,
+        StoreError,
+        create_store,
+        current_path,
+        leave_mark,
+        new_version,
+        open_storage,
+        why_no_session,
+    )
+    from storyframes.store.maintenance import is_intact
     from storyframes.store.publish import FeatureWriter
-    from storyframes.store.storage import StorageError
+    from storyframes.store.record_status import read_status
+    from storyframes.store.records import Caveat, Current, canonical_json
+    from storyframes.store.session_times import SessionTimes, stored_clocks
+    from storyframes.store.shards import Compression
+    from storyframes.store.storage import Storage, StorageError
     from storyframes.store.storage.access import keep_private
-    from storyframes.store.storage.files import sha256_file, write_atomically
+    from storyframes.store.storage.files import flush_folder, flush_tree, sha256_file, write_atomically
+    from storyframes.store.storage.local_folder import LocalStorage
     from storyframes.store.storage.locks import if_free, lock_new_file, locked
     from storyframes.store.storage.scratch import scratch_beside, scratch_folder
+    from storyframes.store.study import (
+        Forgotten,
+        StudyRecord,
+        id_words,
+        is_distinctive,
+        note_given,
+        read_forgotten,
+        read_study_record,
+    )
+    from storyframes.store.table_files import read_table, replace_table
+    from storyframes.store.tables import MASK, Block, Key, Table, flat_arrays, named_columns, tables_of
+    from storyframes.store.validation import parse_json
 
 __all__ = [
     "CLIPS",
+    "ID_PATTERN",
+    "MASK",
+    "Block",
+    "Caveat",
+    "Compression",
+    "Current",
     "FeatureStore",
     "FeatureWriter",
+    "Forgotten",
+    "Key",
+    "LocalStorage",
     "RunMark",
+    "SessionTimes",
+    "Storage",
     "StorageError",
     "StoreError",
+    "StudyRecord",
+    "Table",
+    "canonical_json",
     "compact",
     "create_store",
+    "current_path",
+    "flat_arrays",
+    "flush_folder",
+    "flush_tree",
+    "id_words",
     "if_free",
+    "is_distinctive",
+    "is_intact",
     "keep_private",
     "leave_mark",
     "lock_new_file",
     "locked",
+    "named_columns",
     "new_version",
+    "note_given",
     "open_storage",
+    "parse_json",
+    "read_forgotten",
+    "read_status",
+    "read_study_record",
+    "read_table",
+    "replace_table",
     "scratch_beside",
     "scratch_folder",
     "sha256_file",
+    "stored_clocks",
+    "tables_of",
+    "to_table",
+    "why_no_session",
     "write_atomically",
 ]
 
@@ -53,13 +116,25 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "catalogue": "compact",
+        "clip_table": "to_table",
         "feature_store": "FeatureStore",
-        "layout": "CLIPS RunMark StoreError create_store leave_mark new_version open_storage",
+        "layout": "CLIPS ID_PATTERN RunMark StoreError create_store current_path leave_mark new_version "
+        "open_storage why_no_session",
+        "maintenance": "is_intact",
         "publish": "FeatureWriter",
-        "storage": "StorageError",
-        "storage.files": "sha256_file write_atomically",
-        "storage.locks": "if_free lock_new_file locked",
+        "record_status": "read_status",
+        "records": "Caveat Current canonical_json",
+        "session_times": "SessionTimes stored_clocks",
+        "shards": "Compression",
+        "storage": "Storage StorageError",
         "storage.access": "keep_private",
+        "storage.files": "flush_folder flush_tree sha256_file write_atomically",
+        "storage.local_folder": "LocalStorage",
+        "storage.locks": "if_free lock_new_file locked",
         "storage.scratch": "scratch_beside scratch_folder",
+        "study": "Forgotten StudyRecord id_words is_distinctive note_given read_forgotten read_study_record",
+        "table_files": "read_table replace_table",
+        "tables": "Block Key MASK Table flat_arrays named_columns tables_of",
+        "validation": "parse_json",
     },
 )

@@ -12,3 +12,125 @@ The general rooms are ``image``, ``video``, ``audio`` and ``text``, for any mode
 microphones, ``label_curve`` makes a feature of continuous labels, and ``outside`` runs a plug-in's program in an
 environment or a container of its own. External programs work in a ``tool_folder``.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from tasks.extractors.audio.shape import AudioShape, audio_shape
+    from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, read_sound
+    from tasks.extractors.audio.windows import SoundRows, moments
+    from tasks.extractors.base import (
+        ALL,
+        CommonSettings,
+        Cost,
+        ExtractionError,
+        Extractor,
+        ExtractorSettings,
+        MissingInputError,
+        Run,
+        Source,
+        Tolerance,
+    )
+    from tasks.extractors.dope.extractor import Dope
+    from tasks.extractors.dope.joints import Part
+    from tasks.extractors.embed.sources import snapshot_of
+    from tasks.extractors.frame_pass import FrameConsumer, FrameExtractor
+    from tasks.extractors.frames import Clock, read_clock
+    from tasks.extractors.image.extractor import ImageEmbedding
+    from tasks.extractors.image.faces import Faces
+    from tasks.extractors.image.settings import Crop, ImageSettings
+    from tasks.extractors.openface.csv_output import OpenFaceOutputError
+    from tasks.extractors.openface.extractor import PROGRAM_OF_PUBLIC_IMAGE, Backend, OpenFace, OpenFaceSettings
+    from tasks.extractors.openface.several_faces import face_boxes
+    from tasks.extractors.outside.environment import Requirements
+    from tasks.extractors.outside.extractor import OutsideExtractor, OutsideFrameExtractor
+    from tasks.extractors.outside.settings import ContainerSettings, OutsideSettings, VenvSettings
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.extractors.sbert import SbertSettings, encode_whole, model_digests, open_model
+    from tasks.extractors.settings import TranscriptSettings
+    from tasks.extractors.text.speech import speaker_labels
+    from tasks.extractors.tool_folder import room_for_temporary_files
+
+__all__ = [
+    "ALL",
+    "PROGRAM_OF_PUBLIC_IMAGE",
+    "AudioShape",
+    "Backend",
+    "Clock",
+    "CommonSettings",
+    "ContainerSettings",
+    "Cost",
+    "Crop",
+    "Dope",
+    "ExtractionError",
+    "Extractor",
+    "ExtractorSettings",
+    "ExtractorsSettings",
+    "Faces",
+    "FrameConsumer",
+    "FrameExtractor",
+    "FrameRows",
+    "ImageEmbedding",
+    "ImageSettings",
+    "MissingInputError",
+    "OpenFace",
+    "OpenFaceOutputError",
+    "OpenFaceSettings",
+    "OutsideExtractor",
+    "OutsideFrameExtractor",
+    "OutsideSettings",
+    "Part",
+    "Requirements",
+    "Run",
+    "SbertSettings",
+    "Sound",
+    "SoundExtractor",
+    "SoundRows",
+    "Source",
+    "Tolerance",
+    "TranscriptSettings",
+    "VenvSettings",
+    "audio_shape",
+    "encode_whole",
+    "face_boxes",
+    "model_digests",
+    "moments",
+    "open_model",
+    "read_clock",
+    "read_sound",
+    "room_for_temporary_files",
+    "snapshot_of",
+    "speaker_labels",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "audio.shape": "AudioShape audio_shape",
+        "audio.sound": "FrameRows Sound SoundExtractor read_sound",
+        "audio.windows": "SoundRows moments",
+        "base": "ALL CommonSettings Cost ExtractionError Extractor ExtractorSettings MissingInputError Run "
+        "Source Tolerance",
+        "dope.extractor": "Dope",
+        "dope.joints": "Part",
+        "embed.sources": "snapshot_of",
+        "frame_pass": "FrameConsumer FrameExtractor",
+        "frames": "Clock read_clock",
+        "image.extractor": "ImageEmbedding",
+        "image.faces": "Faces",
+        "image.settings": "Crop ImageSettings",
+        "openface.csv_output": "OpenFaceOutputError",
+        "openface.extractor": "Backend OpenFace OpenFaceSettings PROGRAM_OF_PUBLIC_IMAGE",
+        "openface.several_faces": "face_boxes",
+        "outside.environment": "Requirements",
+        "outside.extractor": "OutsideExtractor OutsideFrameExtractor",
+        "outside.settings": "ContainerSettings OutsideSettings VenvSettings",
+        "registry": "ExtractorsSettings",
+        "sbert": "SbertSettings encode_whole model_digests open_model",
+        "settings": "TranscriptSettings",
+        "text.speech": "speaker_labels",
+        "tool_folder": "room_for_temporary_files",
+    },
+)

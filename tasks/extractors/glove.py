@@ -127,7 +127,7 @@ def vectors_file(settings: GloveSettings) -> Path:
             raise ExtractionError(f"[glove] vectors = {str(settings.vectors)!r} does not exist")
         return settings.vectors
     published = weights.MODELS["glove-840b"]
-    if found := weights.find(published):
+    if found := weights.find_model_file(published):
         return found
     raise ExtractionError(
         f"there is no {published.path.name}: run 'storyframes models fetch {published.name}' (2.2 GB), or set [glove] "

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from storyframes.features import FeatureSpec
-from storyframes.plug_ins import EXTRACTORS, PlugInError, describe_error, load, origin, plug_ins
+from storyframes.plug_ins import EXTRACTORS, PlugInError, describe_error, installed_plug_ins, load_plug_in, origin
 from tasks.extractors.base import CommonSettings, Cost, Extractor, Input, Scope
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.settings import ExtractorSettings, RecordingSettings, TranscriptSettings
@@ -27,10 +27,10 @@ def load_plug_ins(
     classes: dict[tuple[Scope, str], type[Extractor[Any]]] = {(cls.scope, cls.spec.name): cls for cls in built_in}
     usable: dict[str, type[Extractor[Any]]] = {}
     broken: dict[str, str] = {}
-    for point in plug_ins(EXTRACTORS):
+    for point in installed_plug_ins(EXTRACTORS):
         name = f"{origin(point)}: {point.name}"
         try:
-            cls = load(point)
+            cls = load_plug_in(point)
             check_class(cls)
             check_name(cls)
             if taken := classes.get((cls.scope, cls.spec.name)):

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.forgetting.forget import Forgetting, forget
-    from tasks.forgetting.scope import ForgetError, Scope, resolve
     from tasks.forgetting.traces import Asked, Trace, file_trace, table_traces
 
-__all__ = ["Asked", "ForgetError", "Forgetting", "Scope", "Trace", "file_trace", "forget", "resolve", "table_traces"]
+__all__ = [
+    "Asked",
+    "Trace",
+    "file_trace",
+    "table_traces",
+]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "forget": "Forgetting forget",
-        "scope": "ForgetError Scope resolve",
         "traces": "Asked Trace file_trace table_traces",
     },
 )

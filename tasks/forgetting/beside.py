@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from storyframes.plug_ins import FORGET, PlugInError, describe_error, load, origin, plug_ins
+from storyframes.plug_ins import FORGET, PlugInError, describe_error, installed_plug_ins, load_plug_in, origin
 from storyframes.store.layout import INPUTS, ZARR_JSON, StoreError, is_store
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage, StorageError
@@ -97,8 +97,8 @@ def plug_in_traces(asked: Asked) -> Iterator[Trace]:
     Raises:
         PlugInError: one cannot say what it has, so nothing is known of its files.
     """
-    for point in plug_ins(FORGET):
-        find = load(point)
+    for point in installed_plug_ins(FORGET):
+        find = load_plug_in(point)
         try:
             yield from find(asked)
         except (OSError, StoreError):

@@ -10,3 +10,24 @@ rerun.io.
 ``compare`` compares two stores within ``tolerances``. ``formatting`` writes numbers for people and texts in Markdown.
 ``report`` makes a site of pages.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from tasks.inspect.formatting import counted, human_time, markdown_table, plain_markdown
+
+__all__ = [
+    "counted",
+    "human_time",
+    "markdown_table",
+    "plain_markdown",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "formatting": "counted human_time markdown_table plain_markdown",
+    },
+)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from storyframes.plug_ins import CHECK, PlugInError, describe_error, load, origin, plug_ins
+from storyframes.plug_ins import CHECK, PlugInError, describe_error, installed_plug_ins, load_plug_in, origin
 from storyframes.spec import MAIN
 from storyframes.store.storage import reason_of
 from storyframes.times import usual_rate
@@ -95,9 +95,9 @@ def check_study(
 
 def _plug_in_remarks(study: Study) -> Iterator[str]:
     """The remarks of plug-ins about files of theirs, each asked through its entry point ``storyframes.check``."""
-    for point in plug_ins(CHECK):
+    for point in installed_plug_ins(CHECK):
         try:
-            yield from load(point)(study)
+            yield from load_plug_in(point)(study)
         except PlugInError as error:
             yield f"{origin(point)}: {error}"
         except Exception as error:

@@ -6,3 +6,48 @@ whether the file is whole. ``pictures`` converts colours and deinterlaces, ``upr
 them. ``sound`` gives the sound, and where it is clipped. ``sound_bands`` is its loudness in bands, and ``speech`` how
 likely somebody speaks. ``synthesize`` writes a ``synthetic_study``.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from tasks.media.container import RecordingError
+    from tasks.media.recording import FrameBatch, file_for_tools, read_frame_times, read_frames
+    from tasks.media.sound import AudioBlock, NoAudioError, read_audio, sound_length_s, sound_s
+    from tasks.media.sound_bands import HOP_S, SoundBands, read_bands
+    from tasks.media.speech import over_floor, step_levels
+    from tasks.media.video_header import promised_length_s, read_header, read_streams
+
+__all__ = [
+    "HOP_S",
+    "AudioBlock",
+    "FrameBatch",
+    "NoAudioError",
+    "RecordingError",
+    "SoundBands",
+    "file_for_tools",
+    "over_floor",
+    "promised_length_s",
+    "read_audio",
+    "read_bands",
+    "read_frame_times",
+    "read_frames",
+    "read_header",
+    "read_streams",
+    "sound_length_s",
+    "sound_s",
+    "step_levels",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "container": "RecordingError",
+        "recording": "FrameBatch file_for_tools read_frame_times read_frames",
+        "sound": "AudioBlock NoAudioError read_audio sound_length_s sound_s",
+        "sound_bands": "HOP_S SoundBands read_bands",
+        "speech": "over_floor step_levels",
+        "video_header": "promised_length_s read_header read_streams",
+    },
+)

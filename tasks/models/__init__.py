@@ -4,3 +4,28 @@
 ``libraries`` is the one place where torchvision and OpenVINO are imported.
 ``one_thread`` is how torch computes on a processor.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from tasks.models.digests import model_digest
+    from tasks.models.libraries import import_torchvision
+    from tasks.models.weights import ModelFile, find_model_file
+
+__all__ = [
+    "ModelFile",
+    "find_model_file",
+    "import_torchvision",
+    "model_digest",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "digests": "model_digest",
+        "libraries": "import_torchvision",
+        "weights": "ModelFile find_model_file",
+    },
+)

@@ -118,7 +118,7 @@ MODELS: dict[str, ModelFile] = {
 }
 
 
-def find(model: ModelFile) -> Path | None:
+def find_model_file(model: ModelFile) -> Path | None:
     """The model's path on this machine, None if it is not here."""
     return model.path if model.path.is_file() else None
 
@@ -134,7 +134,7 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
     Raises:
         WeightsError: no connection, or the download is not what was published.
     """
-    if found := find(model):
+    if found := find_model_file(model):
         return found
     if not model.sha256:
         raise WeightsError(

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.study.boxes import Boxes, BoxesError, are_shared, read_boxes
+    from tasks.study.boxes import Boxes, are_shared
+    from tasks.study.captions import find_prefixes
     from tasks.study.changed_tables import (
+        ChangedTable,
         TableChangeError,
         check_tables,
         name_transcripts,
@@ -25,69 +27,87 @@ if TYPE_CHECKING:
         put_in_place,
         row_key,
     )
+    from tasks.study.csv_text import NotTextError, csv_bytes, decode
     from tasks.study.curves import CurveError, read_curve
-    from tasks.study.forgotten_ids import ForgottenIds, ForgottenListError, read_forgotten_ids
+    from tasks.study.forgotten_ids import read_forgotten_ids
     from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, alike, did_you_mean, folded, listed
     from tasks.study.load import Study, StudyFileError, declared_schemes, load_study, read_study
     from tasks.study.missing_values import is_one_of, possibly_missing
-    from tasks.study.problems import StudyError, shortened, shown_value
+    from tasks.study.problems import Problem, StudyError, shortened, shown_value
+    from tasks.study.recording_names import FilesError, as_id, session_in_name
     from tasks.study.rows import Track, as_words, spoken_name
+    from tasks.study.sessions_from_files import make_sessions
     from tasks.study.strict_tables import (
         Fault,
+        Row,
+        Table,
         decimal_commas,
         is_empty,
+        number_in,
+        points_or_thousands,
         read_table,
         with_decimal_point,
         without_empty_rows,
     )
-    from tasks.study.study_identity import check_study_record, people_of, remember_study
+    from tasks.study.study_identity import check_study_record, people_of
     from tasks.study.transcript import TranscriptError, Utterance, read_transcript
+    from tasks.study.transcript_formats.drafts import SURE_LANGUAGE
 
 __all__ = [
     "EMPATHY",
+    "SURE_LANGUAGE",
     "Boxes",
-    "BoxesError",
+    "ChangedTable",
     "CurveError",
     "Fault",
-    "ForgottenIds",
-    "ForgottenListError",
+    "FilesError",
     "Label",
+    "NotTextError",
+    "Problem",
+    "Row",
     "Scheme",
     "SchemeType",
     "Study",
     "StudyError",
     "StudyFileError",
+    "Table",
     "TableChangeError",
     "Track",
     "TranscriptError",
     "Utterance",
     "alike",
     "are_shared",
+    "as_id",
     "as_words",
     "check_study_record",
     "check_tables",
+    "csv_bytes",
     "decimal_commas",
     "declared_schemes",
+    "decode",
     "did_you_mean",
+    "find_prefixes",
     "folded",
     "is_empty",
     "is_one_of",
     "listed",
     "load_study",
+    "make_sessions",
     "name_transcripts",
+    "number_in",
     "open_table",
     "people_of",
+    "points_or_thousands",
     "possibly_missing",
     "problems_with",
     "put_in_place",
-    "read_boxes",
     "read_curve",
     "read_forgotten_ids",
     "read_study",
     "read_table",
     "read_transcript",
-    "remember_study",
     "row_key",
+    "session_in_name",
     "shortened",
     "shown_value",
     "spoken_name",
@@ -98,18 +118,24 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "changed_tables": "TableChangeError check_tables name_transcripts open_table problems_with put_in_place "
-        "row_key",
-        "boxes": "Boxes BoxesError are_shared read_boxes",
+        "boxes": "Boxes are_shared",
+        "captions": "find_prefixes",
+        "changed_tables": "ChangedTable TableChangeError check_tables name_transcripts open_table problems_with "
+        "put_in_place row_key",
+        "csv_text": "NotTextError csv_bytes decode",
         "curves": "CurveError read_curve",
-        "forgotten_ids": "ForgottenIds ForgottenListError read_forgotten_ids",
+        "forgotten_ids": "read_forgotten_ids",
         "labels": "EMPATHY Label Scheme SchemeType alike did_you_mean folded listed",
         "load": "Study StudyFileError declared_schemes load_study read_study",
         "missing_values": "is_one_of possibly_missing",
-        "problems": "StudyError shortened shown_value",
+        "problems": "Problem StudyError shortened shown_value",
+        "recording_names": "FilesError as_id session_in_name",
         "rows": "Track as_words spoken_name",
-        "strict_tables": "Fault decimal_commas is_empty read_table with_decimal_point without_empty_rows",
-        "study_identity": "check_study_record people_of remember_study",
+        "sessions_from_files": "make_sessions",
+        "strict_tables": "Fault Row Table decimal_commas is_empty number_in points_or_thousands read_table "
+        "with_decimal_point without_empty_rows",
+        "study_identity": "check_study_record people_of",
         "transcript": "TranscriptError Utterance read_transcript",
+        "transcript_formats.drafts": "SURE_LANGUAGE",
     },
 )

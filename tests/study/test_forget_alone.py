@@ -24,7 +24,7 @@ from storyframes.store.records import seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.study import note_given, read_forgotten
 from storyframes.store.table_files import parse_table
-from tasks.forgetting import forget as forget_in
+from tasks.forgetting.forget import forget as forget_in
 from tasks.forgetting.scope import Scope
 from tasks.study.forgotten_ids import ForgottenIds
 from tasks.study.load import load_study

@@ -15,7 +15,7 @@ from tasks.extractors.embed.local_model import find_model
 from tasks.extractors.embed.settings import EmbedSettings
 from tasks.extractors.sbert import MODEL as SBERT
 from tasks.inspect.formatting import human_bytes
-from tasks.models.weights import ModelFile, find
+from tasks.models.weights import ModelFile, find_model_file
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ModelRow:
 def model_rows(models: Sequence[ModelFile], sections: Sequence[EmbedSettings] = ()) -> Iterator[ModelRow]:
     """The model files, and the models of ``[[embed]]`` sections: which are here, what for, under which terms."""
     for model in models:
-        yield ModelRow(model.name, find(model) is not None, model.bytes or None, model.about, model.license)
+        yield ModelRow(model.name, find_model_file(model) is not None, model.bytes or None, model.about, model.license)
     for section in sections:
         name = f"{section.source}@{section.revision}" if section.revision else section.source
         try:

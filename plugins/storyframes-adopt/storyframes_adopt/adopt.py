@@ -16,15 +16,31 @@ from typing import Any
 import numpy as np
 
 import storyframes
-from storyframes.array_roles import END
-from storyframes.features import CLOCK, FEATURES, FeatureSpec
-from storyframes.spec import SpecError, may_be_called, of_track
-from storyframes.store import FeatureStore, FeatureWriter, compact, sha256_file
-from storyframes.store.maintenance import is_intact
-from storyframes.store.record_status import read_status
-from storyframes.store.records import Caveat, canonical_json
-from storyframes.store.session_times import SessionTimes
-from storyframes.times import ROUNDING, SOUND_FITS_S, last_frame_end_s, spoken_rows, ticks
+from storyframes import (
+    CLOCK,
+    END,
+    FEATURES,
+    ROUNDING,
+    SOUND_FITS_S,
+    FeatureSpec,
+    SpecError,
+    last_frame_end_s,
+    may_be_called,
+    of_track,
+    spoken_rows,
+    ticks,
+)
+from storyframes.store import (
+    Caveat,
+    FeatureStore,
+    FeatureWriter,
+    SessionTimes,
+    canonical_json,
+    compact,
+    is_intact,
+    read_status,
+    sha256_file,
+)
 from storyframes_adopt.adopted_files import MAY_LACK, MAY_LACK_S, MEASURED, TIME_UNITS, AdoptError, Adoption, Rows
 from storyframes_adopt.adopted_sequences import Source, holds_many
 

@@ -17,9 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from storyframes.array_roles import END
-from storyframes.features import ArraySpec, Axis, FeatureSpec
-from storyframes.spec import MAIN
+from storyframes import END, MAIN, ArraySpec, Axis, FeatureSpec
 from storyframes.store import StoreError
 
 ABOUT = "adopted from files that another program made"

@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from storyframes.installation import install_line
+from storyframes import SOUND_FITS_S, install_line
 from storyframes.store import sha256_file
-from storyframes.times import SOUND_FITS_S
 from storyframes_adopt.adopted_files import TIME_UNITS, AdoptError, Adoption, Rows, read_file, rows_of
 from storyframes_adopt.safe_pickle import PickledArray, UnsafePickleError, as_array, read_pickle
-from tasks.study import is_empty, read_table
-from tasks.study.strict_tables import number_in
+from tasks.study import is_empty, number_in, read_table
 
 _PICKLES, _SEQUENCES = (".pkl", ".pickle"), (".csd",)
 _SPARE_ROWS = 2  # that a sample may have or lack: its beginning and end are rounded

@@ -8,23 +8,14 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import (
-    LOOK,
-    StoreArgument,
-    console,
-    error_console,
-    fail,
-    listed,
-    matching_files,
-    usage_errors,
-)
-from flows.progress_bar import progress_bar
+from flows import progress_bar
+from flows.cli import LOOK, StoreArgument, console, error_console, fail, listed, matching_files, usage_errors
 from storyframes import FeatureStore
 from storyframes_adopt.adopt import adopt
 from storyframes_adopt.adopted_files import ABOUT, Adoption
 from storyframes_adopt.adopted_sequences import FileDigest, Source, holds_many, sources_of_many
-from tasks.inspect.formatting import counted
-from tasks.study.recording_names import FilesError, session_in_name
+from tasks.inspect import counted
+from tasks.study import FilesError, session_in_name
 
 app = typer.Typer(**LOOK)
 

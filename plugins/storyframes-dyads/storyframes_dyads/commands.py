@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import (
+from flows import progress_bar
+from flows.cli import (
     LOOK,
     JsonOption,
     StoreArgument,
@@ -21,7 +22,6 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
-from flows.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -244,8 +244,7 @@ def store_(
 ) -> None:
     """Synchrony as a feature of the store: a row per window. What is up to date is not touched."""
     from storyframes import FeatureStore
-    from storyframes.store import StoreError, compact
-    from storyframes.store.session_times import stored_clocks
+    from storyframes.store import StoreError, compact, stored_clocks
     from storyframes_dyads.signals import SignalError
     from storyframes_dyads.synchrony import SynchronySettings
     from storyframes_dyads.window_feature import derivation, publish_windows

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from storyframes.store import StoreError
-from storyframes.store.session_times import stored_clocks
+from storyframes.store import StoreError, stored_clocks
 from storyframes_dyads.lagged_correlation import peaks
 from storyframes_dyads.signals import SignalError
 from storyframes_dyads.synchrony import CorrelatedPair, correlated_pairs

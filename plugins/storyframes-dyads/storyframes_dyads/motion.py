@@ -15,13 +15,10 @@ import cv2
 import numpy as np
 from pydantic import Field
 
-from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes import PER_SECOND, ArraySpec, Axis, FeatureSpec, ticks
 from storyframes.store import FeatureWriter
-from storyframes.times import PER_SECOND, ticks
-from tasks.extractors.base import ExtractorSettings, MissingInputError, Source
-from tasks.extractors.frame_pass import FrameConsumer, FrameExtractor
-from tasks.extractors.frames import read_clock
-from tasks.media.recording import FrameBatch
+from tasks.extractors import ExtractorSettings, FrameConsumer, FrameExtractor, MissingInputError, Source, read_clock
+from tasks.media import FrameBatch
 
 REGULAR = (0.5, 1.5)
 """Frames that follow sooner or later than this, in median intervals, have no value: more time, more change."""

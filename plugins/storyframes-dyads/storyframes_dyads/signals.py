@@ -14,10 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from storyframes import FeatureStore
-from storyframes.derived_status import CODE_KEY
-from storyframes.features import Axis
-from storyframes.spec import MAIN_ARRAY
+from storyframes import CODE_KEY, MAIN_ARRAY, Axis, FeatureStore
 from storyframes.store import StoreError
 from storyframes_dyads.turns import FEATURE, FEATURE_CODE
 

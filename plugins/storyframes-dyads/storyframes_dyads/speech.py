@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from storyframes import FeatureStore
-from storyframes.features import Axis
+from storyframes import Axis, FeatureStore
 from storyframes_dyads.signals import SignalError, columns_of, read_frame
 from storyframes_dyads.turns import JOIN_S, Talkspurts, talkspurts
 

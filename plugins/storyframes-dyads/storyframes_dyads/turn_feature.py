@@ -6,10 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from storyframes import FeatureStore
-from storyframes.derivation import Derivation
-from storyframes.features import ArraySpec, Axis, FeatureSpec
-from storyframes.times import PER_SECOND, ticks
+from storyframes import PER_SECOND, ArraySpec, Axis, Derivation, FeatureSpec, FeatureStore, ticks
 from storyframes_dyads.speech import SessionSpeech, SpeechOptions
 from storyframes_dyads.turns import FEATURE, FEATURE_CODE, turns_of
 

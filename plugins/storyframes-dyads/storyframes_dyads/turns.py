@@ -25,7 +25,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from storyframes.times import PER_SECOND, ticks
+from storyframes import PER_SECOND, ticks
 
 JOIN_S = 0.18
 BACKCHANNEL_S = 1.0

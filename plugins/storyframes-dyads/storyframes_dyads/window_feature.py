@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from storyframes import FeatureStore
-from storyframes.derivation import Derivation
-from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes import ArraySpec, Axis, Derivation, FeatureSpec, FeatureStore
 from storyframes_dyads.lagged_correlation import fisher_z, peaks
 from storyframes_dyads.signals import SignalError, SignalName, SignalPair
 from storyframes_dyads.synchrony import Asked, SynchronySettings, correlated_pairs

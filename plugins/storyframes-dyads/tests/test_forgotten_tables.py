@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from storyframes_dyads.written import find_forgotten
-from tasks.forgetting import Asked, Scope
-from tasks.study import ForgottenIds
+from tasks.forgetting import Asked
+from tasks.forgetting.scope import Scope
+from tasks.study.forgotten_ids import ForgottenIds
 
 ROWS = "session_id,person,value\ns1,a,1\ns2,b,2.50\n"
 

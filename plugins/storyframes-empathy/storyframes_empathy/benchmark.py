@@ -18,6 +18,16 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Failed, State
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows import (
+    ProgressArtifact,
+    SettingsError,
+    do_on_cluster,
+    end_state,
+    heeded,
+    load_settings,
+    registered_run,
+    unit_task,
+)
 from flows.clusters import (
     ClusterError,
     ClusterSettings,
@@ -30,11 +40,6 @@ from flows.clusters import (
     plug_in_problems,
     unreachable_from_here,
 )
-from flows.interruption import heeded
-from flows.on_cluster import do_on_cluster, unit_task
-from flows.run import end_state, registered_run
-from flows.server.artifacts import ProgressArtifact
-from flows.settings import SettingsError, load_settings
 from storyframes import FeatureStore
 from storyframes.store import CLIPS, RunMark, StorageError, StoreError, keep_private, leave_mark, open_storage
 from storyframes_empathy.training.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, grid, not_in_runs
@@ -46,7 +51,7 @@ from storyframes_empathy.training.settings import (
     misfit,
     modalities_of,
 )
-from tasks.inspect.formatting import human_time, markdown_table, plain_markdown
+from tasks.inspect import human_time, markdown_table, plain_markdown
 
 _PACKAGES = ("torch", "safetensors", "scipy")
 _VALUES_DEPEND_ON = ("torch", "numpy", "scipy", "scikit-learn")

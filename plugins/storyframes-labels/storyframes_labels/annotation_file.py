@@ -10,8 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tasks.study import SchemeType, listed
-from tasks.study.recording_names import as_id
+from tasks.study import SchemeType, as_id, listed
 
 
 class ImportFaultError(Exception):

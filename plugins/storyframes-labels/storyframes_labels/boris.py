@@ -19,9 +19,7 @@ from storyframes_labels.annotation_file import (
     without_empty,
 )
 from storyframes_labels.clock_times import clock_seconds
-from tasks.study import with_decimal_point
-from tasks.study.csv_text import NotTextError, decode
-from tasks.study.strict_tables import Row, Table
+from tasks.study import NotTextError, Row, Table, decode, with_decimal_point
 
 BEHAVIOR = "Behavior"
 _NOBODY = "No focal subject"

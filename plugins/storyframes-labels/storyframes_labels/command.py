@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import LOOK, console, error_console, fail, is_terminal, matching_files, usage_errors
-from tasks.inspect.formatting import counted
-from tasks.study.csv_text import csv_bytes
+from flows.cli import LOOK, console, error_console, fail, is_terminal, matching_files, usage_errors
+from tasks.inspect import counted
+from tasks.study import csv_bytes
 
 app = typer.Typer(help="Bring what other programs wrote into a study's tables.", no_args_is_help=True, **LOOK)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from storyframes.store import scratch_folder, write_atomically
 from storyframes_labels.annotation_file import ImportFaultError
-from tasks.study import CurveError, Scheme, read_curve
-from tasks.study.csv_text import csv_bytes
+from tasks.study import CurveError, Scheme, csv_bytes, read_curve
 
 FOLDER = "curves"
 _ROW = re.compile(r".*?: row (\d+), (?:time_s|value)")

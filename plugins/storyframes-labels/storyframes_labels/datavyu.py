@@ -14,7 +14,7 @@ from storyframes_labels.annotation_file import (
     overlaps,
     without_empty,
 )
-from tasks.study.csv_text import NotTextError, decode
+from tasks.study import NotTextError, decode
 
 _FIRST = re.compile(rb"(?:\xef\xbb\xbf)?#\d+\s*[\r\n]")
 _COLUMN = re.compile(r"(.+?) \([A-Z]+,(?:true|false),.*?\)-(.*)")

@@ -24,7 +24,7 @@ from storyframes_labels.annotation_file import (
     without_empty,
 )
 from storyframes_labels.clock_times import clock_seconds
-from tasks.study.csv_text import NotTextError, decode
+from tasks.study import NotTextError, decode
 
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d\.\d{3}")
 _FRAMES = re.compile(r"\d\d:\d\d:\d\d[:;]\d\d")

@@ -28,8 +28,7 @@ from storyframes_labels.annotation_file import (
 )
 from storyframes_labels.clock_times import clock_seconds, is_clock_time
 from storyframes_labels.mapping import Role
-from tasks.study import decimal_commas, is_empty, with_decimal_point, without_empty_rows
-from tasks.study.strict_tables import Table, points_or_thousands
+from tasks.study import Table, decimal_commas, is_empty, points_or_thousands, with_decimal_point, without_empty_rows
 
 _CLOCK = "hh:mm:ss"
 UNITS = {"s": 1.0, "ms": 1e-3}

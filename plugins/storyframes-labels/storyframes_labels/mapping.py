@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from storyframes.store.layout import ID_PATTERN
+from storyframes.store import ID_PATTERN
 from storyframes_labels.annotation_file import AnnotationFile, ImportFaultError
-from tasks.study import SchemeType
-from tasks.study.recording_names import as_id
+from tasks.study import SchemeType, as_id
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _TARGET = re.compile(rf"([^:]+)(?::([a-z]+))?(?::({_NUMBER})\.\.({_NUMBER}))?")

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from storyframes_labels.annotation_file import Annotation, ImportFaultError
-from tasks.study import Scheme, SchemeType, Study, is_one_of, listed, possibly_missing
-from tasks.study.strict_tables import number_in
+from tasks.study import Scheme, SchemeType, Study, is_one_of, listed, number_in, possibly_missing
 
 _NAMES = ("rater_id", "person_id", "confidence")
 

@@ -25,8 +25,7 @@ from storyframes_labels.annotation_file import (
     read_xml,
     without_empty,
 )
-from tasks.study import SchemeType
-from tasks.study.csv_text import NotTextError, decode
+from tasks.study import NotTextError, SchemeType, decode
 
 _BINARY = {
     "DISCRETE": np.dtype([("from", "<f8"), ("to", "<f8"), ("id", "<i4"), ("confidence", "<f4")]),

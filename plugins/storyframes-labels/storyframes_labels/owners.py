@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from storyframes.spec import MAIN
-from storyframes.store.layout import ID_PATTERN
+from storyframes import MAIN
+from storyframes.store import ID_PATTERN
 from storyframes_labels.annotation_file import Annotation, AnnotationFile, ImportFaultError
-from tasks.study import Study, listed
-from tasks.study.recording_names import FilesError, as_id, session_in_name
+from tasks.study import FilesError, Study, as_id, listed, session_in_name
 
 _KINDS = ("video", "audio", "transcript", "openface")
 

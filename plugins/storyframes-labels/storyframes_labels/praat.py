@@ -21,7 +21,7 @@ from storyframes_labels.annotation_file import (
     overlaps,
     without_empty,
 )
-from tasks.study.csv_text import NotTextError, decode
+from tasks.study import NotTextError, decode
 
 _TOKEN = re.compile(r'"((?:[^"]++|"")*+)"|(<\w+>)|(?<!\S)([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?%?)(?!\S)|![^\n]*|\S+')
 

@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from storyframes.plug_ins import PlugInError, load, plug_in
+from storyframes import PlugInError, load_plug_in, plug_in
 from storyframes_labels.annotation_file import (
     NO_TIMES,
     Annotation,
@@ -32,7 +32,7 @@ from storyframes_labels.mapping import TIMES, Role, Target, parse_map
 from storyframes_labels.nova import read_nova
 from storyframes_labels.praat import read_textgrid
 from storyframes_labels.sheet import SHEETS, read_sheet
-from tasks.study.recording_names import FilesError
+from tasks.study import FilesError
 
 READERS: dict[str, Callable[[Path], AnnotationFile]] = {
     ".eaf": read_elan,
@@ -70,7 +70,7 @@ def read_annotations(path: Path, options: SheetOptions | None = None) -> Annotat
         return READERS[suffix](path)
     try:
         if point := plug_in(IMPORTERS, suffix.removeprefix(".")):
-            return _read_by_plug_in(load(point), path)
+            return _read_by_plug_in(load_plug_in(point), path)
     except PlugInError as error:
         raise ImportFaultError(f"{path.name}: the plug-in that reads {suffix}: {error}") from None
     raise ImportFaultError(

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from storyframes_labels.annotation_file import ImportFaultError
 from storyframes_labels.mapping import range_in_name
-from tasks.study import as_words, listed, read_table
-from tasks.study.strict_tables import Row, Table
+from tasks.study import Row, Table, as_words, listed, read_table
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet

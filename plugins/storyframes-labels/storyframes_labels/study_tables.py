@@ -10,6 +10,8 @@ from pathlib import Path
 from storyframes_labels.annotation_file import ImportFaultError
 from storyframes_labels.curve_files import CurveFile, write_curves
 from tasks.study import (
+    ChangedTable,
+    Problem,
     Scheme,
     Study,
     TableChangeError,
@@ -19,8 +21,6 @@ from tasks.study import (
     put_in_place,
     shortened,
 )
-from tasks.study.changed_tables import ChangedTable
-from tasks.study.problems import Problem
 
 _ROWS = re.compile(r"\brows? \d+(?:, \d+)*")
 _FIRST_ROW = 2  # below the header

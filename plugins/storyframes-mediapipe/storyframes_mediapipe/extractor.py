@@ -13,13 +13,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes import ArraySpec, Axis, FeatureSpec
 from storyframes_mediapipe.landmarks import BODY, FACE, HAND, PARTS, SIDES
-from tasks.extractors.base import Cost, ExtractionError, Run
-from tasks.extractors.outside.environment import Requirements
-from tasks.extractors.outside.extractor import OutsideFrameExtractor
-from tasks.extractors.outside.settings import VenvSettings
-from tasks.models.weights import ModelFile, find
+from tasks.extractors import Cost, ExtractionError, OutsideFrameExtractor, Requirements, Run, VenvSettings
+from tasks.models import ModelFile, find_model_file
 
 _HERE = Path(__file__).parent
 HOLISTIC = ModelFile(
@@ -131,7 +128,7 @@ class MediaPipe(OutsideFrameExtractor[MediaPipeSettings]):
 
     def model_files(self) -> Mapping[str, Path]:
         """The bundle of models."""
-        path = self.settings.model or find(HOLISTIC)
+        path = self.settings.model or find_model_file(HOLISTIC)
         if path is None:
             raise ExtractionError(
                 f"{HOLISTIC.filename} is not on this machine: its makers publish no checksum, so it is not downloaded "

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes import ArraySpec, Axis, FeatureSpec
 from storyframes_mediapipe.extractor import MediaPipe, MediaPipeSettings
-from tasks.extractors.base import CommonSettings
+from tasks.extractors import CommonSettings
 
 if TYPE_CHECKING:
-    from storyframes_people.detectors import Pictures
+    from storyframes_people import Pictures
 
 MOST = 32  # faces of one picture
 

@@ -6,3 +6,14 @@ looks like. ``pieces`` associates them over time, and ends a piece where it coul
 ``boxes`` makes a file of boxes of it, ``proposal`` is all of it for one recording, and writes it into the study.
 ``command`` is ``storyframes people``.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes import exports
+
+if TYPE_CHECKING:
+    from storyframes_people.detectors import FaceDetector, Pictures
+
+__all__ = ["FaceDetector", "Pictures"]
+
+__getattr__, __dir__ = exports(__name__, {"detectors": "FaceDetector Pictures"})

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.terminal import (
+from flows.cli import (
     LOOK,
     ConfigOption,
     JsonOption,
@@ -21,7 +21,7 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 
 if TYPE_CHECKING:
     from storyframes_people.proposal import Proposal
@@ -75,13 +75,13 @@ def people(
     json: JsonOption = False,
 ) -> None:
     """Find the people in each picture and propose a region for each, as tracks that features are extracted of."""
-    from flows.settings import load_settings
+    from flows import load_settings
     from storyframes_people.attribution import SeatError, parse_seats
     from storyframes_people.detectors import DetectorError, choose_detector
     from storyframes_people.joining import JoiningError, SameFace
     from storyframes_people.proposal import Options, propose_people, write_preview, write_proposals
-    from tasks.extractors.base import ExtractionError
-    from tasks.media.container import RecordingError
+    from tasks.extractors import ExtractionError
+    from tasks.media import RecordingError
     from tasks.study import StudyFileError, TableChangeError, load_study
 
     proposals, failed = [], False

@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 
 from storyframes_people.detectors import FaceDetector, Pictures
-from tasks.extractors.base import ExtractionError
-from tasks.media.container import RecordingError
+from tasks.extractors import ExtractionError
+from tasks.media import RecordingError
 
 LOOK = 0.06  # difference of two looks (:func:`look_distance`) from which on they are two persons'
 _LOOK_CELLS = 4  # a look has so many cells on each side

@@ -14,18 +14,23 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from storyframes.plug_ins import PlugInError, load, plug_in, plug_ins
+from storyframes import PlugInError, installed_plug_ins, load_plug_in, plug_in
 from storyframes.store import new_version
-from tasks.extractors.base import CommonSettings, ExtractionError
-from tasks.extractors.dope.extractor import Dope
-from tasks.extractors.dope.joints import Part
-from tasks.extractors.openface.csv_output import OpenFaceOutputError
-from tasks.extractors.openface.extractor import PROGRAM_OF_PUBLIC_IMAGE, Backend, OpenFace, OpenFaceSettings
-from tasks.extractors.openface.several_faces import face_boxes
-from tasks.extractors.registry import ExtractorsSettings
-from tasks.extractors.tool_folder import room_for_temporary_files
-from tasks.media.recording import file_for_tools, read_frame_times, read_frames
-from tasks.media.video_header import read_header
+from tasks.extractors import (
+    PROGRAM_OF_PUBLIC_IMAGE,
+    Backend,
+    CommonSettings,
+    Dope,
+    ExtractionError,
+    ExtractorsSettings,
+    OpenFace,
+    OpenFaceOutputError,
+    OpenFaceSettings,
+    Part,
+    face_boxes,
+    room_for_temporary_files,
+)
+from tasks.media import file_for_tools, read_frame_times, read_frames, read_header
 
 DETECTORS = "storyframes.detectors"
 _BATCH = 8  # frames that are decoded at once
@@ -165,7 +170,7 @@ class OpenFaceFaces(FaceDetector):
 def _load(name: str) -> FaceDetector:
     point = plug_in(DETECTORS, name)
     assert point is not None
-    cls = load(point)
+    cls = load_plug_in(point)
     if not (isinstance(cls, type) and issubclass(cls, FaceDetector)):
         raise PlugInError(f"{cls!r} is no class with the methods check and faces (docs/extending.md)")
     return cls()
@@ -177,7 +182,7 @@ def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tu
     Raises:
         DetectorError: it cannot be used; or there is no name, and none or several can be used.
     """
-    names = list(dict.fromkeys(point.name for point in plug_ins(DETECTORS)))
+    names = list(dict.fromkeys(point.name for point in installed_plug_ins(DETECTORS)))
     if name is not None and name not in names:
         raise DetectorError(f"there is no detector {name!r}; there are {', '.join(names)}")
     usable: dict[str, FaceDetector] = {}

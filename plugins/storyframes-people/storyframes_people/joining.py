@@ -19,11 +19,7 @@ from storyframes_people.attribution import Person, are_at_once, by_themselves
 from storyframes_people.detections import LOOK, look_distance
 from storyframes_people.detectors import Pictures
 from storyframes_people.pieces import AT_LEAST_S, BRIDGE_S, Piece
-from tasks.extractors.base import ExtractionError
-from tasks.extractors.image.extractor import ImageEmbedding
-from tasks.extractors.image.faces import Faces
-from tasks.extractors.image.settings import Crop, ImageSettings
-from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors import Crop, ExtractionError, ExtractorsSettings, Faces, ImageEmbedding, ImageSettings
 
 MARGIN = 0.1
 _LOOKED_AT = 8  # sure faces of each piece

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from storyframes.spec import MAIN
+from storyframes import MAIN
 from storyframes.store import write_atomically
 from storyframes_people.attribution import Area, by_seats, by_themselves, with_names_of_seats
 from storyframes_people.boxes import MARGIN, csv_of, regions_of

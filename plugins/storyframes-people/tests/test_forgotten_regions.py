@@ -6,8 +6,9 @@ import tomllib
 from pathlib import Path
 
 from storyframes_people.proposal import find_forgotten
-from tasks.forgetting import Asked, Scope
-from tasks.study import ForgottenIds
+from tasks.forgetting import Asked
+from tasks.forgetting.scope import Scope
+from tasks.study.forgotten_ids import ForgottenIds
 
 
 def test_boxes_of_forgotten_sessions_and_tracks_are_found(tmp_path: Path) -> None:

@@ -13,13 +13,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes import ArraySpec, Axis, FeatureSpec
 from storyframes_pyfeat.program.columns import AFFECT, AU, BLENDSHAPES, BOX, EMOTION, GAZE, LANDMARKS, POSE
-from tasks.extractors.base import Cost, ExtractionError, Run
-from tasks.extractors.outside.environment import Requirements
-from tasks.extractors.outside.extractor import OutsideFrameExtractor
-from tasks.extractors.outside.settings import VenvSettings
-from tasks.models.weights import ModelFile, find
+from tasks.extractors import Cost, ExtractionError, OutsideFrameExtractor, Requirements, Run, VenvSettings
+from tasks.models import ModelFile, find_model_file
 
 _HERE = Path(__file__).parent
 _HUB = "https://huggingface.co/py-feat"
@@ -140,7 +137,7 @@ class PyFeat(OutsideFrameExtractor[PyFeatSettings]):
 
 
 def _weights(model: ModelFile, key: str, given: Path | None) -> Path:
-    path = given or find(model)
+    path = given or find_model_file(model)
     if path is None:
         raise ExtractionError(
             f"{model.filename} is not on this machine: read its licence ({model.license}), get {model.url} and put it "

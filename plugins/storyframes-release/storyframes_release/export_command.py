@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import LOOK, JsonOption, StoreArgument, console, error_console, listed, usage_errors
-from flows.progress_bar import progress_bar
-from storyframes import FeatureStore
-from storyframes.pooling import MEAN
+from flows import progress_bar
+from flows.cli import LOOK, JsonOption, StoreArgument, console, error_console, listed, usage_errors
+from storyframes import MEAN, FeatureStore
 from storyframes_release.export.clip_formats import CLIP_WRITERS
 from storyframes_release.export.clips import ExportedClips, export_clips
 from storyframes_release.export.formats import ExportError
@@ -152,7 +151,7 @@ def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], lis
     Args:
         config: says how transcripts are read.
     """
-    from flows.settings import load_settings
+    from flows import load_settings
     from tasks.study import TranscriptError, load_study, read_transcript
 
     loaded, how = load_study(study), load_settings(config).transcript

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from flows.cli.terminal import LOOK, JsonOption, StoreArgument, console, error_console, show_json, usage_errors
+from flows.cli import LOOK, JsonOption, StoreArgument, console, error_console, show_json, usage_errors
 from storyframes import FeatureStore
 from storyframes_release.release import provenance
 from storyframes_release.release.manifest import STORE, verify_release, withdrawn_sessions

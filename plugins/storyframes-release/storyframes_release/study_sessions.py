@@ -9,11 +9,8 @@ from typing import Annotated
 
 import typer
 
-from storyframes import FeatureStore
-from storyframes.features import STORIES
-from storyframes.spec import MAIN, feature_and_track
-from storyframes.store import StoreError
-from storyframes.store.study import Forgotten, StudyRecord, read_forgotten, read_study_record
+from storyframes import MAIN, STORIES, FeatureStore, feature_and_track
+from storyframes.store import Forgotten, StoreError, StudyRecord, read_forgotten, read_study_record
 from storyframes_release.release.settings import ReleaseError
 
 StudyOption = Annotated[

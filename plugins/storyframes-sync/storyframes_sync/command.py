@@ -10,10 +10,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.terminal import LOOK, JsonOption, StudyArgument, console, error_console, fail, show_json, usage_errors
+from flows.cli import LOOK, JsonOption, StudyArgument, console, error_console, fail, show_json, usage_errors
 from storyframes_sync.propose_clocks import Outcome, Proposal, clocks_to_write, propose_clocks, read_unsynchronised
 from storyframes_sync.write_clocks import write_clocks
-from tasks.inspect.formatting import counted, human_time
+from tasks.inspect import counted, human_time
 from tasks.study import TableChangeError
 
 app = typer.Typer(**LOOK)

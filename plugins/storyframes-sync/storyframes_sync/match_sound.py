@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.media.sound_bands import HOP_S, SoundBands
+from tasks.media import HOP_S, SoundBands
 
 SHORTEST_S = 30.0  # that both must have recorded
 MOST_PPM = 500.0  # no crystal is off by as much: such a file was recorded at another speed

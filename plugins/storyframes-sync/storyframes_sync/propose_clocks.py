@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from storyframes.spec import MAIN
+from storyframes import MAIN
 from storyframes_sync.match_sound import Match, SyncError, match_sound
 from storyframes_sync.write_clocks import MeasuredClock
-from tasks.media.container import RecordingError
-from tasks.media.sound_bands import SoundBands, read_bands
-from tasks.media.video_header import read_header
+from tasks.media import RecordingError, SoundBands, read_bands, read_header
 from tasks.study import Study, StudyError, StudyFileError, Track, read_study
 
 _IN_TIME_S = 0.01  # three metres of air between two microphones

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import (
+from flows.cli import (
     LOOK,
     JsonOption,
     StudyArgument,
@@ -20,7 +20,7 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 
 app = typer.Typer(add_completion=False, **LOOK)
 
@@ -46,8 +46,8 @@ def align(
     from storyframes_transcribe.alignment import AlignmentError, align_recording, aligned_path, texts_of
     from storyframes_transcribe.ctc import CtcModel
     from storyframes_transcribe.transcript_file import writing
-    from tasks.extractors.base import ExtractionError
-    from tasks.media.container import RecordingError
+    from tasks.extractors import ExtractionError
+    from tasks.media import RecordingError
     from tasks.study import StudyFileError, TableChangeError, TranscriptError, load_study, name_transcripts
 
     with usage_errors(), refused_if(ExtractionError, TableChangeError):

@@ -16,14 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from storyframes.spec import MAIN
+from storyframes import MAIN
 from storyframes.store import write_atomically
 from storyframes_transcribe.ctc import AlignedWord, CtcModel, align
 from storyframes_transcribe.transcript_file import FOLDER, MADE_BY
-from tasks.media.sound import read_audio
-from tasks.media.video_header import promised_length_s, read_header
-from tasks.study import Study, read_transcript
-from tasks.study.captions import find_prefixes
+from tasks.media import promised_length_s, read_audio, read_header
+from tasks.study import Study, find_prefixes, read_transcript
 
 TEXTS = "texts"
 MIN_CONFIDENCE = 0.5  # mean of all words; those of another recording have less

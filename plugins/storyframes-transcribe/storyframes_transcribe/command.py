@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import (
+from flows.cli import (
     LOOK,
     ConfigOption,
     JsonOption,
@@ -25,7 +25,7 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 
 if TYPE_CHECKING:
     from storyframes_transcribe.models import Model
@@ -68,8 +68,7 @@ def transcribe(
     made again.
     """
     need("faster_whisper", "", "storyframes-transcribe")
-    from flows.interruption import promise
-    from flows.settings import load_settings
+    from flows import load_settings, promise
     from storyframes.store import FeatureStore
     from storyframes_transcribe.models import ModelError, find_model
     from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in, refuse_other_sound
@@ -126,8 +125,7 @@ def transcribe(
 
 def _write_first_tables(root: Path, glob: str) -> None:
     """The tables of a study that has none."""
-    from tasks.study.recording_names import FilesError
-    from tasks.study.sessions_from_files import make_sessions
+    from tasks.study import FilesError, make_sessions
 
     if any((root / f"sessions.{suffix}").exists() for suffix in ("csv", "parquet")):
         error_console().print("[yellow]look at[/] there is a table of sessions: --recordings is not used")
@@ -176,7 +174,7 @@ def _transcribe(
 
 
 def _here(study: Study, plans: Sequence[SessionPlan], transcriber: Transcriber) -> Iterator[Outcome]:
-    from flows.progress_bar import progress_bar
+    from flows import progress_bar
 
     lengths = {one.name: one.length_s(study) for plan in plans for one in plan.recordings}
     done: dict[str, float] = {}
@@ -200,7 +198,7 @@ def _on_cluster(
     model: Model,
     cluster: str,
 ) -> Sequence[Outcome]:
-    from flows.cli.run import run_flow
+    from flows.cli import run_flow
     from flows.clusters import load_cluster
     from storyframes_transcribe.models import PUBLISHED
     from storyframes_transcribe.on_cluster import SessionUnit, TranscriptionResult, TranscriptionRun, go_on
@@ -234,7 +232,7 @@ def _is_due(transcriber: Transcriber, recording: Recording) -> bool:
 
 def _name(study: Study, plans: Sequence[SessionPlan], *, is_dry: bool) -> int:
     """Name the transcripts in the tables: those that may be made, or (unless dry) those that are there."""
-    from storyframes.spec import MAIN
+    from storyframes import MAIN
     from storyframes_transcribe.recordings import transcript_path
     from storyframes_transcribe.transcript_file import is_made
     from tasks.study import name_transcripts

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from storyframes.times import SESSION_CLOCK, Clock
+from storyframes import SESSION_CLOCK, Clock
 from storyframes_transcribe.words import HeardWord
-from tasks.media.sound_bands import read_bands
-from tasks.media.speech import over_floor, step_levels
+from tasks.media import over_floor, read_bands, step_levels
 
 CROSSTALK_RULES = 2
 """Number of the rules of this module. Raise it where they change: crosstalk is then found again."""

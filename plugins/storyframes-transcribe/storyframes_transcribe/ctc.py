@@ -17,11 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from tasks.extractors.audio.shape import AudioShape, audio_shape
-from tasks.extractors.audio.windows import SoundRows, moments
-from tasks.extractors.base import ExtractionError
-from tasks.models.digests import model_digest
-from tasks.models.libraries import import_torchvision
+from tasks.extractors import AudioShape, ExtractionError, SoundRows, audio_shape, moments
+from tasks.models import import_torchvision, model_digest
 
 _BAND = 4096  # states that are looked at in each frame, twice as many as characters: minutes of speech
 _BLOCK = 2000  # frames whose ways back are in memory

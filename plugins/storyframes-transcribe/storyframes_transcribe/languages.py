@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tasks.study.transcript_formats.drafts import SURE_LANGUAGE
+from tasks.study import SURE_LANGUAGE
 
 
 class LanguageError(Exception):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.extractors.embed.sources import snapshot_of
-from tasks.models.digests import model_digest
+from tasks.extractors import snapshot_of
+from tasks.models import model_digest
 
 _NEEDED = ("config.json", "model.bin", "tokenizer.json")
 _READ = (*_NEEDED, "preprocessor_config.json", "vocabulary.json", "vocabulary.txt")

@@ -18,6 +18,7 @@ from prefect import flow
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Failed, State
 
+from flows import do_on_cluster, end_state, heeded, registered_run, unit_task
 from flows.clusters import (
     ClusterError,
     ClusterSettings,
@@ -28,10 +29,7 @@ from flows.clusters import (
     plug_in_problems,
     unreachable_from_here,
 )
-from flows.interruption import heeded
-from flows.on_cluster import do_on_cluster, unit_task
-from flows.run import end_state, registered_run
-from storyframes.spec import MAIN
+from storyframes import MAIN
 from storyframes.store import RunMark, StorageError, leave_mark, open_storage
 from storyframes_transcribe.models import ModelError, find_model
 from storyframes_transcribe.recordings import plan_sessions

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.spec import MAIN
+from storyframes import MAIN
 from storyframes_transcribe.transcript_file import FOLDER, SoundFile
-from tasks.media.container import RecordingError
-from tasks.media.sound import sound_length_s, sound_s
-from tasks.media.video_header import promised_length_s, read_streams
+from tasks.media import RecordingError, promised_length_s, read_streams, sound_length_s, sound_s
 from tasks.study import Study
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.metadata import version
 
-from storyframes.spec import MAIN
-from storyframes.times import stored_clock
+from storyframes import MAIN, stored_clock
 from storyframes_transcribe.crosstalk import CROSSTALK_RULES, Crosstalk, Microphone, find_crosstalk, session_levels
 from storyframes_transcribe.languages import Language, LanguageError
 from storyframes_transcribe.listening import Listen, detect_language
@@ -36,9 +35,7 @@ from storyframes_transcribe.transcript_file import (
 from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
 from storyframes_transcribe.whisper import library_versions
 from storyframes_transcribe.words import Heard, HeardWord, snap
-from tasks.media.container import RecordingError
-from tasks.media.sound import NoAudioError, read_audio
-from tasks.media.video_header import read_header
+from tasks.media import NoAudioError, RecordingError, read_audio, read_header
 from tasks.study import Study
 
 _STAYS = ": what other microphones heard of these words stays in theirs"

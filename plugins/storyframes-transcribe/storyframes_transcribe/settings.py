@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from tasks.strict_settings import StrictSettings
+from tasks import StrictSettings
 
 
 class Device(StrEnum):

@@ -10,10 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
-from storyframes.speaking import SPEAKING, attribute, read_speech
-from storyframes.spec import MAIN, of_track
-from storyframes.store import FeatureStore, StorageError, StoreError
-from storyframes.store.records import Caveat
+from storyframes import MAIN, SPEAKING, attribute, of_track, read_speech
+from storyframes.store import Caveat, FeatureStore, StorageError, StoreError
 from storyframes_transcribe.recordings import person_of_sound, person_of_track, speaker_of
 from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.settings import TranscribeSettings

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from storyframes.spec import MAIN
+from storyframes import MAIN
 from storyframes.store import locked, write_atomically
 from storyframes_transcribe.languages import Language
 from storyframes_transcribe.words import HeardWord, text_of

@@ -14,14 +14,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes import ArraySpec, Axis, FeatureSpec
 from storyframes.store import FeatureWriter
-from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, read_sound
-from tasks.extractors.base import ALL, Cost, ExtractionError, ExtractorSettings, Source, Tolerance
-from tasks.models.digests import model_digest
+from tasks.extractors import (
+    ALL,
+    Cost,
+    ExtractionError,
+    ExtractorSettings,
+    FrameRows,
+    Sound,
+    SoundExtractor,
+    Source,
+    Tolerance,
+    read_sound,
+)
+from tasks.models import model_digest
 
 if TYPE_CHECKING:
-    from tasks.extractors.frames import Clock
+    from tasks.extractors import Clock
 
 RATE = 16_000
 ROW = 512  # samples that a row is made of: 32 ms

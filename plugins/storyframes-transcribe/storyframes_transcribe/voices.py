@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storyframes_transcribe.vad import RATE, ROW, speech_probability, speech_spans
-from tasks.media.sound import AudioBlock
+from tasks.media import AudioBlock
 
 __all__ = ["RATE", "Piece", "pack", "voiced_pieces"]
 

@@ -18,7 +18,7 @@ from typing import cast
 
 import numpy as np
 
-from storyframes.times import Clock
+from storyframes import Clock
 
 _DIVIDED = {"ja": "japanese", "th": "thai", "yue": "traditional_chinese", "zh": "simplified_chinese"}
 _UNSPACED = re.compile(  # Thai to Burmese, Khmer, signs and kana, Han, full-width signs, rare Han

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from storyframes_transcribe.transcript_file import Provenance, TranscriptFile, find_forgotten
 
-from tasks.forgetting import Asked, Scope
-from tasks.study import ForgottenIds
+from tasks.forgetting import Asked
+from tasks.forgetting.scope import Scope
+from tasks.study.forgotten_ids import ForgottenIds
 
 # Like all tests of the plug-in, which the short tier leaves out: it cannot be imported without.
 pytestmark = pytest.mark.needs("faster_whisper")

@@ -101,7 +101,7 @@ class Dope(FrameExtractor[DopeSettings]):
                 raise ExtractionError(f"[dope] model = {str(self.settings.model)!r} does not exist")
             return self.settings.model
         published = weights.MODELS["dope"]
-        if found := weights.find(published):
+        if found := weights.find_model_file(published):
             return found
         raise ExtractionError(
             f"{published.filename} is missing: its authors publish it for non-commercial use (docs/dope.md); download "

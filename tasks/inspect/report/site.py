@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from storyframes.features import STORIES
-from storyframes.plug_ins import REPORT_PAGES, PlugInError, load, origin, plug_in, plug_ins
+from storyframes.plug_ins import REPORT_PAGES, PlugInError, installed_plug_ins, load_plug_in, origin, plug_in
 from storyframes.spec import may_be_called
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.registry import ExtractorsSettings
@@ -132,7 +132,7 @@ def _write_plug_in_pages(context: ReportContext, site: Path, name: str) -> tuple
     """
     titles: dict[str, str] = {}
     faults: list[str] = []
-    for page_name in dict.fromkeys(point.name for point in plug_ins(REPORT_PAGES)):
+    for page_name in dict.fromkeys(point.name for point in installed_plug_ins(REPORT_PAGES)):
         try:
             page = _made(page_name, context)
         except PlugInError as error:
@@ -160,7 +160,7 @@ def _made(name: str, context: ReportContext) -> ReportPage | None:
         raise PlugInError("a name has lower-case letters, digits and underscores")
     point = plug_in(REPORT_PAGES, name)
     assert point is not None
-    make = load(point)
+    make = load_plug_in(point)
     try:
         page = make(context)
     except Exception as error:

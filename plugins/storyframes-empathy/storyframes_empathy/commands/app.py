@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from flows.cli.terminal import LOOK
+from flows.cli import LOOK
 from storyframes_empathy.commands import benchmark, evaluate, pairs, score, statistics, topics, train
 
 app = typer.Typer(

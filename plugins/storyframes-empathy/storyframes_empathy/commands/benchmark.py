@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import (
-    ConfigOption,
-    JsonOption,
-    StoreArgument,
-    console,
-    error_console,
-    fail,
-    listed,
-    need,
-    usage_errors,
-)
+from flows.cli import ConfigOption, JsonOption, StoreArgument, console, error_console, fail, listed, need, usage_errors
 from storyframes_empathy import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -86,16 +76,15 @@ def benchmark(
 def _run(request: BenchmarkRequest) -> BenchmarkResult:
     from rich.markup import escape
 
-    from flows import interruption
-    from flows.cli.run import run_flow
-    from flows.server.prefect_server import ServerLostError
+    from flows import ServerLostError, leave_at_once, promise
+    from flows.cli import run_flow
     from storyframes_empathy.benchmark import BenchmarkResult, go_on, prepare_benchmark
     from storyframes_empathy.commands.train import GOES_ON
     from storyframes_empathy.training.settings import TrainSettingsError
-    from tasks.inspect.formatting import counted
+    from tasks.inspect import counted
 
     shown = error_console()
-    interruption.promise(GOES_ON)
+    promise(GOES_ON)
     with usage_errors():
         ended = 0
 
@@ -122,7 +111,7 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
                 lambda what: shown.print(f"[dim]{escape(what)} …"),
             )
         except ServerLostError:
-            interruption.leave_at_once()
+            leave_at_once()
             fail(f"the command's own Prefect server died again and again: {GOES_ON}", 1)
 
 

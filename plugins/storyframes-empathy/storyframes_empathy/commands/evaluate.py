@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.finite_json import finite_json
-from flows.cli.terminal import cannot_write, error_console, fail, need, refused_if
+from flows.cli import cannot_write, error_console, fail, finite_json, need, refused_if
 from storyframes_empathy import DISTRIBUTION
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from flows.cli.terminal import error_console, fail, need
+from flows.cli import error_console, fail, need
 from storyframes_empathy import DISTRIBUTION
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 
 if TYPE_CHECKING:
     from storyframes_empathy.text.llm import Asked, Question, Service

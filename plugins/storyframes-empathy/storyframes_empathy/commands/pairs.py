@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import LOOK, JsonOption, console, error_console, fail, need, show_json, usage_errors
+from flows.cli import LOOK, JsonOption, console, error_console, fail, need, show_json, usage_errors
 from storyframes_empathy import DISTRIBUTION
 from storyframes_empathy.commands.pairs_llm import check_out, score_llm
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 
 pairs_app = typer.Typer(help="Scores of how similar two stories are.", no_args_is_help=True, **LOOK)
 
@@ -30,8 +30,7 @@ def score(
     need("sentence_transformers", "pipeline", DISTRIBUTION)
     from storyframes_empathy.pairs.score import score_pairs, write_table
     from storyframes_empathy.statistics.rating_table import TableFaultError
-    from tasks.extractors.base import ExtractionError
-    from tasks.extractors.sbert import SbertSettings
+    from tasks.extractors import ExtractionError, SbertSettings
 
     check_out(out)
     with usage_errors(), error_console().status("embedding"):
@@ -74,8 +73,7 @@ def finetune(
     from storyframes_empathy.pairs.finetune import finetune as train
     from storyframes_empathy.pairs.table import Aspect, read_texts
     from storyframes_empathy.statistics.rating_table import TableFaultError
-    from tasks.extractors.base import ExtractionError
-    from tasks.extractors.sbert import SbertSettings
+    from tasks.extractors import ExtractionError, SbertSettings
 
     if aspect not in set(Aspect) or loss not in set(Loss):
         fail(f"--aspect is {', '.join(Aspect)}; --loss is {', '.join(Loss)}", 2)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import JsonOption, console, fail, usage_errors
+from flows.cli import JsonOption, console, fail, usage_errors
 from storyframes_empathy.commands.language_model import (
     KEY_VARIABLE,
     AnswerTokensOption,
@@ -33,7 +33,7 @@ from storyframes_empathy.commands.language_model import (
     most_tokens_and_cost,
     open_service,
 )
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 
 
 def check_out(out: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import (
+from flows.cli import (
     ConfigOption,
     JsonOption,
     StoreArgument,
@@ -46,7 +46,7 @@ from storyframes_empathy.commands.language_model import (
     most_tokens_and_cost,
     open_service,
 )
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 
 if TYPE_CHECKING:
     from storyframes_empathy.scores.run_record import Run
@@ -208,7 +208,7 @@ def _read(
     study: Path, features: str, phase: str, prompt: str | None, speaker: str, config: Path | None
 ) -> tuple[Study, Samples, str]:
     """The study, what of it is scored, and by which prompt."""
-    from flows.settings import load_settings
+    from flows import load_settings
     from storyframes import FeatureStore
     from storyframes_empathy.text.prompts import Prompt
     from storyframes_empathy.text.samples import SampleChoice, SampleError, read_samples

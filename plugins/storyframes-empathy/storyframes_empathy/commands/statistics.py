@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.terminal import LOOK, JsonOption, console, error_console, fail, need, usage_errors
+from flows.cli import LOOK, JsonOption, console, error_console, fail, need, usage_errors
 from storyframes_empathy import DISTRIBUTION
 from storyframes_empathy.statistics.choices import RATER, UNIT, VALUE, Categories
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.tables.finite_json import finite_json
+from flows.cli import finite_json
 from storyframes_empathy.statistics.agreement import Agreement
 from storyframes_empathy.statistics.study_ratings import SchemeAgreement
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 
 if TYPE_CHECKING:
     from storyframes_empathy.pairs.metrics import Evaluation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import (
+from flows.cli import (
     JsonOption,
     StoreArgument,
     StudyArgument,
@@ -58,8 +58,7 @@ def topics(
 
     import pandas as pd
 
-    from storyframes import FeatureStore
-    from storyframes.features import STORIES
+    from storyframes import STORIES, FeatureStore
     from storyframes_empathy.report.topics_page import TopicsPage, write_topics
     from storyframes_empathy.text.topics import Space, TopicError, find_topics, topic_terms
     from tasks.inspect.report.pages import ReportError, check_target

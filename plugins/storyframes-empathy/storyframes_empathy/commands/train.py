@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows import interruption
-from flows.cli.terminal import ConfigOption, JsonOption, StoreArgument, console, error_console, fail, need, refused_if
-from storyframes.spec import is_label_curve
+from flows import promise
+from flows.cli import ConfigOption, JsonOption, StoreArgument, console, error_console, fail, need, refused_if
+from storyframes import is_label_curve
 from storyframes_empathy import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _train_all(
     if model not in list(ModelName):
         fail(f"there is no model {model!r}; there are {', '.join(ModelName)}", 2)
     _check_device(settings.device)
-    interruption.promise(GOES_ON)
+    promise(GOES_ON)
     outcomes = []
     with refused_if(StoreError, StorageError, CannotTrainError, RunDiffersError, CheckpointError, RunError):
         store = FeatureStore(features)

@@ -22,8 +22,8 @@ import numpy as np
 from storyframes.store import write_atomically
 from storyframes_empathy.pairs.metrics import THRESHOLD
 from storyframes_empathy.pairs.table import HIGHEST, LOWEST, Aspect, PairTexts, Vector
-from tasks.extractors.sbert import SbertSettings, model_digests, open_model
-from tasks.models.libraries import import_torchvision
+from tasks.extractors import SbertSettings, model_digests, open_model
+from tasks.models import import_torchvision
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ import pandas as pd
 
 from storyframes.store import write_atomically
 from storyframes_empathy.pairs.table import read_texts
-from tasks.extractors.sbert import SbertSettings, encode_whole
+from tasks.extractors import SbertSettings, encode_whole
 
 Encode = Callable[[Sequence[str]], tuple[np.ndarray, list[int]]]
 

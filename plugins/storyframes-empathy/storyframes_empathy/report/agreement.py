@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from storyframes_empathy.statistics.agreement import Mean
 from storyframes_empathy.statistics.ratings import Level
 from storyframes_empathy.statistics.study_ratings import LeftOut, study_agreement
-from tasks.inspect.formatting import counted
+from tasks.inspect import counted
 from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
 from tasks.study import SchemeType, Study
 

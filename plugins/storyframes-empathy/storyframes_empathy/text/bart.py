@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from storyframes_empathy.text.samples import Sample
-from tasks.models.digests import model_digest
-from tasks.models.libraries import import_torchvision
+from tasks.models import import_torchvision, model_digest
 
 LONGEST = 1024  # tokens of a text; the rest is left out, and counted
 _BATCH = 8

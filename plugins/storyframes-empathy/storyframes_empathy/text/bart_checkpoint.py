@@ -13,7 +13,7 @@ from typing import Any
 
 from storyframes.store import scratch_beside
 from storyframes_empathy.text.bart import BartError
-from tasks.models.libraries import import_torchvision
+from tasks.models import import_torchvision
 
 _SHARED = "shared.weight"  # the words' vectors, which encoder and decoder have as well
 _TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from storyframes import FeatureStore
-from tasks.extractors.settings import TranscriptSettings
-from tasks.extractors.text.speech import speaker_labels
+from tasks.extractors import TranscriptSettings, speaker_labels
 from tasks.study import (
     Study,
     StudyFileError,

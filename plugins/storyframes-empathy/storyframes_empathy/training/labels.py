@@ -8,8 +8,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.spec import of_scheme
+from storyframes import ClipDataset, ClipInput, FeatureStore, of_scheme
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
 
 EMPATHY_RANGE, EMPATHY_SIMILAR = (1.0, 5.0), 3.0

@@ -14,12 +14,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from storyframes import Axis, FeatureStore, SplitSpec
-from storyframes.array_roles import FRAME_ROW, PER_FRAME
+from storyframes import (
+    CLOCK,
+    FRAME_ROW,
+    LABEL_PREFIX,
+    MAIN_ARRAY,
+    PER_FRAME,
+    STORIES,
+    Axis,
+    FeatureStore,
+    SplitSpec,
+    is_label_curve,
+    percent,
+)
 from storyframes.clips import SPLITS, STORY_FEATURE, filter_clips, lacking_clips, needed_features, parse_filter
-from storyframes.features import CLOCK, STORIES
-from storyframes.notebook import percent
-from storyframes.spec import LABEL_PREFIX, MAIN_ARRAY, is_label_curve
 from storyframes_empathy.training.labels import numbers
 from storyframes_empathy.training.opened import CannotTrainError
 from storyframes_empathy.training.settings import MODALITIES, PRESETS, InputSettings, TrainSettings

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from storyframes import ClipDataset, FeatureStore
+from storyframes import STORIES, ClipDataset, FeatureStore, percent
 from storyframes.clips import STORY_FEATURE, needed_features
-from storyframes.features import STORIES
-from storyframes.notebook import percent
 from storyframes_empathy.training.settings import ModelName, TrainSettings
 from storyframes_empathy.training.splits import Splits
 

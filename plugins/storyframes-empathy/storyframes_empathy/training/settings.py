@@ -13,12 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from storyframes import Axis, ClipInput
+from storyframes import Axis, ClipInput, ConfigFileError, is_label_curve, read_toml
 from storyframes.clips import WindowSpec
-from storyframes.config_file import ConfigFileError, read_toml
-from storyframes.spec import is_label_curve
 from storyframes_empathy.training.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
-from tasks.strict_settings import StrictSettings
+from tasks import StrictSettings
 
 
 class TrainSettingsError(Exception):

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from storyframes import (
+    STORIES,
     ClipDataset,
     ClipInput,
     ClipSampler,
@@ -18,10 +19,9 @@ from storyframes import (
     OversamplingSampler,
     SplitSpec,
     UniformSampler,
+    is_label_curve,
 )
 from storyframes.clips import SPLITS, STORY_FEATURE, complete_clips, filter_clips, lacking_clips, parse_filter
-from storyframes.features import STORIES
-from storyframes.spec import is_label_curve
 from storyframes_empathy.training.labels import LabelScale, curve_labels, curve_range, hint, numbers, scale_of
 from storyframes_empathy.training.paper_order import PaperOrderOversamplingSampler
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings

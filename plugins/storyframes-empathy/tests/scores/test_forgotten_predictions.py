@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 
 from storyframes_empathy.scores.forgetting import find
 from storyframes_empathy.scores.predictions import SCHEMA
-from tasks.forgetting import Asked, Scope
-from tasks.study import ForgottenIds
+from tasks.forgetting import Asked
+from tasks.forgetting.scope import Scope
+from tasks.study.forgotten_ids import ForgottenIds
 
 
 def test_rows_of_the_forgotten_leave_the_predictions(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from storyframes.store.tables import Table
+from storyframes.store import Table
 
 _GROUP = "names"  # of all names along dimensions, in HDF5
 NAMES = f"{_GROUP}.json"

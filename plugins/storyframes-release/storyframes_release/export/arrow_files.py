@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from storyframes.store.tables import MASK, Block, Table, named_columns
+from storyframes.store import MASK, Block, Table, named_columns
 
 
 def write_parquet(table: Table, path: Path) -> None:

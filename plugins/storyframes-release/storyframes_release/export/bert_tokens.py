@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from storyframes.installation import install_line
+from storyframes import install_line
 from storyframes.store import sha256_file
 from storyframes_release.export.formats import ExportError
-from tasks.models.libraries import import_torchvision
+from tasks.models import import_torchvision
 
 _LONGEST = 512  # pieces that bert-base has positions for
 _FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")

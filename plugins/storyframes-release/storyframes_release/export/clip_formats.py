@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storyframes import ClipDataset
-from storyframes.clips.readers import Batch
+from storyframes.clips import Batch
 from storyframes_release.export.formats import ExportError
 
 _AT_ONCE = 16  # clips that are read together

@@ -11,15 +11,20 @@ import numpy as np
 import pyarrow.compute as pc
 
 import storyframes
-from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.clips import SPLITS, needed_features, parse_filter
-from storyframes.clips.inputs import MASK
-from storyframes.clips.named_inputs import RATING
-from storyframes.features import Axis, FeatureSpec
-from storyframes.pooling import MEAN, pools
-from storyframes.spec import MAIN, feature_and_track
-from storyframes.store.study import note_given
-from storyframes.times import ticks
+from storyframes import (
+    MAIN,
+    MEAN,
+    Axis,
+    ClipDataset,
+    ClipInput,
+    FeatureSpec,
+    FeatureStore,
+    feature_and_track,
+    pools,
+    ticks,
+)
+from storyframes.clips import MASK, RATING, SPLITS, needed_features, parse_filter
+from storyframes.store import note_given
 from storyframes_release.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
 from storyframes_release.export.formats import ExportError
 from storyframes_release.export.pooled_tables import check_pooling

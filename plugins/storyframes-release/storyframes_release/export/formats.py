@@ -9,10 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from storyframes.installation import install_line
-from storyframes.plug_ins import EXPORT_FORMATS, PlugInError, load, plug_in, plug_ins
-from storyframes.store import StoreError
-from storyframes.store.tables import Table
+from storyframes import EXPORT_FORMATS, PlugInError, install_line, installed_plug_ins, load_plug_in, plug_in
+from storyframes.store import StoreError, Table
 
 Write = Callable[[Table, Path], None]
 """Writes a table into files whose names begin with the path."""
@@ -47,7 +45,7 @@ _WRITERS = {
 def formats() -> list[str]:
     """The names of all formats: the project's own, then those of plug-ins."""
     own = (*Format, *_OF_CLIPS)
-    return [*own, *(point.name for point in plug_ins(EXPORT_FORMATS) if point.name not in own)]
+    return [*own, *(point.name for point in installed_plug_ins(EXPORT_FORMATS) if point.name not in own)]
 
 
 def writer(to: str) -> Write:
@@ -75,7 +73,7 @@ def _plug_in_writer(to: str) -> Write:
         point = plug_in(EXPORT_FORMATS, to)
         if point is None:
             raise ExportError(f"--format {to!r}: there are {', '.join(formats())}")
-        write: Write = load(point)
+        write: Write = load_plug_in(point)
     except PlugInError as error:
         raise ExportError(f"--format {to}: {error}") from None
     return write

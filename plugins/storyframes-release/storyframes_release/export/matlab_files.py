@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
-from storyframes.store.tables import Block, Table, flat_arrays
+from storyframes.store import Block, Table, flat_arrays
 from storyframes_release.export.array_files import array_name
 from storyframes_release.export.formats import ExportError
 

@@ -8,13 +8,19 @@ from functools import cached_property
 
 import numpy as np
 
-from storyframes import FeatureStore
-from storyframes.features import Axis
-from storyframes.pooling import MEAN, POOLED_OVER, can_be_pooled, check_functionals, pool, pooled_spec, pools
-from storyframes.spec import of_track
-from storyframes.store import StoreError
-from storyframes.store.session_times import SessionTimes
-from storyframes.store.tables import MASK, Block, Key, Table, tables_of
+from storyframes import (
+    MEAN,
+    POOLED_OVER,
+    Axis,
+    FeatureStore,
+    can_be_pooled,
+    check_functionals,
+    of_track,
+    pool,
+    pooled_spec,
+    pools,
+)
+from storyframes.store import MASK, Block, Key, SessionTimes, StoreError, Table, tables_of
 from storyframes_release.export.formats import ExportError
 
 

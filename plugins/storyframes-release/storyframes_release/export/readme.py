@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import storyframes
-from storyframes.features import STORIES, Axis
+from storyframes import STORIES, Axis
 from storyframes_release.export.formats import Format, about_format
 from storyframes_release.export.whole_folder import Described
 

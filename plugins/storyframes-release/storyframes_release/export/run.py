@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from storyframes import FeatureStore
-from storyframes.features import STORIES, Axis, in_order
-from storyframes.pooling import MEAN
-from storyframes.spec import MAIN, feature_and_track, of_track
-from storyframes.store import CLIPS, StorageError, StoreError
-from storyframes.store.layout import why_no_session
-from storyframes.store.session_times import SessionTimes, stored_clocks
-from storyframes.store.study import note_given
-from storyframes.store.tables import Table, tables_of
+from storyframes import MAIN, MEAN, STORIES, Axis, FeatureStore, feature_and_track, in_order, of_track
+from storyframes.store import (
+    CLIPS,
+    SessionTimes,
+    StorageError,
+    StoreError,
+    Table,
+    note_given,
+    stored_clocks,
+    tables_of,
+    why_no_session,
+)
 from storyframes_release.export.formats import ExportError, Format, Write, writer
 from storyframes_release.export.pooled_tables import check_pooling, pooled_tables
 from storyframes_release.export.readme import Exported, readme

@@ -13,10 +13,7 @@ from pathlib import Path
 
 import storyframes
 from storyframes import FeatureStore
-from storyframes.store import scratch_beside, sha256_file
-from storyframes.store.storage.files import flush_folder, flush_tree
-from storyframes.store.storage.local_folder import LocalStorage
-from storyframes.store.validation import parse_json
+from storyframes.store import LocalStorage, flush_folder, flush_tree, parse_json, scratch_beside, sha256_file
 from storyframes_release.export.formats import ExportError
 
 README, MANIFEST = "README.md", "export.json"

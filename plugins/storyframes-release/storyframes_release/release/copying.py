@@ -10,14 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from storyframes import FeatureStore
-from storyframes.features import STORIES
-from storyframes.label_curves import NEAREST, CurveRule
-from storyframes.store import FeatureWriter
-from storyframes.store.layout import current_path
-from storyframes.store.records import Caveat, Current
-from storyframes.store.shards import Compression
-from storyframes.store.storage import Storage
+from storyframes import NEAREST, STORIES, CurveRule, FeatureStore
+from storyframes.store import Caveat, Compression, Current, FeatureWriter, Storage, current_path
 from storyframes_release.release.ids import Key
 from storyframes_release.release.provenance import FEATURE_SETS, released_provenance
 from storyframes_release.release.released_features import ReleasedArray, ReleasedFeature

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storyframes.features import STORIES, FeatureSpec, column_unit
+from storyframes import STORIES, FeatureSpec, column_unit
 from storyframes.store import CLIPS, sha256_file
 from storyframes_release.release.description import Release
 from storyframes_release.release.settings import ReleaseSettings

@@ -12,11 +12,8 @@ import numpy as np
 import pandas as pd
 
 import storyframes
-from storyframes import FeatureStore
+from storyframes import CLOCK, Axis, FeatureStore, shown_names, usual_step_s
 from storyframes.clips import SPLITS
-from storyframes.features import CLOCK, Axis
-from storyframes.spec import shown_names
-from storyframes.times import usual_step_s
 from storyframes_release.export.readme import data_configs, front_matter, markdown_table
 from storyframes_release.release.methods import bibtex, methods, model_of
 from storyframes_release.release.released_features import ReleasedFeature

@@ -23,12 +23,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from storyframes import FeatureStore
-from storyframes.features import STORIES
-from storyframes.spec import LABEL_PREFIX, is_label_curve
-from storyframes.store import CLIPS, write_atomically
-from storyframes.store.study import Forgotten, id_words, is_distinctive
-from storyframes.store.table_files import read_table
+from storyframes import LABEL_PREFIX, STORIES, FeatureStore, is_label_curve
+from storyframes.store import CLIPS, Forgotten, id_words, is_distinctive, read_table, write_atomically
 from storyframes_release.release.provenance import SOURCE
 from storyframes_release.release.released_features import ReleasedFeature
 from storyframes_release.release.settings import ReleaseError, ReleaseSettings

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from storyframes import FeatureStore
-from storyframes.spec import MAIN_ARRAY, is_label_curve
-from storyframes.store import CLIPS, StorageError, sha256_file
-from storyframes.store.storage.local_folder import LocalStorage
-from storyframes.store.validation import parse_json
+from storyframes import MAIN_ARRAY, FeatureStore, is_label_curve
+from storyframes.store import CLIPS, LocalStorage, StorageError, parse_json, sha256_file
 from storyframes_release.export.whole_folder import described_files
 from storyframes_release.release.ids import KEY, read_key
 from storyframes_release.release.settings import ReleaseError

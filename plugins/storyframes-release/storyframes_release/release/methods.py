@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from storyframes.features import STORIES
-from storyframes.spec import is_label_curve
+from storyframes import STORIES, is_label_curve
 from storyframes_release.release.provenance import ADOPTED, DERIVED, LEFT_OUT, UNTRAINED
 
 _TOOLS = {

@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from storyframes import FeatureStore
-from storyframes.features import FEATURES, STORIES, in_order
-from storyframes.spec import is_label_curve
+from storyframes import FEATURES, STORIES, FeatureStore, in_order, is_label_curve
 from storyframes_release.release.settings import ReleaseError
 
 FEATURE_SETS = re.compile("ComParE_2016|GeMAPSv01[ab]|eGeMAPSv0[12][ab]?|emobase")

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from storyframes.clips.clip_index import COLUMNS, weight_column
-from storyframes.clips.window_spec import WINDOW_COLUMNS
-from storyframes.features import FEATURES
-from storyframes.spec import column_of
+from storyframes import FEATURES, column_of
+from storyframes.clips import COLUMNS, WINDOW_COLUMNS, weight_column
 from storyframes_release.release.ids import Key
 from storyframes_release.release.settings import ReleaseError, ReleaseSettings
 

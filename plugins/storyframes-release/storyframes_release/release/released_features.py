@@ -14,10 +14,25 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from storyframes.array_roles import CLOCKS, END, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable
-from storyframes.features import FEATURES, STORIES, STORY_FEATURES, ArraySpec, Axis, FeatureSpec, column_unit
-from storyframes.label_curves import curve_spec
-from storyframes.spec import MAIN_ARRAY, is_label_curve, shown_names
+from storyframes import (
+    CLOCKS,
+    END,
+    FEATURES,
+    FRAME_ROW,
+    MAIN_ARRAY,
+    PER_FRAME,
+    SPEAKER,
+    STORIES,
+    STORY_FEATURES,
+    ArraySpec,
+    Axis,
+    ColumnTable,
+    FeatureSpec,
+    column_unit,
+    curve_spec,
+    is_label_curve,
+    shown_names,
+)
 from storyframes_release.release.provenance import READ
 from storyframes_release.release.settings import ReleaseError
 

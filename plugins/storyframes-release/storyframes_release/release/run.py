@@ -12,16 +12,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storyframes import FeatureStore
-from storyframes.features import STORIES, Axis, in_order
-from storyframes.spec import MAIN, feature_and_track
-from storyframes.store import CLIPS, compact, create_store, scratch_beside
-from storyframes.store.clip_table import to_table
-from storyframes.store.storage import Storage
-from storyframes.store.storage.files import flush_folder, flush_tree
-from storyframes.store.storage.local_folder import LocalStorage
-from storyframes.store.study import note_given
-from storyframes.store.table_files import read_table, replace_table
+from storyframes import MAIN, STORIES, Axis, FeatureStore, feature_and_track, in_order
+from storyframes.store import (
+    CLIPS,
+    LocalStorage,
+    Storage,
+    compact,
+    create_store,
+    flush_folder,
+    flush_tree,
+    note_given,
+    read_table,
+    replace_table,
+    scratch_beside,
+    to_table,
+)
 from storyframes_release.release.copying import MOMENT_S, copy_feature
 from storyframes_release.release.croissant import croissant
 from storyframes_release.release.description import Release, citation, data_card, splits

@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from storyframes.config_file import ConfigFileError, read_toml
+from storyframes import ConfigFileError, read_toml
 from storyframes.store import StoreError
 
 ALL = "all"

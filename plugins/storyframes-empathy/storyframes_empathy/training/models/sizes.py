@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tasks.strict_settings import StrictSettings
+from tasks import StrictSettings
 
 Width = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
