@@ -99,8 +99,8 @@ class InThisProcess(Executor[O]):
 
     def read(self, future: Any, bundle: Bundle[O]) -> Sequence[Sequence[O]]:
         return [
-            unit.lost(said) if isinstance(said, str) else said
-            for unit, said in zip(bundle.units, future.result(), strict=True)
+            unit.lost(answer) if isinstance(answer, str) else answer
+            for unit, answer in zip(bundle.units, future.result(), strict=True)
         ]
 
 
@@ -216,7 +216,7 @@ class Claims:
             return
         path = _claim_of(unit)
         began = time.monotonic()
-        said = False
+        warned = False
         while True:
             try:
                 mark = f"{unit.name}\n{_this_process()}".encode()
@@ -230,8 +230,8 @@ class Claims:
                 self._postponed.add(unit.name)
                 self._warn(f"{unit.name}: {holder} is at it: it is tried again when the others are done")
                 raise NotBegunError(unit.unrecorded(f"{holder} is at it", transient=True))
-            if not said:
-                said = True
+            if not warned:
+                warned = True
                 self._warn(f"{unit.name}: {holder} is at it; waiting for at most {self._wait_s / 60:.0f} min")
             if time.monotonic() - began >= self._wait_s:
                 raise NotBegunError(

@@ -45,9 +45,9 @@ def made_with(settings: Settings, features: Sequence[str]) -> MadeWith:
     """What decides the values of these features, and of those that they wait for, besides the recordings."""
     resolved = settings.resolved()
     by_scope = [build_extractors(resolved, session_id, may_download=False) for session_id in ("", STORIES)]
-    extractors = [each for scope in by_scope for each in selected_extractors(scope, tuple(features)).values()]
-    decides: dict[str, dict[str, Any] | None] = {each.name: _decides(each) for each in extractors}
-    read = {Input(kind) for each in extractors for kind in each.inputs}
+    extractors = [extractor for scope in by_scope for extractor in selected_extractors(scope, tuple(features)).values()]
+    decides: dict[str, dict[str, Any] | None] = {extractor.name: _decides(extractor) for extractor in extractors}
+    read = {Input(kind) for extractor in extractors for kind in extractor.inputs}
     sound = resolved.recording.sound_settings() if read & {Input.AUDIO, Input.MICROPHONES} else {}
     if Input.VIDEO in read or sound:
         decides["recording"] = resolved.recording.value_settings(of_pictures=True) | sound
@@ -57,12 +57,12 @@ def made_with(settings: Settings, features: Sequence[str]) -> MadeWith:
         if is_label_curve(name):
             rule = settings.labels.get(name.removeprefix(LABEL_PREFIX))
             decides[f"labels.{name.removeprefix(LABEL_PREFIX)}"] = asdict(rule) if rule else {}
-    libraries = {*VALUES_DEPEND_ON, *(library for each in extractors for library in each.libraries)}
-    plug_ins = sorted({type(each).__module__.partition(".")[0] for each in extractors} - {*_OWN})
+    libraries = {*VALUES_DEPEND_ON, *(library for extractor in extractors for library in extractor.libraries)}
+    plug_ins = sorted({type(extractor).__module__.partition(".")[0] for extractor in extractors} - {*_OWN})
     return MadeWith(
         settings={
-            name: UNKNOWN if each is None else hashlib.sha256(canonical_json(each)).hexdigest()[:16]
-            for name, each in decides.items()
+            name: UNKNOWN if decisions is None else hashlib.sha256(canonical_json(decisions)).hexdigest()[:16]
+            for name, decisions in decides.items()
         },
         installation=Installation.of_this_process(libraries, plug_ins),
     )

@@ -169,12 +169,12 @@ class ClusterExecutor(Executor[O]):
         return doubts
 
 
-def _final(unit: Unit[O], said: Sequence[O] | str, doubts: Mapping[O, str]) -> Sequence[O]:
+def _final(unit: Unit[O], answer: Sequence[O] | str, doubts: Mapping[O, str]) -> Sequence[O]:
     """The outcomes of a unit: as its worker says, or as this process finds them where that cannot be right."""
-    if isinstance(said, str):
-        return unit.lost(said)
-    reason = next((doubts[outcome] for outcome in said if outcome in doubts), "")
-    return unit.lost(reason) if reason else said
+    if isinstance(answer, str):
+        return unit.lost(answer)
+    reason = next((doubts[outcome] for outcome in answer if outcome in doubts), "")
+    return unit.lost(reason) if reason else answer
 
 
 def do_in_turn(bundle: Bundle[O]) -> State:

@@ -95,14 +95,14 @@ def _check_asked(asked: Mapping[str, str], settings: Settings) -> None:
     Raises:
         SelectionError: no such feature, or no such part of it.
     """
-    there = extractor_classes(settings, Scope.SESSION)
+    classes = extractor_classes(settings, Scope.SESSION)
     if not asked:
-        raise SelectionError(f"name a feature; there are {', '.join(there)}")
+        raise SelectionError(f"name a feature; there are {', '.join(classes)}")
     for name, feature in asked.items():
-        if feature not in there:
+        if feature not in classes:
             raise SelectionError(unknown_feature(feature, [model.name for model in settings.embed]))
         try:
-            part_of(there[feature].spec, name.partition(".")[2])
+            part_of(classes[feature].spec, name.partition(".")[2])
         except StoreError as error:
             raise SelectionError(str(error)) from None
 
@@ -151,12 +151,12 @@ def _store_name(source: FileSource, settings: Settings) -> str:
 
 def _view(store: FeatureStore, name: str, asked: Mapping[str, str], outcomes: Mapping[str, Outcome]) -> ExtractedFile:
     """What came; a feature whose last attempt failed is not there, though an older version of it may be."""
-    there = {feature for feature, outcome in outcomes.items() if outcome.status is Status.DONE}
-    failed = {one: outcomes[feature].reason for one, feature in asked.items() if feature not in there}
+    done = {feature for feature, outcome in outcomes.items() if outcome.status is Status.DONE}
+    failed = {name: outcomes[feature].reason for name, feature in asked.items() if feature not in done}
     if len(failed) == len(asked):
-        reasons = [f"  {one}: {reason}" for one, reason in failed.items()]
+        reasons = [f"  {name}: {reason}" for name, reason in failed.items()]
         raise ExtractFileError("\n".join([f"{name}: nothing that was asked for came of it:", *reasons]))
-    return ExtractedFile(store, RECORDING, name, [one for one in asked if one not in failed], there, failed)
+    return ExtractedFile(store, RECORDING, name, [one for one in asked if one not in failed], done, failed)
 
 
 def write_table(table: pd.DataFrame, target: Path) -> None:

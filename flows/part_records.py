@@ -170,7 +170,7 @@ def _differences(array: PartArray, number: int, state: PartState, *, force: bool
     """In what a part differs from those of its array, each with the parts that have it otherwise."""
     if state.made_with is None:
         return []
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for part, other in sorted(array.of.items()):
         if other.made_with is None or other.over or (part == number and force):
             continue
@@ -178,8 +178,8 @@ def _differences(array: PartArray, number: int, state: PartState, *, force: bool
         if part == number:  # another setting is another fingerprint, and extracts again; other code is not
             theirs = theirs.model_copy(update={"settings": state.made_with.settings})
         for difference in state.made_with.differences_from(theirs, "the other"):
-            found.setdefault(difference, []).append(part)
-    return [f"part {_some(dict.fromkeys(parts))}: {difference}" for difference, parts in found.items()]
+            numbers.setdefault(difference, []).append(part)
+    return [f"part {_some(dict.fromkeys(parts))}: {difference}" for difference, parts in numbers.items()]
 
 
 def _refusal(number: int, array: PartArray, differences: Iterable[str]) -> str:
@@ -210,7 +210,7 @@ def drop_part(storage: Storage, name: str, array: PartArray, number: int) -> Non
             if not any(not state.over for state in arrays[key].of.values()):
                 del arrays[key]
             return _sealed(arrays)
-        arrays_named = [f"{', '.join(each.features)} in {counted(each.parts, 'part')}" for each in arrays.values()]
+        arrays_named = [f"{', '.join(array.features)} in {counted(array.parts, 'part')}" for array in arrays.values()]
         raise ClusterError(
             f"--part {number}/{array.parts} --drop: no part {number}/{array.parts} with these features, sessions and "
             f"tracks has begun; the store knows: {'; '.join(arrays_named) or 'no array'}"
@@ -256,17 +256,17 @@ class ArrayProgress(BaseModel):
         return len(self.ended) == self.parts and not self.failed_features and self.dealt_alike
 
     def __str__(self) -> str:
-        said = [f"{len(self.ended)} of {counted(self.parts, 'part')} ended"]
-        said += [f"with failed features: {_some(self.failed_features)}"] if self.failed_features else []
-        said += [f"at work or killed, with features left: {_some(self.left_features)}"] if self.left_features else []
-        said += [f"not begun: {_some(dict.fromkeys(self.not_begun))}"] if self.not_begun else []
+        parts = [f"{len(self.ended)} of {counted(self.parts, 'part')} ended"]
+        parts += [f"with failed features: {_some(self.failed_features)}"] if self.failed_features else []
+        parts += [f"at work or killed, with features left: {_some(self.left_features)}"] if self.left_features else []
+        parts += [f"not begun: {_some(dict.fromkeys(self.not_begun))}"] if self.not_begun else []
         if not self.dealt_alike:
-            said.append(
+            parts.append(
                 "the parts have dealt the sessions differently, so some may be in none (a table or a recording was "
                 "changed, or could not be read): run all parts again"
             )
-        said += [f"mixed: {'; '.join(self.mixed)}"] if self.mixed else []
-        return f"{', '.join(self.features)}: {'; '.join(said)}"
+        parts += [f"mixed: {'; '.join(self.mixed)}"] if self.mixed else []
+        return f"{', '.join(self.features)}: {'; '.join(parts)}"
 
 
 def array_progress(storage: Storage) -> Iterator[ArrayProgress]:

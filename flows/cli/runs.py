@@ -132,7 +132,10 @@ def jobs(
                 top = max(loaded.sessions, key=lambda session: costs[session])
                 alone = costs_alone(loaded, settings, top, group)
                 gpu = name == "gpu"
-                each = (Expected(f"{top}/{one}", frozenset([one]), cost, width, gpu) for one, cost in alone.items())
+                each = (
+                    Expected(f"{top}/{session}", frozenset([session]), cost, width, gpu)
+                    for session, cost in alone.items()
+                )
                 check_walltime(storage, 60 * walltime, each)
             chosen = ("--features", ",".join(group)) if only or on_gpu else ()
             command = (*_COMMAND, "extract", *common, *chosen, "--workers", str(width))

@@ -160,8 +160,8 @@ def refused_if(*refusals: type[Exception]) -> Iterator[None]:
 
 
 def _imported(errors: Mapping[str, str]) -> tuple[type[Any], ...]:
-    found = (getattr(sys.modules.get(module), name, None) for module, name in errors.items())
-    return tuple(error for error in found if error)
+    classes = (getattr(sys.modules.get(module), name, None) for module, name in errors.items())
+    return tuple(error for error in classes if error)
 
 
 def describe(error: OSError) -> str:

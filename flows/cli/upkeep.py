@@ -120,10 +120,10 @@ def gc(
 
     unread: dict[str, str] = {}
     with usage_errors():
-        found = maintenance.collect(
+        garbage = maintenance.collect(
             open_store(store), grace_hours * 3600, dry_run=dry_run, unreadable=unread.__setitem__
         )
-        removals = list(found)
+        removals = list(garbage)
     leftovers = scratch.sweep(dry_run=dry_run)
     if json:
         paths = [asdict(removal) for removal in removals]

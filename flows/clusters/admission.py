@@ -51,13 +51,13 @@ def admit_workers(connection: Connection, ask: Ask, warn: Callable[[str], None])
         answers = client.run(_answer, ask, on_error="return")
         refuse({worker: answer[1] if isinstance(answer, tuple) else answer for worker, answer in answers.items()})
         name = f"storyframes-{secrets.token_hex(8)}"
-        said: set[str] = set()
+        warned: set[str] = set()
 
         def refused(event: tuple[float, tuple[str, list[str]]]) -> None:
             worker, problems = event[1]
             for problem in problems:
-                if problem not in said:
-                    said.add(problem)
+                if problem not in warned:
+                    warned.add(problem)
                     warn(f"a worker that joined takes no work: {problem} ({worker})")
 
         client.subscribe_topic(name, refused)

@@ -37,11 +37,11 @@ def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
     """
     for need in needs:
         if not any(all(worker.get(name, 0) >= amount for name, amount in need.items()) for worker in workers):
-            wanted = ", ".join(
+            needed = ", ".join(
                 "a GPU" if amount == LEAST_GPU_SHARE else f"{amount:g} {name}" for name, amount in need.items()
             )
-            there = "; ".join(sorted({_show(worker) for worker in workers})) or "no worker"
-            raise ClusterError(f"a feature asks for {wanted}, but no worker has that (there is: {there})")
+            offered = "; ".join(sorted({_show(worker) for worker in workers})) or "no worker"
+            raise ClusterError(f"a feature asks for {needed}, but no worker has that (there is: {offered})")
 
 
 def _show(worker: Needs) -> str:
@@ -92,7 +92,7 @@ def wait_for_workers(
     """
     from distributed.comm.core import FatalCommClosedError
 
-    began = said = time.monotonic()
+    began = reported = time.monotonic()
     try:
         client = connection.client(timeout=min(max(wait_s, 1), 30))
     except FatalCommClosedError:
@@ -116,8 +116,8 @@ def wait_for_workers(
                 now = time.monotonic()
                 if now > began + wait_s:
                     raise ClusterError(f"{error}{why()}") from None
-                if now > said + SAY_EVERY_S:
-                    said = now
+                if now > reported + SAY_EVERY_S:
+                    reported = now
                     warn(f"waiting for workers since {now - began:.0f} s: {error}{why()}")
                 time.sleep(0.5)
             else:
@@ -145,18 +145,18 @@ def resources_of(cluster: Cluster, connection: Connection, needs: Sequence[Needs
             return {"CPU": cluster.cpu.count * cluster.cpu.cpus, "GPU": gpus * sharing * share}
     with connection.client() as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    there: Counter[str] = Counter()
+    in_all: Counter[str] = Counter()
     for worker in workers:
         resources = dict(worker.get("resources", {}))
         if "GPU" in resources:
             resources["GPU"] = min(worker.get("nthreads", 1), int(resources["GPU"] / share + 1e-9)) * share
-        there.update(resources)
-    return there
+        in_all.update(resources)
+    return in_all
 
 
-def at_the_same_time(there: Needs, needs: Needs) -> int:
+def at_the_same_time(resources: Needs, needs: Needs) -> int:
     """How many units with these needs that much does at once, at least one."""
-    return max(1, int(min((there.get(name, 0) // amount for name, amount in needs.items() if amount), default=1)))
+    return max(1, int(min((resources.get(name, 0) // amount for name, amount in needs.items() if amount), default=1)))
 
 
 @contextmanager

@@ -49,32 +49,32 @@ class Installation:
 
     def differences_from(self, other: Installation, name: str) -> list[str]:
         """In what this differs from ``other``, which messages call by ``name``."""
-        found = []
+        differences = []
         if self.version != other.version:
-            found.append(f"it has storyframes {self.version}, {name} has {other.version}: install the same there")
+            differences.append(f"it has storyframes {self.version}, {name} has {other.version}: install the same there")
         elif self.code != other.code:
-            found.append(
+            differences.append(
                 f"its storyframes {self.version} is other code than {name}'s (digest {self.code[:12]}, {name}'s is "
                 f"{other.code[:12]}): install the same wheel or commit there"
             )
         if self.python != other.python:
-            found.append(f"it has Python {self.python}, {name} has {other.python}")
+            differences.append(f"it has Python {self.python}, {name} has {other.python}")
         for library, version in other.libraries.items():
             if self.libraries.get(library) != version:
-                found.append(
+                differences.append(
                     f"it has {library} {self.libraries.get(library)}, {name} has {version}: values depend on it, "
                     "install the same there (constraints.txt)"
                 )
         for package, code in other.plug_ins.items():
             own = self.plug_ins.get(package)
             if not own:
-                found.append(f"it lacks the plug-in {package}: install the same as {name}'s there")
+                differences.append(f"it lacks the plug-in {package}: install the same as {name}'s there")
             elif own != code:
-                found.append(
+                differences.append(
                     f"its plug-in {package} is other code than {name}'s (digest {own[:12]}, {name}'s is {code[:12]}): "
                     "install the same wheel or commit there"
                 )
-        return found
+        return differences
 
 
 @cache

@@ -75,9 +75,9 @@ def remove_leftovers(namespace: str) -> list[str]:
         ) from None
     removed = []
     for cluster in clusters:
-        said = str(cluster.annotations.get(ALIVE, ""))
+        alive_at = str(cluster.annotations.get(ALIVE, ""))
         made_s = datetime.fromisoformat(cluster.metadata["creationTimestamp"]).timestamp()
-        if said.isdecimal() and now_s - max(int(said), made_s) > _DEAD_AFTER_S:
+        if alive_at.isdecimal() and now_s - max(int(alive_at), made_s) > _DEAD_AFTER_S:
             try:
                 cluster.delete()
                 removed.append(cluster.name)

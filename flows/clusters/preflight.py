@@ -87,30 +87,30 @@ def _plug_ins(features: Iterable[str]) -> dict[str, str]:
 def lacking_plug_ins(expected: Mapping[str, str]) -> list[str]:
     """Of the flow's plug-ins, by feature, those that are not here, in another version, or cannot be used."""
     here = _plug_ins({*registered(), *registered(Scope.STORIES)})
-    found = []
+    lacking = []
     for feature, distribution in expected.items():
         if feature in here:
             if here[feature] != distribution:
-                found.append(f"it has {here[feature]}, the flow has {distribution}: install that there ({feature})")
+                lacking.append(f"it has {here[feature]}, the flow has {distribution}: install that there ({feature})")
             continue
         why = [f": {why}" for name, why in broken().items() if name.startswith(f"{distribution}:")]
         missing = f"the plug-in {distribution} cannot be used" if why else f"it lacks the plug-in {distribution}"
-        found.append(f"{missing}{''.join(why) or ': install it there'} ({feature})")
-    return found
+        lacking.append(f"{missing}{''.join(why) or ': install it there'} ({feature})")
+    return lacking
 
 
 def problems_here(expected: Expectations, dask_worker: Worker | None = None) -> list[str]:
     """What this process lacks; Dask says which of its workers it is."""
-    found = expected.installation.differences_here()
+    problems = expected.installation.differences_here()
     for path, digest in expected.inputs.items():
         try:
             if digest_of_ends(path) != digest:
-                found.append(f"it sees another file at {path}: mount the study there")
+                problems.append(f"it sees another file at {path}: mount the study there")
         except OSError:
-            found.append(f"it cannot read {path}: mount the study under the same path")
-    found += blind_to(expected.mark, "feature store")
-    found += unreachable_from_here(expected.api)
-    return found + missing_tools(expected.settings, _features_of(expected, dask_worker))
+            problems.append(f"it cannot read {path}: mount the study under the same path")
+    problems += blind_to(expected.mark, "feature store")
+    problems += unreachable_from_here(expected.api)
+    return problems + missing_tools(expected.settings, _features_of(expected, dask_worker))
 
 
 def blind_to(mark: RunMark, what: str) -> list[str]:
@@ -152,13 +152,13 @@ def _examples(units: Sequence[ExtractionUnit]) -> dict[Path, str]:
     """The files of the first, the middle and the last session that have any, with the digests of their ends."""
     sources = [unit.source for unit in units if unit.source.files]
     chosen = {number: sources[number] for number in (0, len(sources) // 2, len(sources) - 1) if sources}
-    found = {}
+    examples = {}
     for path in sorted({file.path for source in chosen.values() for file in source.files.values()}):
         try:
-            found[path] = digest_of_ends(path)
+            examples[path] = digest_of_ends(path)
         except OSError:  # gone since the planning: an outcome of its session says so
             continue
-    return found
+    return examples
 
 
 def _answers(url: str) -> bool:

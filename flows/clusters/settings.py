@@ -196,7 +196,7 @@ def anchor_certificates(content: Any, folder: Path) -> None:
 
 
 def _describe(fault: Any) -> str:
-    place = ".".join(str(part) for part in fault["loc"]) or "the cluster"
+    path = ".".join(str(part) for part in fault["loc"]) or "the cluster"
     if fault["type"] == "extra_forbidden":
-        return f"{place}: there is no such key{suggest_key(ClusterSettings, fault['loc'])}"
-    return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
+        return f"{path}: there is no such key{suggest_key(ClusterSettings, fault['loc'])}"
+    return f"{path}: {fault['msg'].removeprefix('Value error, ')}"

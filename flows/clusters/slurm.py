@@ -262,10 +262,10 @@ class _Jobs:
         joined = _joined(self._cluster)
         missing = [job for name, job in self._cluster.workers.copy().items() if name not in joined]
         queue = _squeue({job.job_id for job in missing if job.job_id})
-        said = [line.replace("PENDING", "pending").replace("RUNNING: None", "starts") for line in queue.lines[:_SAID]]
-        said += [f"and {len(queue.lines) - _SAID} more"] if len(queue.lines) > _SAID else []
-        said += [job.refusal for job in missing if job.refusal][:1]
-        return "; ".join([f"{len(joined)} workers", *(said or [queue.error or "no job in the queue"])])
+        lines = [line.replace("PENDING", "pending").replace("RUNNING: None", "starts") for line in queue.lines[:_SAID]]
+        lines += [f"and {len(queue.lines) - _SAID} more"] if len(queue.lines) > _SAID else []
+        lines += [job.refusal for job in missing if job.refusal][:1]
+        return "; ".join([f"{len(joined)} workers", *(lines or [queue.error or "no job in the queue"])])
 
 
 def _joined(cluster: SLURMCluster) -> set[str]:

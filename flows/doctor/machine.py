@@ -77,8 +77,12 @@ def _extras() -> Iterator[Finding]:
     requirements = [Requirement(text) for text in own.requires or ()]
     missing: dict[str, list[str]] = {}
     for extra in own.metadata.get_all("Provides-Extra") or ():
-        of_extra = [one for one in requirements if one.marker and one.marker.evaluate({"extra": extra})]
-        missing[extra] = [one.name for one in of_extra if not _is_installed(one)]
+        of_extra = [
+            requirement
+            for requirement in requirements
+            if requirement.marker and requirement.marker.evaluate({"extra": extra})
+        ]
+        missing[extra] = [requirement.name for requirement in of_extra if not _is_installed(requirement)]
     shown = [extra for extra in missing if extra not in _FOR_DEVELOPERS]
     yield Finding("extras", State.HERE, ", ".join(extra for extra in shown if not missing[extra]) or "none")
     for extra in shown:

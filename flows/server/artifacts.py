@@ -78,7 +78,9 @@ def summary(result: RunResult) -> str:
         "without input": result.without_input,
         "failed": result.failed,
     }
-    counts = [(name, len({one.session_id for one in outcomes}), len(outcomes)) for name, outcomes in parts.items()]
+    counts = [
+        (name, len({outcome.session_id for outcome in outcomes}), len(outcomes)) for name, outcomes in parts.items()
+    ]
     blocks = [
         "# Extraction",
         markdown_table(("", "sessions", "features"), counts),
@@ -93,7 +95,7 @@ def summary(result: RunResult) -> str:
 
 
 def _tracks(result: RunResult) -> list[str]:
-    others = [track for one in result.outcomes if (track := feature_and_track(one.feature)[1]) != MAIN]
+    others = [track for outcome in result.outcomes if (track := feature_and_track(outcome.feature)[1]) != MAIN]
     if not others:
         return []
     named = f"of other cameras and microphones: {plain_markdown(', '.join(sorted(set(others))))}"

@@ -84,7 +84,7 @@ def check_server(url: str, *, needs_it: bool = False) -> None:
             if client.server_type is ServerType.CLOUD:  # always of a version that fits
                 client.hello()
                 return
-            there = client.api_version()
+            version = client.api_version()
     except PrefectHTTPStatusError as error:
         status = error.response.status_code
         if status in (401, 403):
@@ -101,16 +101,16 @@ def check_server(url: str, *, needs_it: bool = False) -> None:
             f"there is no Prefect server at {shown} ({why}): start it, correct {named_by}, {cure}"
         ) from None
     except ValueError:  # an answer, but not JSON: the UI's page, another program's server
-        there = None
-    _check_version(shown, there, named_by, cure)
+        version = None
+    _check_version(shown, version, named_by, cure)
 
 
-def _check_version(shown: str, there: object, named_by: str, cure: str) -> None:
+def _check_version(shown: str, version: object, named_by: str, cure: str) -> None:
     import prefect
     from packaging.version import InvalidVersion, Version
 
     try:
-        server, here = Version(str(there)), Version(prefect.__version__)
+        server, here = Version(str(version)), Version(prefect.__version__)
     except InvalidVersion:
         raise ServerError(
             f"{shown} answers, but is no Prefect server's API (it ends in /api): correct {named_by}, {cure}"
@@ -159,6 +159,6 @@ def _has(file: Path, text: str) -> bool:
 
 def spare_loopback() -> None:
     """Keep what goes to this machine from a configured proxy, in this process and in all that it starts."""
-    there = [host for name in ("no_proxy", "NO_PROXY") for host in os.environ.get(name, "").split(",")]
-    hosts = ",".join(dict.fromkeys(host for host in (*map(str.strip, there), *_LOOPBACK) if host))
+    listed = [host for name in ("no_proxy", "NO_PROXY") for host in os.environ.get(name, "").split(",")]
+    hosts = ",".join(dict.fromkeys(host for host in (*map(str.strip, listed), *_LOOPBACK) if host))
     os.environ.update(no_proxy=hosts, NO_PROXY=hosts)

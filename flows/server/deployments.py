@@ -63,8 +63,8 @@ def deploy(folder: Path, alerts_block: str | None) -> list[str]:
 
 def _check_variables(text: str) -> None:
     """Prefect takes a variable that is not set for an empty text."""
-    wanted = {"PREFECT_API_URL", *re.findall(r"{{ \$(\w+) }}", text)}
-    if missing := sorted(name for name in wanted if not os.environ.get(name)):
+    needed = {"PREFECT_API_URL", *re.findall(r"{{ \$(\w+) }}", text)}
+    if missing := sorted(name for name in needed if not os.environ.get(name)):
         raise DeployError(f"not set: {', '.join(missing)} (docs/operations.md, 'Schedule')")
 
 
@@ -103,12 +103,12 @@ def _make(automation: AutomationCore) -> None:
     from prefect.events.schemas.automations import AutomationCore
 
     with get_client(sync_client=True) as client:
-        wanted = {"automations": {"name": {"any_": [automation.name]}}}
-        found = client.request("POST", "/automations/filter", json=wanted).raise_for_status().json()
-        if not found:
+        asked = {"automations": {"name": {"any_": [automation.name]}}}
+        automations = client.request("POST", "/automations/filter", json=asked).raise_for_status().json()
+        if not automations:
             client.create_automation(automation)
             return
-        oldest, *others = sorted(found, key=lambda it: str(it["created"]))
+        oldest, *others = sorted(automations, key=lambda it: str(it["created"]))
         if AutomationCore.model_validate(oldest).model_dump() != automation.model_dump():
             body = automation.model_dump(mode="json", exclude_unset=True)  # others are refused
             client.request("PUT", "/automations/{id}", path_params={"id": oldest["id"]}, json=body).raise_for_status()

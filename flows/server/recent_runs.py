@@ -56,14 +56,14 @@ def recent_runs(limit: int) -> list[RecentRun]:
     now = FlowRunFilterExpectedStartTime.model_validate({"before_": datetime.now(UTC)})
     until_now = FlowRunFilter(expected_start_time=now)
     with get_client(sync_client=True) as client:
-        found = client.read_flow_runs(
+        runs = client.read_flow_runs(
             flow_filter=by_name,
             flow_run_filter=until_now,
             sort=FlowRunSort.EXPECTED_START_TIME_DESC,
             limit=limit,
         )
         names = {flow.id: flow.name for flow in client.read_flows(flow_filter=by_name)}
-    return [_to_run(run, names.get(run.flow_id, "")) for run in found]
+    return [_to_run(run, names.get(run.flow_id, "")) for run in runs]
 
 
 def _to_run(run: FlowRun, flow: str) -> RecentRun:

@@ -74,7 +74,9 @@ def requirements_of(name: str) -> Requirements:
     Raises:
         NoEnvironmentError: there is none.
     """
-    outside = [each for each in _all_extractors(ExtractorsSettings()) if isinstance(each, OutsideExtractor)]
+    outside = [
+        extractor for extractor in _all_extractors(ExtractorsSettings()) if isinstance(extractor, OutsideExtractor)
+    ]
     with_environment = [extractor for extractor in outside if extractor.run is Run.VENV]
     for extractor in with_environment:
         if name in (extractor.requirements.name, extractor.name):

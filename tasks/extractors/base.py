@@ -295,7 +295,7 @@ class Extractor(ABC, Generic[S]):
         if Input.MICROPHONES in self.inputs:
             mics = source.microphones
             of_track = () if source.region and not source.names(Input.AUDIO) else (Input.AUDIO,)
-            sound = of_track if mics is None else tuple(each.kind for each in (mics.own, *mics.others))
+            sound = of_track if mics is None else tuple(microphone.kind for microphone in (mics.own, *mics.others))
             return (*(() if source.frameless else (Input.VIDEO,)), *sound)
         if source.frameless and not self.needs_frames:
             others = tuple(kind for kind in self.inputs if kind != Input.VIDEO)

@@ -122,8 +122,8 @@ class _RowsWriter:
         self._writers: dict[str, ShardWriter] = {}
 
     def add(self, batch: FrameBatch) -> None:
-        found = self._extractor.rows(replace(batch, previous=self._previous))
-        arrays = found if isinstance(found, Mapping) else {"values": found}
+        made = self._extractor.rows(replace(batch, previous=self._previous))
+        arrays = made if isinstance(made, Mapping) else {"values": made}
         if unknown := arrays.keys() - self._extractor.spec.arrays.keys():
             which = "an array" if self._extractor.is_private else f"the array {min(unknown)!r},"  # words may name it
             raise ExtractionError(

@@ -85,11 +85,11 @@ class Glove(TextExtractor[GloveSettings]):
             raise ExtractionError(str(error)) from None
 
     def write_rows(self, texts: Sequence[str], out: FeatureWriter) -> None:
-        values, known = look_up(texts, _load(self.settings, out))
+        values, has_vector = look_up(texts, _load(self.settings, out))
         out.write("values", values)
-        out.write("known", known.astype(np.uint8))
+        out.write("known", has_vector.astype(np.uint8))
         if texts:
-            out.quality["words_known"] = float(known.mean())
+            out.quality["words_known"] = float(has_vector.mean())
 
 
 class StoryGlove(Glove):
@@ -106,12 +106,12 @@ class StoryGlove(Glove):
         values, shares = out.array("values"), out.array("known")
         words = words_known = 0
         for text in texts:
-            rows, known = look_up(text.split(), vectors)
-            share = known.mean() if len(known) else 0.0
-            mean = rows[known].mean(axis=0) if known.any() else np.full(WIDTH, np.nan, np.float32)
+            rows, has_vector = look_up(text.split(), vectors)
+            share = has_vector.mean() if len(has_vector) else 0.0
+            mean = rows[has_vector].mean(axis=0) if has_vector.any() else np.full(WIDTH, np.nan, np.float32)
             values.append(mean[None])
             shares.append(np.array([share], np.float32))
-            words, words_known = words + len(known), words_known + int(known.sum())
+            words, words_known = words + len(has_vector), words_known + int(has_vector.sum())
         if words:
             out.quality["words_known"] = words_known / words
 
@@ -127,8 +127,8 @@ def vectors_file(settings: GloveSettings) -> Path:
             raise ExtractionError(f"[glove] vectors = {str(settings.vectors)!r} does not exist")
         return settings.vectors
     published = weights.MODELS["glove-840b"]
-    if found := weights.find_model_file(published):
-        return found
+    if path := weights.find_model_file(published):
+        return path
     raise ExtractionError(
         f"there is no {published.path.name}: run 'storyframes models fetch {published.name}' (2.2 GB), or set [glove] "
         "vectors = the path of a glove.*.300d.txt"
@@ -162,9 +162,9 @@ def look_up(words: Sequence[str], vectors: KeyedVectors) -> tuple[np.ndarray, np
             values[row] = vectors[whole]
             continue
         tokens = [(token, _first_known([token, token.lower()], vectors)) for token in split_forms(word)]
-        found = [vectors[form] for _, form in tokens if form]
-        if found and all(form or is_symbol(token) for token, form in tokens):
-            values[row] = np.mean(found, axis=0)
+        of_forms = [vectors[form] for _, form in tokens if form]
+        if of_forms and all(form or is_symbol(token) for token, form in tokens):
+            values[row] = np.mean(of_forms, axis=0)
     return values, ~np.isnan(values[:, 0])
 
 
@@ -187,8 +187,8 @@ def whole_forms(word: str) -> list[str]:
 
 def split_forms(word: str) -> list[str]:
     """The tokens that Stanford's tokenizer would make of ``word``, without its punctuation; symbols (% $) stay."""
-    found = [token for token in _TOKEN.findall(word.translate(_PLAIN)) if token not in _EDGES]
-    return [part for token in found for part in _parts(token)]
+    tokens = [token for token in _TOKEN.findall(word.translate(_PLAIN)) if token not in _EDGES]
+    return [part for token in tokens for part in _parts(token)]
 
 
 def _parts(token: str) -> list[str]:

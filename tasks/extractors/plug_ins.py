@@ -93,11 +93,11 @@ def _check_settings(cls: type[Extractor[Any]]) -> None:
 
 
 def _never_begin(
-    found: Mapping[str, type[Extractor[Any]]], classes: Mapping[tuple[Scope, str], type[Extractor[Any]]]
+    own: Mapping[str, type[Extractor[Any]]], classes: Mapping[tuple[Scope, str], type[Extractor[Any]]]
 ) -> dict[str, str]:
     """The plug-ins that wait for a feature that does not exist, or in the end for themselves, and why."""
-    begin = {(cls.scope, cls.spec.name) for cls in classes.values() if cls not in found.values()}
-    waiting = dict(found)
+    begin = {(cls.scope, cls.spec.name) for cls in classes.values() if cls not in own.values()}
+    waiting = dict(own)
     while ready := [
         name for name, cls in waiting.items() if all((cls.scope, feature) in begin for feature in cls.after)
     ]:

@@ -182,7 +182,8 @@ class _Sections(StrictSettings):
         if not isinstance(content, dict) or "features" in content or not isinstance(content.get("embed"), list | tuple):
             return content
         models = [
-            each.get("name") if isinstance(each, dict) else getattr(each, "name", None) for each in content["embed"]
+            section.get("name") if isinstance(section, dict) else getattr(section, "name", None)
+            for section in content["embed"]
         ]
         named = [name for name in models if isinstance(name, str) and name not in DEFAULT_FEATURES]
         return {**content, "features": (*DEFAULT_FEATURES, *dict.fromkeys(named))}

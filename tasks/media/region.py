@@ -38,10 +38,10 @@ class RegionView:
         if not self.seen.any():
             raise RecordingError("its boxes show nobody in any frame")
         sides = np.array([width, height])
-        known = np.where(self.seen[:, None], boxes, boxes[np.argmax(self.seen)])
-        self._start = np.rint(known[:, :2] * sides).astype(np.int64)  # (T, 2) left and top, pixels
-        end = np.rint((known[:, :2] + known[:, 2:]) * sides).astype(np.int64)
-        self._box = end - self._start if fixed else np.rint(known[:, 2:] * sides).astype(np.int64)  # width and height
+        filled = np.where(self.seen[:, None], boxes, boxes[np.argmax(self.seen)])
+        self._start = np.rint(filled[:, :2] * sides).astype(np.int64)  # (T, 2) left and top, pixels
+        end = np.rint((filled[:, :2] + filled[:, 2:]) * sides).astype(np.int64)
+        self._box = end - self._start if fixed else np.rint(filled[:, 2:] * sides).astype(np.int64)  # width and height
         if (self._box < 1).any():
             frame = int(np.argmax((self._box < 1).any(axis=1)))
             raise RecordingError(f"its box at frame {frame} is smaller than a pixel of the {width}x{height} picture")

@@ -143,8 +143,8 @@ def terms(evidence: np.ndarray, kinds: np.ndarray) -> np.ndarray:
         axis=1,
     )[:, kinds]
     around = np.stack([_mean_around(column) for column in scaled.T], axis=1)
-    known = scaled[~np.isnan(scaled[:, 0]), 0]
-    loudest = max(float(np.percentile(known, 95)), _QUIET) if len(known) else _QUIET
+    measured = scaled[~np.isnan(scaled[:, 0]), 0]
+    loudest = max(float(np.percentile(measured, 95)), _QUIET) if len(measured) else _QUIET
     constant = np.ones(len(evidence))
     of_loudest = around[:, :1] / loudest
     return np.concatenate(

@@ -99,10 +99,10 @@ def _channel_peaks(container: av.container.InputContainer, sounds: Sequence[Audi
             number = numbers[packet.stream.index]
             for frame in _decoded(packet):
                 heard_s[packet.stream.index] += frame.samples / frame.sample_rate
-                found = peak_of_channels(frame)
-                before = peaks.setdefault(number, found)
-                if len(before) == len(found):  # not where another file was joined to this one
-                    peaks[number] = [max(pair) for pair in zip(before, found, strict=True)]
+                frame_peaks = peak_of_channels(frame)
+                before = peaks.setdefault(number, frame_peaks)
+                if len(before) == len(frame_peaks):  # not where another file was joined to this one
+                    peaks[number] = [max(pair) for pair in zip(before, frame_peaks, strict=True)]
             if min(heard_s.values()) > _HEARD_S or max(heard_s.values()) > 2 * _HEARD_S:  # one may have no sound
                 break
     return peaks

@@ -49,9 +49,9 @@ class DigestCache:
         except RecordError:
             files = {}
         return {
-            name: known
-            for name, known in (files.items() if isinstance(files, dict) else ())
-            if isinstance(known, dict) and isinstance(known.get("sha256"), str)
+            name: entry
+            for name, entry in (files.items() if isinstance(files, dict) else ())
+            if isinstance(entry, dict) and isinstance(entry.get("sha256"), str)
         }
 
     def sha256(self, path: Path) -> str:
@@ -65,9 +65,9 @@ class DigestCache:
         state = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
         if self.on_this_machine:
             state |= {"ctime_ns": status.st_ctime_ns, "inode": status.st_ino}
-        known = self._known.get(key)
-        if known and state.items() <= known.items():
-            return known["sha256"]
+        entry = self._known.get(key)
+        if entry and state.items() <= entry.items():
+            return entry["sha256"]
         digest = sha256_file(path)
         if time.time_ns() - max(status.st_mtime_ns, state.get("ctime_ns", 0)) > _SETTLED_NS:
             self._known[key] = self._learned[key] = {**state, "sha256": digest}
@@ -75,8 +75,8 @@ class DigestCache:
 
     def remembered(self, path: Path) -> tuple[int, str] | None:
         """Bytes and SHA-256 of a file as it was when it was last read, whether or not it still exists."""
-        known = self._known.get(self._key(path))
-        return (known["bytes"], known["sha256"]) if known else None
+        entry = self._known.get(self._key(path))
+        return (entry["bytes"], entry["sha256"]) if entry else None
 
     def _key(self, path: Path) -> str:
         return name_as_text(path.relative_to(self.root) if path.is_relative_to(self.root) else path)

@@ -134,8 +134,8 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
     Raises:
         WeightsError: no connection, or the download is not what was published.
     """
-    if found := find_model_file(model):
-        return found
+    if path := find_model_file(model):
+        return path
     if not model.sha256:
         raise WeightsError(
             f"{model.filename} cannot be checked, since its authors publish no checksum, so it is not downloaded here. "

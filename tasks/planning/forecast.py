@@ -73,13 +73,22 @@ class Forecast:
 
 def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: int) -> Forecast:
     """What the rates come to for these recordings on so many processors."""
-    known = [one.length_s for one in recordings if one.length_s > 0]
-    mean = sum(known) / len(known) if known else 0.0
-    with_rate = [one for one in recordings if one.frames and one.length_s]
-    fps = sum(one.frames for one in with_rate) / sum(one.length_s for one in with_rate) if with_rate else 0.0
-    recordings = [replace(one, length_s=one.length_s or mean) for one in recordings]
-    recordings = [replace(one, frames=one.frames or fps * one.length_s * one.has_frames) for one in recordings]
-    of_feature = {rate.feature: [one for one in recordings if rate.feature in one.features] for rate in rates}
+    lengths_s = [recording.length_s for recording in recordings if recording.length_s > 0]
+    mean = sum(lengths_s) / len(lengths_s) if lengths_s else 0.0
+    with_rate = [recording for recording in recordings if recording.frames and recording.length_s]
+    fps = (
+        sum(recording.frames for recording in with_rate) / sum(recording.length_s for recording in with_rate)
+        if with_rate
+        else 0.0
+    )
+    recordings = [replace(recording, length_s=recording.length_s or mean) for recording in recordings]
+    recordings = [
+        replace(recording, frames=recording.frames or fps * recording.length_s * recording.has_frames)
+        for recording in recordings
+    ]
+    of_feature = {
+        rate.feature: [recording for recording in recordings if rate.feature in recording.features] for rate in rates
+    }
     features = tuple(_of_feature(rate, of_feature[rate.feature]) for rate in rates)
     units = [
         _TASK_S + rate.seconds(recording.length_s, is_decoded=recording.is_decoded)
@@ -87,16 +96,16 @@ def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: in
         if not rate.reason
         for recording in of_feature[rate.feature]
     ]
-    pictures = sum(one.has_frames for one in recordings)
+    pictures = sum(recording.has_frames for recording in recordings)
     if pictures < workers:  # then a recording's network gets several processors (tasks/planning/units.py)
         share = workers // max(pictures, 1)
         units = [unit / share for unit in units for _ in range(share)]
     start_s = sum(rate.start_s for rate in rates)
-    sessions = sum(one.track == MAIN for one in recordings)
+    sessions = sum(recording.track == MAIN for recording in recordings)
     return Forecast(
         sessions=sessions,
         tracks=len(recordings) - sessions,
-        recorded_s=sum(one.length_s for one in recordings),
+        recorded_s=sum(recording.length_s for recording in recordings),
         workers=workers,
         wall_s=start_s + longest_worker(units, workers),
         cpu_s=sum(units) + start_s * min(workers, max(len(units), 1)),
@@ -174,15 +183,17 @@ def measure_study(
         by_track.setdefault(track, []).append(candidate)
     rates = []
     for track, candidates in by_track.items():
-        names = dict.fromkeys(of_track(feature, track) for one in candidates for feature in one.features)
-        whole = [one for one in candidates if one.recording and not one.unusable]
+        names = dict.fromkeys(of_track(feature, track) for candidate in candidates for feature in candidate.features)
+        whole = [candidate for candidate in candidates if candidate.recording and not candidate.unusable]
         reason = "no session has all its files of this track"
         if track == MAIN and not whole:
             raise SampleError("no session has all its files: there is nothing to measure on")
         measured: dict[str, Rate] = {}
         reasons: dict[str, str] = {}
         while whole:
-            best = max(whole, key=lambda one: len(_features(one) - measured.keys()))  # of equal ones the first
+            best = max(
+                whole, key=lambda candidate: len(_features(candidate) - measured.keys())
+            )  # of equal ones the first
             lacking = _features(best) - measured.keys()
             if measured and not lacking:
                 break
@@ -201,7 +212,9 @@ def measure_study(
             measured |= {rate.feature: rate for rate in found if not rate.reason or rate.feature in lacking}
             whole.remove(best)
         rates += [measured.get(name, Rate(name, reason=reasons.get(name, reason))) for name in names]
-    recordings = [one.recording for candidates in by_track.values() for one in candidates if one.recording]
+    recordings = [
+        candidate.recording for candidates in by_track.values() for candidate in candidates if candidate.recording
+    ]
     return MeasuredStudy(rates, recordings)
 
 
@@ -217,7 +230,7 @@ def _candidates(
     fault: Callable[[str, str], None],
 ) -> Iterator[tuple[str, _Candidate]]:
     extractors = selected_extractors(build_extractors(settings, ""), settings.features)
-    session_ids = [one for one in selection.session_ids or study.sessions if one in study.sessions]
+    session_ids = [session for session in selection.session_ids or study.sessions if session in study.sessions]
     for number, session_id in enumerate(session_ids, start=1):
         progress(f"the header of {session_id}", number, len(session_ids))
         decoded: set[str] = set()  # the videos that an earlier track of the session pays for
@@ -250,7 +263,9 @@ def _recording(
             path = study.path(track.video)
             frames = estimated_frames(path, length_s)
             if not track.audio and not has_sound(path):
-                possible = {name: one for name, one in possible.items() if Input.AUDIO not in one.inputs}
+                possible = {
+                    name: extractor for name, extractor in possible.items() if Input.AUDIO not in extractor.inputs
+                }
     except (StudyFileError, RecordingError):
         pass  # its extraction says what is wrong
     return Recording(track.name, length_s, frozenset(of_track(name, track.name) for name in possible), frames)

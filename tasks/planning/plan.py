@@ -176,12 +176,12 @@ class StoreListing:
 
     @cached_property
     def _label_curves(self) -> dict[tuple[str, str], set[str]]:
-        found: dict[tuple[str, str], set[str]] = {}
+        schemes: dict[tuple[str, str], set[str]] = {}
         for session_id, stored in self.entries:
             feature, track = feature_and_track(stored)
             if is_label_curve(feature):
-                found.setdefault((session_id, track), set()).add(feature)
-        return found
+                schemes.setdefault((session_id, track), set()).add(feature)
+        return schemes
 
 
 def settled_outcome(listing: StoreListing, unit: ExtractionUnit, extractor: Extractor[Any]) -> Outcome | None:

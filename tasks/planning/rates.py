@@ -131,7 +131,7 @@ def measure_rates(
     # The clock is what decoding costs. A region's is its video's clock, and its pictures are of its video's pass.
     extractors = build_extractors(settings, session_id)
     decoding_s = next((rate.cpu_s for rate in rates if rate.feature == of_track(CLOCK, track)), 0.0)
-    of_pictures = {CLOCK, *(name for name, one in extractors.items() if isinstance(one, FrameExtractor))}
+    of_pictures = {CLOCK, *(name for name, extractor in extractors.items() if isinstance(extractor, FrameExtractor))}
     return [
         replace(
             rate, decoding_s=min(decoding_s, rate.cpu_s) if feature_and_track(rate.feature)[0] in of_pictures else 0
@@ -182,7 +182,9 @@ def _measured(unit: ExtractionUnit, spec: FeatureSpec, lengths_s: Mapping[Axis, 
     current = Current.parse(open_storage(unit.store).read(path), path)
     stored = current.arrays if current else {}
     axes = {name: array.axis for name, array in spec.arrays.items()}
-    rates = tuple(ArrayRate.of_sample(one, axes[name], lengths_s[axes[name]], frames) for name, one in stored.items())
+    rates = tuple(
+        ArrayRate.of_sample(array, axes[name], lengths_s[axes[name]], frames) for name, array in stored.items()
+    )
     size = sum(map(_file_bytes, stored.values()))
     # A tool in a container is no child process here, and keeps its processors for as long as it runs.
     return _Run(outcome, max(cpu, wall * cpus) if cpus > 1 else cpu, size, rates)

@@ -42,8 +42,8 @@ def check_selection(
         _check_known("session", selection.session_ids, all_sessions(study))
     if selection.tracks is not None:
         asked = selection.session_ids or study.sessions
-        there = dict.fromkeys(track for session_id in asked for track in (MAIN, *study.tracks.get(session_id, ())))
-        _check_known("track", selection.tracks, there)
+        tracks = dict.fromkeys(track for session_id in asked for track in (MAIN, *study.tracks.get(session_id, ())))
+        _check_known("track", selection.tracks, tracks)
     if selection.only is not None:
         curves = sorted(curves)
         models = [model.name for model in settings.embed]
@@ -67,8 +67,8 @@ def all_sessions(study: Study) -> list[str]:
 
 def selected_tracks(study: Study, session_id: str, selection: Selection) -> list[str]:
     """The tracks of a session that are asked for, its own files first; the stories have none but ``main``."""
-    there = dict.fromkeys((MAIN, *study.tracks.get(session_id, ())))
-    return [track for track in there if selection.tracks is None or track in selection.tracks]
+    tracks = dict.fromkeys((MAIN, *study.tracks.get(session_id, ())))
+    return [track for track in tracks if selection.tracks is None or track in selection.tracks]
 
 
 def track_extractors(
@@ -126,10 +126,10 @@ def without_frames(extractors: Mapping[str, Extractor[Any]]) -> dict[str, Extrac
 
 def _that_can_begin(extractors: dict[str, Extractor[Any]], *, needs_no_clock: bool) -> dict[str, Extractor[Any]]:
     """Those of which all that they wait for is among them."""
-    there = {*extractors, *((CLOCK,) if needs_no_clock else ())}
-    while waiting := [name for name in extractors if not there.issuperset(extractors[name].after)]:
+    made = {*extractors, *((CLOCK,) if needs_no_clock else ())}
+    while waiting := [name for name in extractors if not made.issuperset(extractors[name].after)]:
         extractors = {name: extractor for name, extractor in extractors.items() if name not in waiting}
-        there -= {*waiting}
+        made -= {*waiting}
     return extractors
 
 
@@ -141,10 +141,10 @@ def selected_extractors(extractors: dict[str, Extractor[Any]], only: tuple[str, 
     return {name: extractor for name, extractor in extractors.items() if name in wanted}
 
 
-def _check_known(kind: str, asked: Iterable[str], there: Iterable[str]) -> None:
-    there = list(there)
+def _check_known(kind: str, asked: Iterable[str], existing: Iterable[str]) -> None:
+    existing = list(existing)
     for name in asked:
-        if name not in there:
-            close = difflib.get_close_matches(name, there, n=1)
-            hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(there[:12])}"
+        if name not in existing:
+            close = difflib.get_close_matches(name, existing, n=1)
+            hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(existing[:12])}"
             raise SelectionError(f"there is no {kind} {name!r}{hint}")

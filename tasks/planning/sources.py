@@ -98,7 +98,7 @@ def curve_features(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, Sc
 
 def curves_by_track(study: Study, rules: Mapping[str, LabelRule]) -> dict[tuple[str, str], dict[str, CurvePaths]]:
     """By session and the track whose times they are in, and by feature, the files of the study's curves."""
-    found: dict[tuple[str, str], dict[str, CurvePaths]] = {}
+    by_track: dict[tuple[str, str], dict[str, CurvePaths]] = {}
     for name in sorted({curve.scheme for curve in study.curves}):
         scheme = study.schemes[name]
         if scheme.private:
@@ -106,10 +106,10 @@ def curves_by_track(study: Study, rules: Mapping[str, LabelRule]) -> dict[tuple[
         rule = rules.get(name, LabelRule())
         for column, curves in curves_by_column(study, name, rule).items():
             for curve in sorted(curves, key=lambda curve: curve.rater_id or ""):
-                of_track = found.setdefault((curve.session_id, curve.track or MAIN), {})
+                of_track = by_track.setdefault((curve.session_id, curve.track or MAIN), {})
                 before = of_track.get(of_scheme(column), CurvePaths(scheme, rule.curve))
                 of_track[of_scheme(column)] = replace(before, paths=(*before.paths, curve.path))
-    return found
+    return by_track
 
 
 def session_source(
@@ -176,8 +176,8 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
     owner = {name: of.person_id or (own_person if name == MAIN else None) or f"@{name}" for name, of in tracks.items()}
     of_owner: dict[str, Track] = {}
     for name, candidate in tracks.items():
-        held = of_owner.get(owner[name])
-        if (candidate.audio and not (held and held.audio)) or (candidate.video and not held):
+        owned = of_owner.get(owner[name])
+        if (candidate.audio and not (owned and owned.audio)) or (candidate.video and not owned):
             of_owner[owner[name]] = candidate
     own = tracks[track] if tracks[track].audio else of_owner.get(owner[track])
     if own is None:

@@ -119,7 +119,7 @@ def spread_over_processors(units: list[ExtractionUnit], cpus: int) -> list[Extra
     """
     sessions = 0
     for unit in units:
-        sessions += any(_widened(unit.settings, feature, 2) for one in unit.tracks for feature in one.features)
+        sessions += any(_widened(unit.settings, feature, 2) for tracked in unit.tracks for feature in tracked.features)
         if 2 * sessions > cpus:
             return units
     return on_all_processors(units, cpus // sessions) if sessions else units

@@ -82,7 +82,7 @@ class Boxes:
         return sum((end - start for start, end in self.stretches(rows)), start=0.0)
 
 
-def are_shared(one: Boxes, other: Boxes, time_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+def are_shared(boxes: Boxes, other: Boxes, time_s: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Whether two regions overlap at these moments (n,) by more than half of the smaller.
 
     A tool that finds faces by itself may take the same one in both there.
@@ -92,7 +92,7 @@ def are_shared(one: Boxes, other: Boxes, time_s: NDArray[np.float64]) -> NDArray
         >>> are_shared(left, right, np.zeros(1)).tolist()
         [True]
     """
-    a, b = one.at(time_s, 0), other.at(time_s, 0)
+    a, b = boxes.at(time_s, 0), other.at(time_s, 0)
     sides = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
     smaller = np.minimum(a[:, 2:].prod(axis=1), b[:, 2:].prod(axis=1))
     shared: NDArray[np.bool_] = np.maximum(sides, 0).prod(axis=1) > _SHARED * smaller  # NaN, nobody is seen: not

@@ -245,11 +245,11 @@ def _cues(timing: str, text: list[str], number: int, is_vtt: bool, times: re.Pat
     if end_s < start_s:
         yield f"line {number}: ends at {end_s:g} s, before it starts at {start_s:g} s"
         return
-    for said in _BEFORE_VOICE.split("\n".join(text)):
-        voice = _VOICE.match(said)
-        lines = [_line(line) for line in said.split("\n")]
-        known = [start for line in lines for start in line.starts if start is not None]
-        if known != sorted(known) or any(not start_s <= start <= end_s for start in known):
+    for part in _BEFORE_VOICE.split("\n".join(text)):
+        voice = _VOICE.match(part)
+        lines = [_line(line) for line in part.split("\n")]
+        starts = [start for line in lines for start in line.starts if start is not None]
+        if starts != sorted(starts) or any(not start_s <= start <= end_s for start in starts):
             lines = [replace(line, starts=(None,) * len(line.starts)) for line in lines]  # no times of these words
         speaker = " ".join(html.unescape(voice.group(1)).split()) if voice else ""
         yield Cue(start_s, end_s, tuple(line for line in lines if line.text), speaker)

@@ -84,9 +84,9 @@ class Scheme:
         """The different values that may say that there is no label, and of which the scheme does not say it."""
         if self.type is SchemeType.TEXT:
             return ()
-        known = (*self.labels, *self.missing, *self.not_missing)
+        decided = (*self.labels, *self.missing, *self.not_missing)
         suspects = possibly_missing(values, self.minimum, self.maximum)
-        return tuple(text for text in suspects if not is_one_of(text, known))
+        return tuple(text for text in suspects if not is_one_of(text, decided))
 
     def _range(self) -> str:
         match self.minimum, self.maximum:

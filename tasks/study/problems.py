@@ -89,7 +89,7 @@ def grouped_problems(problems: Iterable[Problem]) -> list[Problem]:
     for problem in problems:
         kinds.setdefault((problem.table, problem.column, problem.kind or _kind(problem.rule)), []).append(problem)
     return [
-        replace(first, rule=f"{first.rule} ({_and_alike([one.place or one.value for one in others])})")
+        replace(first, rule=f"{first.rule} ({_and_alike([problem.place or problem.value for problem in others])})")
         if others
         else first
         for first, *others in kinds.values()
@@ -102,7 +102,7 @@ def grouped_remarks(remarks: Iterable[str]) -> list[str]:
     for remark in remarks:
         kinds.setdefault(_kind(remark), []).append(remark)
     return [
-        f"{first} ({_and_alike([match[0] if (match := _VARYING.search(one)) else '' for one in others])})"
+        f"{first} ({_and_alike([match[0] if (match := _VARYING.search(remark)) else '' for remark in others])})"
         if others
         else first
         for first, *others in kinds.values()

@@ -235,8 +235,8 @@ def _add_region(tables: TableRows, placed: Placed, tracks: dict[str, dict[str, T
             tables.problem("tracks", placed, column, rule, f"region with {column}")
             return
     if of not in of_session:
-        known = tables.ids("tracks", "session_id", "track")
-        if row.session_id in tracks and known is not None and (row.session_id, of) not in known:
+        track_ids = tables.ids("tracks", "session_id", "track")
+        if row.session_id in tracks and track_ids is not None and (row.session_id, of) not in track_ids:
             rule = f"is no track of this session{did_you_mean(of, {*of_session})}"
             tables.problem("tracks", placed, "of", rule, "unknown track")
         return  # what is wrong with that row is reported already

@@ -342,12 +342,12 @@ def _first_settings(recordings: Sequence[Streams], rows: Sequence[Mapping[str, s
         rows: of the tables of sessions and tracks, with the files that each has.
     """
     has_video, has_text = any(row.get("video") for row in rows), any(row.get("transcript") for row in rows)
-    has_sound = any(row.get("audio") for row in rows) or any(one.has_sound for one in recordings)
+    has_sound = any(row.get("audio") for row in rows) or any(recording.has_sound for recording in recordings)
     has_openface = any(row.get("openface") for row in rows)
     usable = {"frames": has_video, "openface": has_openface, "opensmile": has_sound, "sbert": has_text}
     features = ", ".join(f'"{name}"' for name, is_usable in usable.items() if is_usable)
-    shortest_s = min((one.seconds for one in recordings if one.seconds), default=0.0)
-    window_s = next((one for one in _WINDOWS_S if one * _PER_RECORDING <= shortest_s), _WINDOWS_S[-1])
+    shortest_s = min((recording.seconds for recording in recordings if recording.seconds), default=0.0)
+    window_s = next((seconds for seconds in _WINDOWS_S if seconds * _PER_RECORDING <= shortest_s), _WINDOWS_S[-1])
     window_s = window_s if shortest_s else _WINDOWS_S[0]
     lines = [
         "# What is extracted from this study, and how its clips are cut. Every key is in docs/configuration.md.",
@@ -370,12 +370,14 @@ def _described(recordings: Sequence[Streams], rows: Sequence[Mapping[str, str]])
     sounds = sum(bool(row.get("audio")) for row in rows)
     texts = sum(bool(row.get("transcript")) for row in rows)
     described = [f"The files: {videos} videos, {sounds} sounds, {texts} transcripts."]
-    rates = sorted({f"{one.fps:.4g}" for one in recordings if one.has_video and one.fps}, key=float)
+    rates = sorted(
+        {f"{recording.fps:.4g}" for recording in recordings if recording.has_video and recording.fps}, key=float
+    )
     if rates:
         described.append(f"Frames per second of the videos, by their headers: {listed(rates, 8)}.")
-    if silent := sum(one.has_video and not one.has_sound for one in recordings):
+    if silent := sum(recording.has_video and not recording.has_sound for recording in recordings):
         described.append(f"Videos without sound: {silent}.")
-    if lengths := [one.seconds for one in recordings if one.seconds]:
+    if lengths := [recording.seconds for recording in recordings if recording.seconds]:
         described.append(f"They last {min(lengths):.4g} to {max(lengths):.4g} s.")
     return described
 

@@ -92,10 +92,10 @@ def _left(
     earlier: Mapping[str, Any], before: Mapping[str, _SessionRecord], present: set[str], forgotten: Forgotten
 ) -> list[str]:
     """The ids that the store knew and the study does not have any more, without those that are forgotten."""
-    known = {*before, *(record.participant_id for record in before.values() if record.participant_id)}
-    known |= {str(name) for kind in ("people", "left") for name in earlier.get(kind, ())}
+    earlier_ids = {*before, *(record.participant_id for record in before.values() if record.participant_id)}
+    earlier_ids |= {str(name) for kind in ("people", "left") for name in earlier.get(kind, ())}
     return sorted(
-        name for name in known - present if not forgotten.has_session(name) and not forgotten.has_person(name)
+        name for name in earlier_ids - present if not forgotten.has_session(name) and not forgotten.has_person(name)
     )
 
 
@@ -103,9 +103,13 @@ def _left_participants(
     earlier: Mapping[str, Any], before: Mapping[str, _SessionRecord], left: Collection[str], forgotten: Forgotten
 ) -> dict[str, str]:
     """The participants of the sessions among those who left; of forgotten people none."""
-    known = {str(name): str(participant) for name, participant in earlier.get("left_participants", {}).items()}
-    known |= {name: record.participant_id for name, record in before.items() if record.participant_id}
-    return {name: known[name] for name in left if name in known and not forgotten.has_person(known[name])}
+    participants = {str(name): str(participant) for name, participant in earlier.get("left_participants", {}).items()}
+    participants |= {name: record.participant_id for name, record in before.items() if record.participant_id}
+    return {
+        name: participants[name]
+        for name in left
+        if name in participants and not forgotten.has_person(participants[name])
+    }
 
 
 def refuse_forgotten(storage: Storage, study: Study, forgotten: Forgotten) -> None:

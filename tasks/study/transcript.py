@@ -95,7 +95,9 @@ class Transcript:
     @property
     def pseudonyms(self) -> dict[str, str]:
         """Speakers that are no names, by :func:`~tasks.study.rows.spoken_name`."""
-        return {spoken_name(each.speaker): each.speaker for each in self.utterances if each.is_pseudonym}
+        return {
+            spoken_name(utterance.speaker): utterance.speaker for utterance in self.utterances if utterance.is_pseudonym
+        }
 
     def words(self) -> list[Word]:
         """All words in the order of their start."""

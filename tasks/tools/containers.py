@@ -301,8 +301,8 @@ def is_name_of_image(text: str) -> bool:
 
 def why_not_started(result: ToolResult) -> str:
     """The message of a container's init that cannot run its program; empty where the program ran."""
-    said = _NOT_STARTED.search(result.output) if result.exit_code else None
-    return next(filter(None, said.groups())).strip() if said else ""
+    match = _NOT_STARTED.search(result.output) if result.exit_code else None
+    return next(filter(None, match.groups())).strip() if match else ""
 
 
 def _is_dead(owner: ProcessIdentity | None) -> bool:

@@ -59,7 +59,7 @@ def study_table(study: Study, *, every: bool = True) -> Table:
     if tracks := Counter(track for of_session in study.tracks.values() for track in of_session if track != MAIN):
         table.add_row("tracks", ", ".join(f"{name} of {counted(count, 'session')}" for name, count in tracks.items()))
     for column, meaning in without.items():
-        having = [one for one in study.sessions.values() if one.video or column != "audio"]
+        having = [session for session in study.sessions.values() if session.video or column != "audio"]
         count = sum(getattr(session, column) is None for session in having)
         if count:
             table.add_row(f"without {column}", f"{count} ({meaning})")

@@ -123,10 +123,10 @@ class SoundEncoder:
         given = on_device(given, self._device)
         inner = any(layer < self._shape.depth for layer in self._layers)
         with computing(self._device, tf32=self._tf32):
-            found = self._network(given.to(self._dtype), output_hidden_states=inner)
+            outputs = self._network(given.to(self._dtype), output_hidden_states=inner)
             states = [
                 # What leaves the last block is what the model gives out: with its last normalisation, if it has one.
-                (found.last_hidden_state if layer == self._shape.depth else found.hidden_states[layer]).float()
+                (outputs.last_hidden_state if layer == self._shape.depth else outputs.hidden_states[layer]).float()
                 for layer in self._layers
             ]
             return torch.stack(states).mean(dim=0) if self._mean else torch.cat(states, dim=-1)
@@ -145,8 +145,8 @@ class SoundEncoder:
             extractor = getattr(network, "feature_extractor", None)
             convolutions = [layer.conv for layer in getattr(extractor, "conv_layers", ())]
             spectrum = []
-        found = [(layer.kernel_size[0], layer.stride[0], layer.padding[0]) for layer in convolutions]
-        if not found or type(shape.front_end).of([*spectrum, *found]) != shape.front_end:
+        shapes = [(layer.kernel_size[0], layer.stride[0], layer.padding[0]) for layer in convolutions]
+        if not shapes or type(shape.front_end).of([*spectrum, *shapes]) != shape.front_end:
             raise ExtractionError(
                 f"{self._where} has another front end than its config.json says: its rows' times are unknown"
             )

@@ -148,13 +148,12 @@ def _processor(folder: Path | None, where: str, kind: str) -> Mapping[str, Any]:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ExtractionError(f"{where}: {name} cannot be read ({type(error).__name__})") from None
-        found = content.get("feature_extractor", content) if isinstance(content, dict) else None
-        if isinstance(found, dict) and "sampling_rate" in found:
-            if found.get("feature_extractor_type", kind) != kind:
-                raise ExtractionError(
-                    f"{where}: its sound is prepared by {found['feature_extractor_type']}; {kind} is what is supported"
-                )
-            return found
+        processor = content.get("feature_extractor", content) if isinstance(content, dict) else None
+        if isinstance(processor, dict) and "sampling_rate" in processor:
+            if processor.get("feature_extractor_type", kind) != kind:
+                other = processor["feature_extractor_type"]
+                raise ExtractionError(f"{where}: its sound is prepared by {other}; {kind} is what is supported")
+            return processor
     raise ExtractionError(
         f"{where} has no preprocessor_config.json with its sampling rate and whether sound is normalised: get it "
         "from where the model is from"

@@ -53,7 +53,7 @@ class Windows:
     def cut(self, blocks: Iterable[np.ndarray]) -> Iterator[Window]:
         """The windows of (n,) float32 blocks, each as soon as it is known that another follows it."""
         step, rows = self._front_end.step, self._rows
-        held, held_row = np.empty(0, np.float32), 0  # from this row on
+        buffered, buffered_row = np.empty(0, np.float32), 0  # from this row on
         waiting: list[np.ndarray] = []
         start = kept = 0
         for block in blocks:
@@ -61,18 +61,18 @@ class Windows:
             self.samples += len(block)
             if self._front_end.rows(self.samples) <= start + rows:
                 continue
-            held, waiting = np.concatenate([held, *waiting]), []
+            buffered, waiting = np.concatenate([buffered, *waiting]), []
             while self._front_end.rows(self.samples) > start + rows:
                 # The window before this one is no longer needed: the last one cannot begin earlier than this.
-                held, held_row = held[(start - held_row) * step :].copy(), start
+                buffered, buffered_row = buffered[(start - buffered_row) * step :].copy(), start
                 stop = start + rows - self._context
-                yield Window(start, slice(kept - start, stop - start), held[: self._front_end.samples(rows)])
+                yield Window(start, slice(kept - start, stop - start), buffered[: self._front_end.samples(rows)])
                 kept, start = stop, start + rows - 2 * self._context
         total = self._front_end.rows(self.samples)
         if total <= kept:
             return
         last = max(total - rows, 0)
-        samples = np.concatenate([held, *waiting])[(last - held_row) * step :]
+        samples = np.concatenate([buffered, *waiting])[(last - buffered_row) * step :]
         if last:
             samples = samples[: self._front_end.samples(rows)]
         yield Window(last, slice(kept - last, total - last), samples)

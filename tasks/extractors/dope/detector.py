@@ -70,8 +70,8 @@ class DopeDetector:
         for indices in groups_of_one_input_size(sizes, self.options, self.settings.frames_at_once):
             images = network_input([frames[i] for i in indices], self.options, self.device)
             with self._numerics():
-                found = self.network(images, [sizes[i] for i in indices])
-            for i, poses in zip(indices, found, strict=True):
+                outputs = self.network(images, [sizes[i] for i in indices])
+            for i, poses in zip(indices, outputs, strict=True):
                 detections[i] = frame_detections(poses, self.ppi, self.settings)
         return [detections[i] for i in range(len(sizes))]
 

@@ -101,8 +101,8 @@ class Dope(FrameExtractor[DopeSettings]):
                 raise ExtractionError(f"[dope] model = {str(self.settings.model)!r} does not exist")
             return self.settings.model
         published = weights.MODELS["dope"]
-        if found := weights.find_model_file(published):
-            return found
+        if path := weights.find_model_file(published):
+            return path
         raise ExtractionError(
             f"{published.filename} is missing: its authors publish it for non-commercial use (docs/dope.md); download "
             "it and set [dope] model = its path"

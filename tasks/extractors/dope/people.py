@@ -225,9 +225,9 @@ def everybody(frames: Sequence[FrameDetections]) -> dict[str, np.ndarray]:
     for part in Part:
         name, joints, poses = part.value, JOINT_COUNT[part], [frame.parts[part] for frame in frames]
         arrays[f"{name}_offsets"] = np.cumsum([0, *map(len, poses)], dtype=np.int64)
-        arrays[f"{name}_score"] = np.concatenate([np.zeros(0, np.float32), *(each.score for each in poses)])
-        arrays[f"{name}_2d"] = np.concatenate([np.zeros((0, joints, 2), np.float32), *(each.pose2d for each in poses)])
-        arrays[f"{name}_3d"] = np.concatenate([np.zeros((0, joints, 3), np.float32), *(each.pose3d for each in poses)])
+        arrays[f"{name}_score"] = np.concatenate([np.zeros(0, np.float32), *(pose.score for pose in poses)])
+        arrays[f"{name}_2d"] = np.concatenate([np.zeros((0, joints, 2), np.float32), *(pose.pose2d for pose in poses)])
+        arrays[f"{name}_3d"] = np.concatenate([np.zeros((0, joints, 3), np.float32), *(pose.pose3d for pose in poses)])
     hands, faces = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)]
     starts = zip(frames, arrays["hand_offsets"][:-1], arrays["face_offsets"][:-1], strict=True)
     for frame, first_hand, first_face in starts:

@@ -108,7 +108,7 @@ class Embedding(Extractor[E]):
             "layers": list(self.settings.layers),
         }
         out.attributes["device"] = str(self.settings.device)
-        out.attributes["tolerance"] = {key: [each.absolute, each.relative] for key, each in self.tolerance.items()}
+        out.attributes["tolerance"] = {key: [bound.absolute, bound.relative] for key, bound in self.tolerance.items()}
 
 
 def layer_numbers(settings: EmbedSettings, depth: int) -> tuple[int, ...]:

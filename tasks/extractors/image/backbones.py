@@ -72,19 +72,20 @@ class TimmBackbone(Backbone):
 
     def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
         inner = sorted({layer for layer in layers if layer < self.layers})
-        found = {}
+        outputs = {}
         if inner:
-            found = dict(zip(inner, self._layers(pixels, [layer - 1 for layer in inner], norm=False), strict=True))
+            outputs = dict(zip(inner, self._layers(pixels, [layer - 1 for layer in inner], norm=False), strict=True))
         if self.layers in layers:
-            (found[self.layers],) = self._layers(pixels, [self.layers - 1], norm=True)
-        return [found[layer] for layer in layers]
+            (outputs[self.layers],) = self._layers(pixels, [self.layers - 1], norm=True)
+        return [outputs[layer] for layer in layers]
 
     def _layers(self, pixels: torch.Tensor, indices: list[int], *, norm: bool) -> list[torch.Tensor]:
-        found = self.model.forward_intermediates(
+        outputs = self.model.forward_intermediates(
             pixels, indices=indices, norm=norm, intermediates_only=True, stop_early=True, **self._options
         )
         return [
-            torch.cat([state[1], state[0]], dim=1) if isinstance(state, tuple) else as_tokens(state) for state in found
+            torch.cat([state[1], state[0]], dim=1) if isinstance(state, tuple) else as_tokens(state)
+            for state in outputs
         ]
 
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
@@ -170,9 +171,9 @@ class TorchvisionBackbone(Backbone):
         modules = {layer: self._modules_of_layers[layer - 1] for layer in layers if layer}
         if self._end and self.layers in modules:
             modules[self.layers] = self.model.get_submodule(self._end)
-        with outputs_of(modules, self._modules_of_layers[0]) as found:
+        with outputs_of(modules, self._modules_of_layers[0]) as outputs:
             self.model(pixels)
-        return [as_tokens(found[layer], channels_last=self._channels_last) for layer in layers]
+        return [as_tokens(outputs[layer], channels_last=self._channels_last) for layer in layers]
 
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         if not self.has_pool:
@@ -263,14 +264,14 @@ class TransformersBackbone(Backbone):
 
     def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
         inner = {layer: self._blocks[layer - 1] for layer in layers if 0 < layer < self.layers}
-        with outputs_of(inner, self._blocks[0] if 0 in layers else None) as found:
+        with outputs_of(inner, self._blocks[0] if 0 in layers else None) as outputs:
             last = self._vision[0](pixel_values=pixels).last_hidden_state
-        return [as_tokens(last if layer == self.layers else found[layer]) for layer in layers]
+        return [as_tokens(last if layer == self.layers else outputs[layer]) for layer in layers]
 
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         call = self.model.get_image_features if self._of_two else self.model
-        found = call(pixel_values=pixels)
-        rows = found if isinstance(found, torch.Tensor) else getattr(found, "pooler_output", None)
+        outputs = call(pixel_values=pixels)
+        rows = outputs if isinstance(outputs, torch.Tensor) else getattr(outputs, "pooler_output", None)
         if rows is None:
             raise ValueError("the model makes no row of a picture by itself: set pool = 'mean' or 'cls'")
         return rows.flatten(1)
@@ -296,7 +297,7 @@ def load_pretrained(folder: Path, section: str) -> tuple[Any, set[str]]:
     set_verbosity_error()  # what is missing is looked at here, and is an error
     safe = bool(list(folder.glob("*.safetensors")))
     try:
-        model, found = AutoModel.from_pretrained(
+        model, loading = AutoModel.from_pretrained(
             folder,
             local_files_only=True,
             trust_remote_code=False,
@@ -307,7 +308,7 @@ def load_pretrained(folder: Path, section: str) -> tuple[Any, set[str]]:
     except (OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError, SafetensorError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ExtractionError(f"{section} transformers cannot load the model: {reason[:300]}") from None
-    return model.eval(), set(found["missing_keys"])
+    return model.eval(), set(loading["missing_keys"])
 
 
 def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> TransformersBackbone:

@@ -183,13 +183,13 @@ def image_shape(encoder: Encoder) -> ImageShape:
         ExtractionError: the model's files are not what they should be, or it has no such layer or pool.
     """
     if encoder.pool is not Pool.NONE:
-        found = _transformers(encoder) if encoder.library is Library.TRANSFORMERS else None
+        shape = _transformers(encoder) if encoder.library is Library.TRANSFORMERS else None
         if encoder.library is Library.TIMM and encoder.layers == (-1,) and encoder.pool is Pool.MODEL:
-            found = _timm(encoder)
+            shape = _timm(encoder)
         if encoder.library is Library.TORCHVISION and encoder.pool is Pool.MODEL:
-            found = torchvision_shape(encoder.name)
-        if found:
-            return found
+            shape = torchvision_shape(encoder.name)
+        if shape:
+            return shape
     return _tried(encoder)
 
 

@@ -114,15 +114,15 @@ def outputs_of(
     modules: dict[int, torch.nn.Module], first: torch.nn.Module | None = None
 ) -> Iterator[dict[int, object]]:
     """What modules give while the model runs, by number; with ``first``, as number 0, what goes into that one."""
-    found: dict[int, object] = {}
+    outputs: dict[int, object] = {}
     hooks = [
-        module.register_forward_hook(lambda _module, _given, out, number=number: found.__setitem__(number, out))
+        module.register_forward_hook(lambda _module, _given, out, number=number: outputs.__setitem__(number, out))
         for number, module in modules.items()
     ]
     if first is not None:
-        hooks.append(first.register_forward_pre_hook(lambda _module, given: found.__setitem__(0, given[0])))
+        hooks.append(first.register_forward_pre_hook(lambda _module, given: outputs.__setitem__(0, given[0])))
     try:
-        yield found
+        yield outputs
     finally:
         for hook in hooks:
             hook.remove()

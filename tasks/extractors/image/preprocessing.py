@@ -221,8 +221,10 @@ def of_transformers(folder: Path, section: str) -> Preprocessing:
 
     def images(rgb: np.ndarray) -> np.ndarray:
         pictures = [Image.fromarray(picture) for picture in rgb]
-        found = processor(images=pictures, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"]
-        return np.ascontiguousarray(found.transpose(0, 2, 3, 1))
+        processed = processor(images=pictures, do_rescale=False, do_normalize=False, return_tensors="np")[
+            "pixel_values"
+        ]
+        return np.ascontiguousarray(processed.transpose(0, 2, 3, 1))
 
     try:
         trials = [images(np.zeros((1, *size, 3), np.uint8)) for size in _TRIALS]

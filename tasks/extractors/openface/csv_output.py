@@ -121,10 +121,10 @@ def _batches(stream: pa.NativeFile, path: Path) -> Iterator[pa.RecordBatch]:
             ),
         )
     except pa.ArrowInvalid as error:
-        if found := re.search(r"(?:Row #(\d+): )?Expected \d+ columns, got (\d+)", str(error)):
-            line = f"line {int(found[1]) + 1}" if found[1] else "a line"
+        if match := re.search(r"(?:Row #(\d+): )?Expected \d+ columns, got (\d+)", str(error)):
+            line = f"line {int(match[1]) + 1}" if match[1] else "a line"
             raise OpenFaceOutputError(
-                f"{path.name}: {line} has {found[2]} fields, not {len(names)}: the file is cut or damaged "
+                f"{path.name}: {line} has {match[2]} fields, not {len(names)}: the file is cut or damaged "
                 "(was the disk full?)"
             ) from None
         if "Empty CSV file" not in str(error):

@@ -98,13 +98,13 @@ def face_boxes(path: Path, time: np.ndarray) -> np.ndarray:
     Raises:
         OpenFaceOutputError: the file is damaged or of another video.
     """
-    found = [np.empty((0, 6))]
+    boxes = [np.empty((0, 6))]
     for block in checked_blocks(path, time):
         rows = block[block[:, SUCCESS] == 1].astype(np.float64)
         x, y = rows[:, X], rows[:, Y]
         box = (x.min(axis=1), y.min(axis=1), np.ptp(x, axis=1), np.ptp(y, axis=1))
-        found.append(np.column_stack([rows[:, FRAME] - 1, *box, rows[:, CONFIDENCE]]))
-    return np.concatenate(found)
+        boxes.append(np.column_stack([rows[:, FRAME] - 1, *box, rows[:, CONFIDENCE]]))
+    return np.concatenate(boxes)
 
 
 def _check(path: Path, time: np.ndarray, block: np.ndarray, checked: int, frame_before: float) -> None:
@@ -169,7 +169,7 @@ class PersonsFace:
             OpenFaceOutputError: the file is damaged or of another video, or no face is ever in the region.
         """
         rest = np.empty((0, len(OPENFACE_COLUMNS)), np.float32)
-        done = found = 0
+        done = successes = 0
         for block in checked_blocks(self.path, self.time):
             self.faces.update(block[:, FACE_ID].tolist())
             self._last_frame = float(block[-1, FRAME])
@@ -178,11 +178,11 @@ class PersonsFace:
             rest, rows = rows[is_last], rows[~is_last]
             chosen = self._of_frames(rows, done, int(rows[-1, FRAME]) if len(rows) else done)
             done += len(chosen)
-            found += int(chosen[:, SUCCESS].sum())
+            successes += int(chosen[:, SUCCESS].sum())
             yield chosen
         chosen = self._of_frames(rest, done, len(self.time))
         yield chosen
-        if not found + int(chosen[:, SUCCESS].sum()):
+        if not successes + int(chosen[:, SUCCESS].sum()):
             raise OpenFaceOutputError(
                 f"{self.path.name}: no face of it is in this track's region, in any frame: is it the output of the "
                 "whole picture, and the region right?"

@@ -59,28 +59,28 @@ class UndefinedValues:
         Yields:
             (m, columns) float32; the rows of all blocks, in order.
         """
-        held = np.empty((0, len(columns)), np.float32)  # the last row, whose neighbour is to come, and the one before
+        kept = np.empty((0, len(columns)), np.float32)  # the last row, whose neighbour is to come, and the one before
         for block in blocks:
-            rows = np.concatenate([held, block])
+            rows = np.concatenate([kept, block])
             if len(rows) > 1:
-                yield self._blanked(rows, columns)[max(len(held) - 1, 0) : -1]
-            held = rows[-2:]
-        if len(held):
-            yield self._blanked(held, columns)[-1:]
+                yield self._blanked(rows, columns)[max(len(kept) - 1, 0) : -1]
+            kept = rows[-2:]
+        if len(kept):
+            yield self._blanked(kept, columns)[-1:]
 
     def _blanked(self, rows: np.ndarray, columns: Sequence[str]) -> np.ndarray:
-        place = {name: number for number, name in enumerate(columns)}
+        index_of = {name: number for number, name in enumerate(columns)}
         is_zero = rows == 0
-        unvoiced = is_zero[:, place[self.pitch]]
+        unvoiced = is_zero[:, index_of[self.pitch]]
         blanked = rows.copy()
         for name in self.zero:
-            blanked[is_zero[:, place[name]], place[name]] = np.nan
+            blanked[is_zero[:, index_of[name]], index_of[name]] = np.nan
         for name in self.needs_voice:
-            blanked[_with_neighbours(unvoiced), place[name]] = np.nan
+            blanked[_with_neighbours(unvoiced), index_of[name]] = np.nan
         for name, formant in self.needs_formant.items():
-            blanked[_with_neighbours(~unvoiced & is_zero[:, place[formant]]), place[name]] = np.nan
+            blanked[_with_neighbours(~unvoiced & is_zero[:, index_of[formant]]), index_of[name]] = np.nan
         for name, formant in self.zero_with_formant.items():
-            blanked[is_zero[:, place[formant]], place[name]] = np.nan
+            blanked[is_zero[:, index_of[formant]], index_of[name]] = np.nan
         return blanked
 
 

@@ -160,10 +160,10 @@ def close_network() -> None:
     Libraries report to their makers (MediaPipe 1.2 opens a connection with every use), and a recording's frames are
     in this process. The filter is the kernel's (seccomp), needs no rights and cannot be taken back.
     """
-    known = _SYSTEM_CALLS.get(platform.machine())
-    if known is None:
+    calls = _SYSTEM_CALLS.get(platform.machine())
+    if calls is None:
         raise SystemExit(f"the network cannot be closed on {platform.machine()}: run this feature on another machine")
-    machine, socket, io_uring_setup, seccomp = known
+    machine, socket, io_uring_setup, seccomp = calls
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
     refuse, allow = (0x00050000 | 13, 0x7FFF0000)  # EACCES
     # (code, jumps if so, jumps if not, operand); the call's number is at 0, the machine at 4, its arguments from 16

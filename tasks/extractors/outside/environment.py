@@ -121,15 +121,15 @@ def find_environment(requirements: Requirements) -> Environment:
     Raises:
         EnvironmentMissingError: there is none, or it has been changed by hand.
     """
-    if (found := _made_last(requirements)) is None:
+    if (environment := _made_last(requirements)) is None:
         raise EnvironmentMissingError(
             f"it runs in an environment of its own, which is not on this machine: '{requirements.command}' makes it"
         )
-    if damage := found.damage:
+    if damage := environment.damage:
         raise EnvironmentMissingError(
             f"its environment is not as it was made ({damage}): '{requirements.command}' makes it again"
         )
-    return found
+    return environment
 
 
 def install_environment(requirements: Requirements, python: Path | None = None) -> Environment:
@@ -151,8 +151,12 @@ def install_environment(requirements: Requirements, python: Path | None = None) 
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = root / f"{requirements.name}-{_digest(requirements, version)}"
     with locked(root / f".{requirements.name}.lock", wait_s=_INSTALL_S):
-        if (found := _read(folder)) and not found.damage and _version_of(str(found.executable)) == version:
-            return found
+        if (
+            (environment := _read(folder))
+            and not environment.damage
+            and _version_of(str(environment.executable)) == version
+        ):
+            return environment
         partial = root / f".{requirements.name}.partial"
         for leftover in (partial, folder):  # of an install that was killed; of an environment that was changed
             shutil.rmtree(leftover, ignore_errors=True)
@@ -221,8 +225,8 @@ def _digest(requirements: Requirements, version: str) -> str:
 
 
 def _installed(folder: Path) -> tuple[str, ...]:
-    found = folder.glob("lib/python*/site-packages/*.dist-info")
-    return tuple(sorted(path.name.removesuffix(".dist-info") for path in found))
+    folders = folder.glob("lib/python*/site-packages/*.dist-info")
+    return tuple(sorted(path.name.removesuffix(".dist-info") for path in folders))
 
 
 def _write(environment: Environment, requirements: Requirements, folder: Path) -> None:
@@ -238,12 +242,12 @@ def _write(environment: Environment, requirements: Requirements, folder: Path) -
 
 def _made_last(requirements: Requirements) -> Environment | None:
     pins = requirements.sha256
-    found = [
+    environments = [
         environment
         for folder in sorted(environments_folder().glob(f"{requirements.name}-*"))
         if (environment := _read(folder, pins))
     ]
-    return max(found, key=lambda environment: environment.made_at, default=None)
+    return max(environments, key=lambda environment: environment.made_at, default=None)
 
 
 def _read(folder: Path, pins: str | None = None) -> Environment | None:

@@ -116,8 +116,8 @@ class OutsideExtractor(Extractor[S]):
         runtime = self.runtime
         digests = {"program": program_digest(self.program)} if self.program else {}
         files = self.model_files()
-        known = model_digests(files.values())
-        digests |= {name: known[path] for name, path in files.items()}
+        hashes = model_digests(files.values())
+        digests |= {name: hashes[path] for name, path in files.items()}
         if isinstance(runtime, ContainerRuntime):
             return {**digests, "image": runtime.image.digest}
         return {**digests, "requirements": self.own_requirements().sha256}
@@ -271,5 +271,5 @@ def program_digest(program: Path) -> str:
     """SHA-256 over the files of a program, and their names."""
     files = [program] if program.is_file() else [path for path in program.rglob("*") if path.is_file()]
     kept = {path.relative_to(program).as_posix(): path for path in files if "__pycache__" not in path.parts}
-    known = model_digests(kept.values())
-    return hashlib.sha256(canonical_json({name: known[path] for name, path in kept.items()})).hexdigest()
+    digests = model_digests(kept.values())
+    return hashlib.sha256(canonical_json({name: digests[path] for name, path in kept.items()})).hexdigest()

@@ -239,8 +239,8 @@ def _check_numbers(name: str, block: np.ndarray, before: int) -> None:
         return
     wrong = np.argwhere(np.isinf(block))
     if len(wrong):
-        row, *place = (int(number) for number in wrong[0])
-        where = f" {place}" if place else ""
+        row, *indices = (int(number) for number in wrong[0])
+        where = f" {indices}" if indices else ""
         raise ResultsError(f"{name} has {block[tuple(wrong[0])]} in row {before + row}{where}: not found is NaN")
 
 

@@ -110,8 +110,10 @@ class OutsideSession:
                 python=python,
             )
         except ResultsError as error:
-            said = self._said(result)
-            raise ExtractionError(f"its program ended with 0, but its results cannot be used: {error}{said}") from None
+            message = self._said(result)
+            raise ExtractionError(
+                f"its program ended with 0, but its results cannot be used: {error}{message}"
+            ) from None
 
     def _check_ending(self, result: ToolResult) -> None:
         if problem := self._problem(result):

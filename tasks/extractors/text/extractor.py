@@ -69,8 +69,8 @@ class TextExtractor(Extractor[S]):
     def _extract_session(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock_if_any(source, out)
         transcript = read_speech(source, clock, self.common.transcript, out)
-        known = {**transcript.pseudonyms, **source.speakers}
-        indices, labels = speaker_labels([each.speaker for each in transcript.utterances], known)
+        names = {**transcript.pseudonyms, **source.speakers}
+        indices, labels = speaker_labels([utterance.speaker for utterance in transcript.utterances], names)
         speakers = np.array(indices, np.int16)
         words = transcript.words()
         spans: Sequence[Utterance | Word] = words if self.of_words else transcript.utterances

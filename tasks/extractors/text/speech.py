@@ -98,9 +98,9 @@ def note_confidence(
     """Note the share of low ones among the (n,) confidences of the words that have one."""
     if transcript.unknown_confidences:
         out.caveat(Caveat.UNKNOWN_CONFIDENCES)
-    known = confidence[~np.isnan(confidence)]
-    if len(known):
-        share = float((known < np.float32(settings.low_confidence)).mean())
+    measured = confidence[~np.isnan(confidence)]
+    if len(measured):
+        share = float((measured < np.float32(settings.low_confidence)).mean())
         out.quality["low_confidence"] = share
         if share > _MANY:
             out.caveat(Caveat.LOW_CONFIDENCE)

@@ -102,9 +102,9 @@ class ClipEncoder:
                 return self._network.get_video_features(clips).pooler_output.float()
             blocks, depth = self._network.get_submodule(self._family.blocks), self._shape.depth
             inner = {layer: blocks[layer - 1] for layer in self._layers if 0 < layer < (depth or 0)}
-            with outputs_of(inner, blocks[0] if 0 in self._layers else None) as found:
+            with outputs_of(inner, blocks[0] if 0 in self._layers else None) as outputs:
                 last = self._network(clips, **self._family.options).last_hidden_state
-            states = [last if layer == depth else as_tokens(found[layer]) for layer in self._layers]
+            states = [last if layer == depth else as_tokens(outputs[layer]) for layer in self._layers]
             return torch.cat([tokens.float().mean(dim=1) for tokens in states], dim=-1)
 
 

@@ -65,8 +65,8 @@ def read_json(path: Path) -> list[Draft]:
         return list(model.model_validate({"segments": content} if isinstance(content, list) else content).drafts())
     except ValidationError as error:
         fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise FormatError(f"{place}: {fault['msg']}") from None
+        field = ".".join(str(part) for part in fault["loc"])
+        raise FormatError(f"{field}: {fault['msg']}") from None
 
 
 def _read_broken_characters(data: bytes) -> Any:

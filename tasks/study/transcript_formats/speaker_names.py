@@ -85,8 +85,8 @@ def find_prefixes(beginnings: Sequence[str], are_speakers: bool | None = None) -
     if are_speakers is False:
         return Prefixes()
     by_form = [_of_form(form, beginnings, are_speakers=bool(are_speakers)) for form in Form]
-    if certain := [found for found in by_form if found[0].speakers]:
-        return max(certain, key=lambda found: found[1])[0]
+    if certain := [form for form in by_form if form[0].speakers]:
+        return max(certain, key=lambda form: form[1])[0]
     return max((prefixes for prefixes, _ in by_form), key=lambda prefixes: prefixes.uncertain)
 
 

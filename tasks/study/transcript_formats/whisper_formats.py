@@ -162,7 +162,7 @@ class WhisperCpp(BaseModel):
 
     def drafts(self) -> Iterator[Draft]:
         if are_words([segment.text for segment in self.transcription]):
-            pieces = [CppToken(text=each.text, offsets=each.offsets).draft() for each in self.transcription]
+            pieces = [CppToken(text=piece.text, offsets=piece.offsets).draft() for piece in self.transcription]
             yield from utterances_of([_repaired(word) for word in joined_pieces(pieces)])
             return
         for segment in self.transcription:
