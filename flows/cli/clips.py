@@ -75,7 +75,7 @@ def index(
             arrays = [array for array in arrays if array.is_complete or not _finish(array, storage, loaded, settings)]
             features = FeatureStore(store)
             features.storage = storage  # which writes nowhere else, should the disk be unmounted
-            built = update_clip_index(loaded, settings.clips, features, settings.labels, anew=True, progress=progress)
+            built = update_clip_index(loaded, settings.clips, features, settings.labels, progress=progress)
         elif out is not None:
             built = build_clip_index(loaded, settings.clips, None, settings.labels, progress)
             export_clip_index(built.clips, out)

@@ -1,14 +1,10 @@
-"""The sliding windows inside the phases of a study, what its recordings say of each, and the table that keeps them.
+"""The sliding windows inside the phases of a study, and what its recordings say of each.
 
 A clip is a range of rows, never a copy. ``k`` frames with a stride of ``s`` frames give
 ``floor((F - k) / s) + 1`` windows in a phase of ``F`` frames. In seconds, a window begins with the first frame at or
 after each whole stride from the phase's start, and has as many frames as the session's rate makes of its seconds; of a
 recording whose rate varies it has the frames of its seconds, however many these are. A session without a video has
 windows of just the seconds; their ``start_frame`` and ``stop_frame`` count steps of ``1 / fps`` seconds.
-
-The table ``windows.parquet`` has a row for each session: when it was recorded, and its windows before anything labels
-them. With it, bringing the clip index up to date reads only the sessions that changed. A row counts only while its
-``seen``, a digest of everything that the row was made of, is unchanged; deleting the table costs time, nothing else.
 """
 
 from __future__ import annotations
@@ -20,14 +16,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
 from storyframes.features import AUDIO_HOP_S
-from storyframes.store.layout import WINDOWS, StoreError
-from storyframes.store.storage import Storage
-from storyframes.store.table_files import is_proved, parse_table, replace_table
-from storyframes.store.validation import InvalidError, parse_json
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 
 VARIABLE = 0.05
@@ -268,70 +259,3 @@ def _window_mean(values: np.ndarray | None, starts: np.ndarray, stops: np.ndarra
     count = np.concatenate([[0], np.cumsum(has_value)])
     counts = count[stops] - count[starts]
     return np.where(counts > 0, (total[stops] - total[starts]) / np.maximum(counts, 1), np.nan)
-
-
-_SESSIONS_OF_A_GROUP = 2_048  # a row group is the smallest part of the file that can be read
-
-WINDOW_TYPE = pa.struct(
-    [
-        (name, pa.string() if dtype == "str" else dtype.lower())
-        for name, dtype in WINDOW_COLUMNS.items()
-        if name != "session_id"
-    ]
-)
-"""A window in the table: :data:`WINDOW_COLUMNS` except its session's id."""
-
-WINDOWS_SCHEMA = pa.schema(
-    [
-        ("session_id", pa.string()),
-        ("seen", pa.binary(16)),  # a digest of everything that the row was made of
-        ("frames", pa.int64()),  # of the track that is cut; null, like the times below, where they are not known
-        ("first_s", pa.float64()),  # of the first frame; null without frames
-        ("last_s", pa.float64()),
-        ("rate", pa.float64()),  # frames per second; null of fewer than two frames
-        ("sound_first_s", pa.float64()),  # of the first row of sound; null without sound
-        ("sound_last_s", pa.float64()),
-        ("recorded", pa.string()),  # JSON: {track: [from, to]}, where the session has other tracks
-        ("windows", pa.list_(WINDOW_TYPE)),
-    ]
-)
-"""The columns of the table of windows; times are in seconds of the session."""
-
-
-def read_windows(storage: Storage) -> pa.Table:
-    """The table of windows; empty where it is missing, damaged or of another format.
-
-    Raises:
-        StorageError: the store cannot be read.
-    """
-    content = storage.read(WINDOWS)
-    try:
-        if content is not None and is_proved(storage, WINDOWS, content):
-            table = parse_table(content, WINDOWS)
-            recorded = table["recorded"].drop_null().to_pylist() if table.schema.equals(WINDOWS_SCHEMA) else None
-            if recorded is not None and all(map(_is_recorded, recorded)):
-                return table
-    except StoreError:
-        pass  # it is written again
-    return WINDOWS_SCHEMA.empty_table()
-
-
-def _is_recorded(text: str) -> bool:
-    """Whether a text is JSON with the first and last second of each track."""
-    try:
-        tracks = parse_json(text)
-    except InvalidError:
-        return False
-    return isinstance(tracks, dict) and all(
-        isinstance(span, list) and len(span) == 2 and all(isinstance(end, int | float) for end in span)
-        for span in tracks.values()
-    )
-
-
-def write_windows(storage: Storage, table: pa.Table) -> None:
-    """Replace the table of windows.
-
-    Raises:
-        StorageError: the store cannot be written.
-    """
-    replace_table(storage, WINDOWS, lambda: table, _SESSIONS_OF_A_GROUP)

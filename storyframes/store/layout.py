@@ -29,7 +29,7 @@ from storyframes.store.validation import InvalidError, check_names, parse_json, 
 CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"
 CLIPS_NOTE = "clips.json"
-WINDOWS = "windows.parquet"
+WINDOWS = "windows.parquet"  # a cache of earlier versions, which nothing reads: the clip index removes it
 CHECKSUMS = "checksums.json"
 INPUTS = "inputs.json"
 STUDY = "study.json"

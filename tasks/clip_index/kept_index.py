@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, INPUTS, WINDOWS
+from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, INPUTS
 from storyframes.store.record_index import RecordIndex
 from storyframes.store.records import RecordError, canonical_json, seal, unseal
 from storyframes.store.storage import Storage, StorageError
@@ -93,7 +93,7 @@ def kept_index(storage: Storage, made_of: str) -> IndexSummary | None:
     clips = storage.read(CLIPS)
     if clips is None or hashlib.sha256(clips).hexdigest() != note["sha256"]:
         return None
-    for name in (CATALOGUE, CLIPS, WINDOWS):  # what is damaged is written again
+    for name in (CATALOGUE, CLIPS):  # what is damaged is written again
         if (content := storage.read(name)) is None or not is_proved(storage, name, content):
             return None
     return IndexSummary(note["clips"], note["excluded"], note["warnings"], tuple(note["remarks"]))

@@ -1,37 +1,48 @@
-"""The windows of each session, and when it was recorded: read of the store where something of it changed since the
-clip index was last made, as they were found then where nothing did.
+"""The sessions of a study as its clip index needs them: the windows of each and when it was recorded, or why it gives
+no clips.
+
+:func:`look_at_sessions` goes through :data:`STEPS`. Each step sees only the sessions that earlier steps left, and a
+session keeps the first reason that was found.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
-from storyframes.clips.windows import WINDOW_TYPE, WINDOWS_SCHEMA, PhaseRow, SessionSignals, windows_of
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.windows import SESSION_PHASE, PhaseRow, PhaseSpan, SessionSignals, windows_of
 from storyframes.face_tracking import face_rule, may_track_a_face
 from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import MAIN, Axis, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.times import stored_clock
-from tasks.clip_index.tracks import Span, other_tracks, recorded_s
-from tasks.study.load import Study
+from tasks.clip_index.label_rules import LabelRule
+from tasks.clip_index.labels import sessions_of_several_persons
+from tasks.clip_index.remarks import other_rates
+from tasks.clip_index.tracks import (
+    Span,
+    apart_from_the_session,
+    ends_without_frames,
+    other_tracks,
+    recorded_s,
+    without_frames,
+)
+from tasks.study.load import Study, StudyFileError
 
-_RULE = 4  # raise it whenever the same versions, phases and settings make another row than before
-_AT_ONCE = 500  # sessions: so many become one piece of the table
+Progress = Callable[[str, int, int], None]
+_AT_ONCE = 500  # sessions: their windows become one data frame
 _SOUND, _WORDS = "opensmile", "glove"
 _CONFIDENCE = "confidence"
-_NULLABLE = {pa.int32(): pd.Int32Dtype(), pa.float32(): pd.Float32Dtype(), pa.float64(): pd.Float64Dtype()}
+_NO_LENGTH = (
+    "it has no video, and neither its sound nor its transcript says how long it is: 'storyframes check' says what is "
+    "wrong with them"
+)
 
 
 class RowsDifferError(Exception):
@@ -42,8 +53,7 @@ class RowsDifferError(Exception):
 class Recorded:
     """When a session was recorded, in its seconds, as far as the store knows."""
 
-    frames: int | None = None  # how many there are of the track that is cut; None where their times are not known
-    frame_s: Span | None = None  # when the first and the last of them are; None where there is none
+    frame_s: Span | None = None  # when the first and the last frame of the track that is cut are; None where unknown
     rate: float | None = None  # frames per second; None of fewer than two frames
     sound_s: Span | None = None  # when the first and the last row of sound are; None where there is none
     # by track, from when to when it recorded; empty where the session has no other track than its own
@@ -51,109 +61,152 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class SessionWindows:
-    """What was found of the sessions."""
+class StudySessions:
+    """What is known of a study's sessions. Steps change nothing in it: each returns another one."""
 
-    table: pa.Table  # a row for each (:data:`storyframes.clips.windows.WINDOWS_SCHEMA`), by their ids
-    unreadable: Mapping[str, str]  # the sessions that have no row, and why
+    study: Study
+    spec: WindowSpec
+    store: FeatureStore | None
+    rules: Mapping[str, LabelRule]
+    excluded: Mapping[str, str] = field(default_factory=dict)  # sessions that give no clips, and why
+    with_frame_times: frozenset[str] = frozenset()  # sessions whose frame times the store has
+    # of sessions without frame times: frames per second and lengths as headers say, and ends of those without a video
+    header_fps: Mapping[str, float] = field(default_factory=dict)
+    lengths_s: Mapping[str, float] = field(default_factory=dict)
+    ends_s: Mapping[str, float] = field(default_factory=dict)
+    phases: Mapping[str, Sequence[PhaseRow]] = field(default_factory=dict)
+    windows: pd.DataFrame = field(default_factory=pd.DataFrame)  # of all sessions that could be read
+    recorded: Mapping[str, Recorded] = field(default_factory=dict)
+    # sessions of a study without any video where windows count frames: nothing is wrong with them
+    frameless: Sequence[str] = ()
+    progress: Progress = lambda *_: None
 
-    def recorded(self) -> dict[str, Recorded]:
-        """By session when it was recorded."""
-        columns = [name for name in self.table.schema.names if name not in ("seen", "windows")]
-        rows = self.table.select(columns).to_pylist()
-        return {
-            row["session_id"]: Recorded(
-                row["frames"],
-                _span(row["first_s"], row["last_s"]),
-                row["rate"],
-                _span(row["sound_first_s"], row["sound_last_s"]),
-                {track: (first, end) for track, (first, end) in json.loads(row["recorded"] or "{}").items()},
-            )
-            for row in rows
-        }
+    @property
+    def left(self) -> list[str]:
+        """The sessions that are not excluded, in the study's order."""
+        return [session_id for session_id in self.study.sessions if session_id not in self.excluded]
 
-    def windows(self, without: Sequence[str]) -> pd.DataFrame:
-        """The windows of all sessions but these, with :data:`storyframes.clips.window_spec.WINDOW_COLUMNS`."""
-        left_out = pc.is_in(self.table["session_id"], value_set=pa.array(without, pa.string()))
-        table = self.table.filter(pc.invert(left_out))
-        counts = pc.list_value_length(table["windows"]).to_numpy()
-        windows = pa.Table.from_batches(
-            [pa.RecordBatch.from_struct_array(chunk.flatten()) for chunk in table["windows"].chunks],
-            pa.schema(list(WINDOW_TYPE)),
-        )
-        places = pa.array(np.repeat(np.arange(len(table)), counts))
-        windows = windows.add_column(0, "session_id", table["session_id"].take(places))
-        return windows.to_pandas(types_mapper=_NULLABLE.get).astype(dict(WINDOW_COLUMNS))
+    def without(self, reasons: Mapping[str, str]) -> StudySessions:
+        """The same with these sessions excluded; a session that is excluded already keeps its reason."""
+        new = {session_id: reason for session_id, reason in reasons.items() if session_id not in self.excluded}
+        return replace(self, excluded={**self.excluded, **new})
+
+    def signals(self, session_id: str) -> SessionSignals:
+        """The signals from which a session's windows are made.
+
+        Raises:
+            RowsDifferError, StoreError, OSError, ValueError: see :func:`read_signals`.
+        """
+        signals = read_signals(self.study, self.store, session_id, self.spec.track, self.header_fps.get(session_id))
+        return replace(signals, end_s=self.ends_s.get(session_id))
 
 
-def find_windows(
-    study: Study,
-    spec: WindowSpec,
-    store: FeatureStore | None,
-    phases: Mapping[str, Sequence[PhaseRow]],
-    header_fps: Mapping[str, float],
-    ends_s: Mapping[str, float],
-    known: pa.Table,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
-) -> SessionWindows:
-    """The windows of sessions; one that cannot be read costs its own alone.
+Step = Callable[[StudySessions], StudySessions]
+
+
+def look_at_sessions(
+    study: Study, spec: WindowSpec, store: FeatureStore | None, rules: Mapping[str, LabelRule], progress: Progress
+) -> StudySessions:
+    """Cut the sessions of a study into windows; what is wrong with one session costs its own windows alone.
 
     Args:
-        store: the study's features; None makes the windows from the tables alone.
-        phases: of the sessions that are wanted.
-        header_fps: by session whose frame times are not known, frames per second as its recording's header has them.
-        ends_s: by session without a video, when it ends.
-        known: what was found before, see :mod:`storyframes.clips.windows`.
+        store: the study's features; None makes the windows from the tables and the recordings' headers.
+        progress: called with (session_id, number, how many) before each session that is read.
     """
-    row_of = {session_id: row for row, session_id in enumerate(known["session_id"].to_pylist())}
-    marks = known["seen"].to_pylist()
-    kept: list[int] = []
-    changed: dict[str, bytes] = {}
-    settings = [_RULE, spec.window, spec.stride, spec.window_s, spec.stride_s, spec.fps, spec.phases, spec.track]
-    for session_id in sorted(phases):
-        mark = _mark(settings, study, store, session_id, phases[session_id], header_fps.get(session_id))
-        if session_id in ends_s:
-            mark = hashlib.blake2b(mark + repr(ends_s[session_id]).encode(), digest_size=16).digest()
-        row = row_of.get(session_id)
-        if row is not None and marks[row] == mark:
-            kept.append(row)
-        else:
-            changed[session_id] = mark
-    if not changed and len(kept) == len(known):
-        return SessionWindows(known, {})
-    unreadable: dict[str, str] = {}
-    numbers = {session_id: number for number, session_id in enumerate(changed, start=1)}
+    sessions = StudySessions(study, spec, store, rules, progress=progress)
+    for step in STEPS:
+        sessions = step(sessions)
+    return sessions
 
-    def read(some: Sequence[str]) -> pa.RecordBatch:
-        rows: list[dict[str, Any]] = []
 
-        def with_signals() -> Iterator[tuple[PhaseRow, SessionSignals]]:
-            for session_id in some:
-                progress(session_id, numbers[session_id], len(changed))
-                try:
-                    signals = read_signals(study, store, session_id, spec.track, header_fps.get(session_id))
-                    signals = replace(signals, end_s=ends_s.get(session_id))
-                    recorded = _recorded(study, store, session_id, signals)
-                except RowsDifferError as error:
-                    unreadable[session_id] = str(error)
-                    continue
-                except (StoreError, OSError, ValueError) as error:
-                    reason = str(error) if isinstance(error, StoreError) else f"an array cannot be read ({error})"
-                    unreadable[session_id] = f"{reason}: 'storyframes verify' says what is damaged"
-                    continue
-                finally:
-                    if store:
-                        store.let_go(session_id)  # or memory grows with the number of sessions
-                rows.append({"session_id": session_id, "seen": changed[session_id]} | recorded)
-                yield from ((phase, signals) for phase in phases[session_id])
+def with_wrong_tables(sessions: StudySessions) -> StudySessions:
+    return sessions.without(sessions.study.excluded)
 
-        windows = windows_of(with_signals(), spec)
-        return _batch(rows, windows)
 
-    order = list(changed)
-    new = [read(order[first : first + _AT_ONCE]) for first in range(0, len(order), _AT_ONCE)]
-    table = pa.concat_tables([known.take(pa.array(kept, pa.int64())), pa.Table.from_batches(new, WINDOWS_SCHEMA)])
-    return SessionWindows(table.take(pc.sort_indices(table["session_id"])), unreadable)
+def of_several_persons(sessions: StudySessions) -> StudySessions:
+    return sessions.without(sessions_of_several_persons(sessions.study, sessions.rules))
+
+
+def without_frames_of_the_track(sessions: StudySessions) -> StudySessions:
+    study, track = sessions.study, sessions.spec.track
+    in_time = frozenset(name for name in study.sessions if knows_frames(study, sessions.store, name, track))
+    return replace(sessions.without(dict(without_frames(study, in_time, track))), with_frame_times=in_time)
+
+
+def of_unknown_length(sessions: StudySessions) -> StudySessions:
+    """Look at headers, sound and transcripts where the store has no frame times. Phases of their own need no length."""
+    study = sessions.study
+    unknown = [name for name in sessions.left if name not in sessions.with_frame_times]
+    header_fps, lengths_s = _look_at_headers(study, [name for name in unknown if study.sessions[name].video])
+    ends_s = ends_without_frames(study, sessions.store, [name for name in unknown if not study.sessions[name].video])
+    sessions = replace(sessions, header_fps=header_fps, lengths_s=lengths_s, ends_s=ends_s)
+    endless = [name for name, end_s in ends_s.items() if math.isinf(end_s)]
+    return sessions if study.phases else sessions.without(dict.fromkeys(endless, _NO_LENGTH))
+
+
+def unreadable(sessions: StudySessions) -> StudySessions:
+    """Read the sessions and cut their phases into windows."""
+    phases = _phases(sessions)
+    order = sorted(phases)
+    recorded: dict[str, Recorded] = {}
+    reasons: dict[str, str] = {}
+    numbers = {session_id: number for number, session_id in enumerate(order, start=1)}
+
+    def phases_with_signals(some: Sequence[str]) -> Iterator[tuple[PhaseRow, SessionSignals]]:
+        for session_id in some:
+            sessions.progress(session_id, numbers[session_id], len(order))
+            try:
+                signals = sessions.signals(session_id)
+                recorded[session_id] = _recorded(sessions, session_id, signals)
+            except RowsDifferError as error:
+                reasons[session_id] = str(error)
+                continue
+            except (StoreError, OSError, ValueError) as error:
+                reason = str(error) if isinstance(error, StoreError) else f"an array cannot be read ({error})"
+                reasons[session_id] = f"{reason}: 'storyframes verify' says what is damaged"
+                continue
+            finally:
+                if sessions.store:
+                    sessions.store.let_go(session_id)  # or memory grows with the number of sessions
+            yield from ((phase, signals) for phase in phases[session_id])
+
+    pieces = [order[first : first + _AT_ONCE] for first in range(0, len(order), _AT_ONCE)] or [[]]
+    windows = pd.concat([windows_of(phases_with_signals(piece), sessions.spec) for piece in pieces], ignore_index=True)
+    return replace(sessions, phases=phases, windows=windows, recorded=recorded).without(reasons)
+
+
+def apart_from_their_tracks(sessions: StudySessions) -> StudySessions:
+    reasons = {name: apart_from_the_session(recorded.tracks) for name, recorded in sessions.recorded.items()}
+    return sessions.without({name: reason for name, reason in reasons.items() if reason})
+
+
+def of_another_rate(sessions: StudySessions) -> StudySessions:
+    """Where windows count frames: sessions of another rate than most have, and those without a video."""
+    study, left = sessions.study, sessions.left
+    rates = sessions.header_fps
+    if sessions.store:
+        rates = {name: own.rate for name, own in sessions.recorded.items() if own.rate is not None}
+    without_video = [name for name in left if name in sessions.ends_s]
+    if not sessions.spec.in_seconds and not any(session.video for session in study.sessions.values()):
+        sessions, without_video = replace(sessions, frameless=without_video), []
+    return sessions.without(
+        other_rates({name: rates[name] for name in left if name in rates}, without_video, sessions.spec)
+    )
+
+
+STEPS: tuple[Step, ...] = (
+    with_wrong_tables,
+    of_several_persons,
+    without_frames_of_the_track,
+    of_unknown_length,
+    unreadable,
+    apart_from_their_tracks,
+    of_another_rate,
+)
+"""The steps that exclude sessions, each named after the sessions that it excludes. The order is that of their costs and
+needs: tables and labels need no file, so a session that they exclude is never opened; headers come next, because a
+session without phases is cut to its length; then arrays are read, which says when tracks recorded. The rate is last,
+because it compares sessions with each other: one that gives no clips has no part in what most sessions have."""
 
 
 def knows_frames(study: Study, store: FeatureStore | None, session_id: str, track: str) -> bool:
@@ -230,66 +283,50 @@ def _face_features(store: FeatureStore, session_id: str, track: str) -> list[str
     return [feature for feature in in_order(store.features(session_id, track)) if may_track_a_face(feature)]
 
 
-def _mark(
-    settings: list[Any],
-    study: Study,
-    store: FeatureStore | None,
-    session_id: str,
-    phases: Sequence[PhaseRow],
-    header_fps: float | None,
-) -> bytes:
-    """16 bytes that stand for everything that a session's row is made of."""
-    others = other_tracks(study, session_id)
-    track = settings[-1]
-    faces = _face_features(store, session_id, track) if store else []
-    read = {of_track(CLOCK, track), *(of_track(feature, track) for feature in faces), _SOUND, _WORDS}
-    if others:
-        read |= {of_track(feature, of) for feature in (CLOCK, _SOUND) for of in (MAIN, *others)}
-    made_of = [
-        *settings,
-        [(phase.phase, float(phase.start_s), float(phase.end_s)) for phase in phases],
-        [(name, store.version(session_id, name)) for name in sorted(read)] if store else None,
-        [(name, stored_clock(study.clock(session_id, name))) for name in others],
-        header_fps,
-    ]
-    return hashlib.blake2b(json.dumps(made_of).encode(), digest_size=16).digest()
-
-
-def _recorded(
-    study: Study, store: FeatureStore | None, session_id: str, signals: SessionSignals
-) -> dict[str, float | int | str | None]:
-    """The columns that say when it was recorded."""
-    time, sound = signals.time, signals.audio_time
+def _recorded(sessions: StudySessions, session_id: str, signals: SessionSignals) -> Recorded:
+    study, store, time = sessions.study, sessions.store, signals.time
     tracks = {}
     if store and (others := other_tracks(study, session_id)):
         spans = {track: recorded_s(study, store, session_id, track) for track in (MAIN, *others)}
         tracks = {track: span for track, span in spans.items() if span}
-    return {
-        "frames": None if time is None else len(time),
-        "first_s": _end(time, 0),
-        "last_s": _end(time, -1),
-        "rate": signals.rate(0) if time is not None and len(time) > 1 else None,
-        "sound_first_s": _end(sound, 0),
-        "sound_last_s": _end(sound, -1),
-        "recorded": json.dumps(tracks) if tracks else None,
-    }
+    rate = signals.rate(0) if time is not None and len(time) > 1 else None
+    return Recorded(_span(time), rate, _span(signals.audio_time), tracks)
 
 
-def _end(time: np.ndarray | None, place: int) -> float | None:
-    return None if time is None or not len(time) else float(time[place])
+def _span(time: np.ndarray | None) -> Span | None:
+    return None if time is None or not len(time) else (float(time[0]), float(time[-1]))
 
 
-def _span(first_s: float | None, last_s: float | None) -> Span | None:
-    return None if first_s is None or last_s is None else (first_s, last_s)
+def _phases(sessions: StudySessions) -> dict[str, list[PhaseRow]]:
+    """The phases of the sessions that are left; without phases each is one, if it is known how long it is."""
+    phases: dict[str, list[PhaseRow]] = {session_id: [] for session_id in sessions.left}
+    if sessions.study.phases:
+        for phase in sessions.study.phases:
+            if phase.session_id in phases:
+                phases[phase.session_id].append(phase)
+        return phases
+    lengths_s = {**sessions.lengths_s, **sessions.ends_s}
+    for session_id in phases:
+        if session_id in sessions.with_frame_times:
+            phases[session_id] = [PhaseSpan(session_id, SESSION_PHASE, -math.inf, math.inf)]
+        elif math.isfinite(lengths_s.get(session_id, math.inf)):
+            phases[session_id] = [PhaseSpan(session_id, SESSION_PHASE, 0.0, lengths_s[session_id])]
+    return phases
 
 
-def _batch(rows: Sequence[Mapping[str, Any]], windows: pd.DataFrame) -> pa.RecordBatch:
-    """Rows of the table; the windows are in the order of the rows."""
-    of_session = windows["session_id"].value_counts(sort=False)
-    ends = np.cumsum([0, *(of_session.get(row["session_id"], 0) for row in rows)])
-    fields = list(WINDOW_TYPE)
-    table = pa.Table.from_pandas(windows, pa.schema(fields), preserve_index=False).combine_chunks()
-    structs = pa.StructArray.from_arrays([pa.concat_arrays(column.chunks) for column in table.columns], fields=fields)
-    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs)
-    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in WINDOWS_SCHEMA.names if name != "windows"}
-    return pa.RecordBatch.from_pydict(columns | {"windows": lists}, WINDOWS_SCHEMA)
+def _look_at_headers(study: Study, sessions: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
+    """The frames per second and the lengths that the headers of recordings say, by session."""
+    from tasks.media.container import RecordingError
+    from tasks.media.video_header import read_rate  # PyAV, which is not needed where all sessions have their times
+
+    rates, lengths_s = {}, {}
+    for session_id in sessions:
+        try:
+            fps, length_s = read_rate(study.path(study.sessions[session_id].video or ""))
+        except (RecordingError, StudyFileError, OSError):
+            continue  # extraction and check say what is wrong with it
+        if fps:
+            rates[session_id] = fps
+        if length_s:
+            lengths_s[session_id] = length_s
+    return rates, lengths_s

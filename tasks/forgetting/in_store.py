@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storyframes.clips.windows import WINDOWS_SCHEMA, read_windows, write_windows
 from storyframes.features import STORIES
 from storyframes.spec import feature_and_track
 from storyframes.store import catalogue
@@ -63,7 +62,8 @@ def traces_in(storage: Storage, scope: Scope, recordings: set[str]) -> Iterator[
     yield from _input_rows(storage, scope, recordings)
     yield from _study_rows(storage, scope)
     yield from _clip_rows(storage, scope)
-    yield from _window_rows(storage, scope)
+    if storage.info(WINDOWS):  # which earlier versions kept; nothing reads it
+        yield _whole(storage, WINDOWS, "the table of windows")
     yield from _catalogue_rows(storage, scope)
     if _is_stale(storage, CLIPS_NOTE, scope):
         yield _whole(storage, CLIPS_NOTE, "the note of the clip index")
@@ -151,14 +151,6 @@ def _clip_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
         replace_table(storage, CLIPS, lambda: to_table(kept), ROW_GROUP)
 
     yield _rows(storage, CLIPS, count or len(noted), change, "the clip index")
-
-
-def _window_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
-    table = read_windows(storage)
-    about = rows_about(table, scope)
-    if count := sum(about.to_pylist()):
-        kept = table.filter([not is_about for is_about in about.to_pylist()]).cast(WINDOWS_SCHEMA)
-        yield _rows(storage, WINDOWS, count, lambda: write_windows(storage, kept), "the table of windows")
 
 
 def _catalogue_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:

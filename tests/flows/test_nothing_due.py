@@ -18,7 +18,7 @@ from support.stores import local
 from flows.in_process import perform_in_process
 from flows.run import RunResult, conclude, open_run, planned
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import CATALOGUE, CHECKSUMS, CLIPS, CLIPS_NOTE, INPUTS, WINDOWS
+from storyframes.store.layout import CATALOGUE, CHECKSUMS, CLIPS, CLIPS_NOTE, INPUTS
 from storyframes.store.storage import local_folder
 from tasks.clip_index import index, kept_index
 
@@ -40,20 +40,20 @@ class Repeated:
             os.utime(path, (_LONG_AGO_S, _LONG_AGO_S))
         patch.setattr(local_folder, "_SETTLED_NS", 0)  # nothing here changes twice within a tick of the clock
         patch.setattr(kept_index, "_SETTLED_S", 0)
-        build = index._build
+        build = index.build_clip_index
 
         def counted(*arguments: Any) -> object:
             self.made += 1
             return build(*arguments)
 
-        patch.setattr(index, "_build", counted)
+        patch.setattr(index, "build_clip_index", counted)
 
     def run(self) -> RunResult:
         run = planned(open_run(request(self.study, self.root, self.sections, only=("frames",))))
         return conclude(run, perform_in_process(run) if run.plan.units else ())
 
     def tables(self) -> dict[str, bytes]:
-        return {name: (self.root / name).read_bytes() for name in (CATALOGUE, CLIPS, WINDOWS)}
+        return {name: (self.root / name).read_bytes() for name in (CATALOGUE, CLIPS)}
 
 
 @pytest.fixture
@@ -144,8 +144,8 @@ def others_index(settled: Repeated) -> None:
     "change",
     [
         *(rating, settings, recording, record, others_index),
-        *(damaged(name) for name in (CATALOGUE, CLIPS, WINDOWS, CLIPS_NOTE, CHECKSUMS)),
-        *(missing(name) for name in (CATALOGUE, CLIPS, WINDOWS, CLIPS_NOTE, CHECKSUMS)),
+        *(damaged(name) for name in (CATALOGUE, CLIPS, CLIPS_NOTE, CHECKSUMS)),
+        *(missing(name) for name in (CATALOGUE, CLIPS, CLIPS_NOTE, CHECKSUMS)),
     ],
     ids=lambda change: change.__name__,
 )

@@ -181,12 +181,12 @@ def _why(error: OSError) -> str:
 
 
 def _verify_tables(storage: Storage) -> Iterator[Finding]:
-    for name in (layout.CATALOGUE, layout.CLIPS, layout.WINDOWS):
+    for name in (layout.CATALOGUE, layout.CLIPS):
         try:
             content = read_table(storage, name)
             if content is not None and name == layout.CATALOGUE:
                 check_rows(parse_table(content, name, CHECKED))
-            elif content is not None and name == layout.CLIPS:
+            elif content is not None:
                 to_frame(parse_table(content, name))
         except layout.ClipFormatError:
             continue  # a newer storyframes wrote it, and its checksum is right
