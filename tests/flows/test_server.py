@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -389,6 +390,18 @@ def test_a_user_without_a_home_is_one_sentence(command: tuple[str, ...]) -> None
 def server() -> Iterator[str]:
     with prefect_server() as url:
         yield url
+
+
+@pytest.mark.slow
+def test_prefects_clients_read_one_certificate(server: str) -> None:
+    """A client reads them although the server is reached by plain HTTP, and each task has two clients."""
+    from prefect.client.orchestration import get_client
+
+    context = ssl.create_default_context(cafile=os.environ["PREFECT_API_SSL_CERT_FILE"])
+    assert context.cert_store_stats()["x509"] == 1
+    with get_client(sync_client=True) as client:
+        assert client.api_healthcheck() is None
+        assert client._client._transport._pool._ssl_context.cert_store_stats()["x509"] == 1
 
 
 @pytest.mark.slow
