@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, entry_points
 from typing import Any
 
+from storyframes.installation import install_line
+
 EXTRACTORS = "storyframes.extractors"
 COMMANDS = "storyframes.commands"
 SETTINGS = "storyframes.settings"
@@ -57,6 +59,9 @@ def load_plug_in(point: EntryPoint) -> Any:
         return point.load()
     except KeyboardInterrupt:
         raise
+    except ModuleNotFoundError as error:
+        line = f"; what it needs is installed by '{install_line(name=point.dist.name)}'" if point.dist else ""
+        raise PlugInError(f"cannot be loaded ({describe_error(error)}){line}") from None
     except BaseException as error:  # a plug-in may raise anything, and must take nothing else down
         raise PlugInError(f"cannot be loaded ({describe_error(error)})") from None
 

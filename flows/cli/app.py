@@ -27,7 +27,7 @@ from storyframes.plug_ins import (
     plug_in,
 )
 
-PANEL = "Plug-ins"
+OTHERS = "More"  # commands of distributions that name no panel
 # Groups of commands that come with a distribution of their own, which may not be installed.
 COMPANIONS = {
     "adopt": "storyframes-adopt",
@@ -41,19 +41,17 @@ COMPANIONS = {
     "sync": "storyframes-sync",
     "transcribe": "storyframes-transcribe",
 }
-PANELS_OF_COMPANIONS = dict.fromkeys(("export", "release"), "Keep and share")  # others are in the last panel
 
 
-class PlugInGroup(TyperGroup):
-    """A plug-in's group that was not imported yet; the help shows it with the summary of its distribution."""
+class UnusableCommand(TyperGroup):
+    """A command of a plug-in that cannot be used, for the help; called, it ends with the reason."""
+
+    def __init__(self, name: str, reason: str, summary: str) -> None:
+        super().__init__(name=name, help=summary, rich_help_panel=OTHERS)
+        self.reason = reason
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the plug-in's own group; the command ends where the plug-in cannot be used."""
-        try:
-            group = _load_group(str(self.name))
-        except PlugInError as error:
-            terminal.fail(str(error), 2)
-        return group.make_context(info_name, args, parent, **extra)
+        terminal.fail(self.reason, 2)
 
 
 class RootGroup(TyperGroup):
@@ -69,9 +67,10 @@ class RootGroup(TyperGroup):
         points = [point for point in installed_plug_ins(COMMANDS) if point.name == cmd_name]
         if not points:
             return None
-        summary = points[0].dist.metadata.json.get("summary") if points[0].dist else None
-        panel = PANELS_OF_COMPANIONS.get(cmd_name, PANEL)
-        return PlugInGroup(name=cmd_name, help=str(summary or origin(points[0])), rich_help_panel=panel)
+        try:
+            return _load_command(cmd_name)
+        except PlugInError as error:
+            return UnusableCommand(cmd_name, str(error), f"cannot be used: {origin(points[0])}")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As typer's; a companion's group that is not installed ends the command with the line that installs it."""
@@ -87,13 +86,14 @@ class RootGroup(TyperGroup):
         limit = formatter.width - 6 - max(map(len, names))
         for name in names:
             command = self.get_command(ctx, name)
-            panels.setdefault(command.rich_help_panel, []).append((name, command.get_short_help_str(limit)))
+            if not command.hidden:
+                panels.setdefault(command.rich_help_panel, []).append((name, command.get_short_help_str(limit)))
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)
 
 
-def _load_group(name: str) -> Any:
+def _load_command(name: str) -> Any:
     """The group of commands that a plug-in gives; of one command without a callback that command.
 
     Raises:
@@ -106,11 +106,14 @@ def _load_group(name: str) -> Any:
         if not isinstance(app, typer.Typer):
             raise PlugInError(f"{app!r} is not a typer.Typer")
         try:
-            return typer.main.get_command(app)
+            command: Any = typer.main.get_command(app)
         except Exception as error:
             raise PlugInError(f"has commands that typer cannot read ({describe_error(error)})") from None
     except PlugInError as error:
         raise PlugInError(f"storyframes {name} comes from {origin(point)}, which {error}") from None
+    panel = app.rich_help_panel  # typer reads it only where a group is added to another
+    command.rich_help_panel = command.rich_help_panel or (panel if isinstance(panel, str) else OTHERS)
+    return command
 
 
 app = typer.Typer(
@@ -142,10 +145,10 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         start.doctor,
         start.init,
         extract.demo,
-        start.check,
-        start.plan,
-        start.synthesize,
+        ("models", models.models_app),
+        ("extractors", models.extractors_app),
     ),
+    "Study": (start.check, start.plan),
     "Extract": (
         extract.extract,
         extract.extract_file,
@@ -157,7 +160,6 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
     ),
     "Look": (look.report, look.show, look.view, look.overlay, clips.clips, look.compare),
     "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, upkeep.share, forget.forget),
-    PANEL: (("models", models.models_app), ("extractors", models.extractors_app)),
 }
 for panel, commands in PANELS.items():
     for command in commands:
@@ -165,3 +167,4 @@ for panel, commands in PANELS.items():
             app.add_typer(command[1], name=command[0], rich_help_panel=panel)
         else:
             app.command(rich_help_panel=panel)(command)
+app.command(hidden=True)(start.synthesize)  # for tests, benchmarks and tutorials

@@ -60,7 +60,7 @@ def forget(
 ) -> None:
     """Remove everything that was made of a session or a participant, and refuse it from now on.
 
-    Removed are versions, rows of the stores' tables, files that plug-ins made, caches and archives below the stores.
+    Removed are versions, rows of the stores' tables, other commands' files, caches and archives below the stores.
     Recordings and tables are the owner's: they are named. A receipt without names is written into the study's folder. A
     call that was interrupted is finished by the next one. Ends with 1 where a bucket keeps earlier versions of objects
     that this user may not list or remove.

@@ -142,7 +142,9 @@ def models_check(
         console().print(trial_table(results))
 
 
-extractors_app = typer.Typer(help="The extractors, and what plug-ins need.", no_args_is_help=True, **LOOK)
+extractors_app = typer.Typer(
+    help="List the extractors, and make the environments that some of them need.", no_args_is_help=True, **LOOK
+)
 
 
 @extractors_app.command("list")
@@ -174,11 +176,11 @@ def extractors_install(
         Path | None,
         typer.Option(
             "--pins",
-            help="A requirements file of your own instead of the plug-in's; pins in the feature's section uses it.",
+            help="A requirements file of your own instead of the extractor's; pins in the feature's section uses it.",
         ),
     ] = None,
 ) -> None:
-    """Make the environment that a plug-in's program runs in, from its pins; does nothing if it exists."""
+    """Make the environment that an extractor's program runs in, from its pins; does nothing if it exists."""
     from tasks.extractors.availability import NoEnvironmentError, requirements_of
     from tasks.extractors.outside.environment import InstallError, install_environment
 

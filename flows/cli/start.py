@@ -139,7 +139,7 @@ def doctor(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say what is here (engines, models, GPU, Prefect, disks, plug-ins), and what to do about what is not.
+    """List installed engines, models, programs and disks, and how to install or repair what is missing.
 
     Nothing is downloaded, started or written. It ends with 1 where what was asked for cannot work: a feature of the
     configuration, or the feature store.
@@ -251,7 +251,7 @@ def synthesize(
         Shape, typer.Option(help="A robot and its visitor; or two people, with cameras and microphones on own clocks.")
     ] = Shape.EMPATHIC_STORIES,
 ) -> None:
-    """Make a study of synthetic recordings, for benchmarks and for trying things."""
+    """Make a study of synthetic recordings, for tests, benchmarks and tutorials."""
     from tasks.media.synthesize import SynthesisError, SyntheticStudy, write_study
 
     errors = error_console()

@@ -30,21 +30,23 @@ ROOT = Path(__file__).parents[2]
 def test_help_and_version() -> None:
     shown = storyframes("--help")
     assert shown.returncode == 0
-    for command in "demo check extract index status verify gc models synthesize".split():
+    for command in "demo check extract index status verify gc models".split():
         assert command in shown.stdout
+    assert "synthesize" not in shown.stdout
     assert re.fullmatch(r"storyframes \d+\.\d+\.\d+\n", storyframes("--version").stdout)
 
 
 def test_at_a_terminal_the_commands_are_in_panels_by_what_they_are_for() -> None:
     code, shown = in_terminal("--help")
-    panels = ("Start", "Extract", "Look", "Keep and share", "Plug-ins")
+    panels = ("Start", "Study", "Extract", "Look", "Keep and share")
     places = [shown.index(f" {panel} ─") for panel in panels]
     assert code == 0
     for panel, command in {
-        "Start": "doctor",
+        "Start": "models",
+        "Study": "check",
         "Extract": "index",
-        "Look": "compare",
-        "Plug-ins": "models",
+        "Look": "show",
+        "Keep and share": "verify",
     }.items():
         first = shown.index(f" {panel} ─")
         end = min((place for place in places if place > first), default=len(shown))

@@ -77,19 +77,22 @@ def run(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_a_command_of_a_plug_in_is_named_in_the_help_and_imported_when_it_is_used(place: Path) -> None:
+def test_a_command_of_a_plug_in_is_in_the_panel_that_it_names(place: Path) -> None:
     write(place, "door-greeter", {"greetings": "door_greeter:app"}, COMMANDS, door_greeter=GREET)
+    gazing = GREET.replace("typer.Typer()", "typer.Typer(help='Look at stars.', rich_help_panel='Look')")
+    write(place, "door-gazer", {"stars": "door_gazer:app", "moons": "door_gazer:app"}, COMMANDS, door_gazer=gazing)
     broken = "import a_library_that_nobody_has"
     write(place, "door-broken", {"broken": "door_broken:app"}, COMMANDS, door_broken=broken)
     code, text = run("--help")
-    assert (code, text.split().count("Plug-ins:"), "door-broken 1.0" in text) == (0, 1, True)
-    assert text.index("Plug-ins") < text.index("greetings")
+    panels = dict(re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", text, re.MULTILINE))
+    assert code == 0
+    assert re.findall(r"^  (stars|moons) +Look at stars\.$", panels["Look"], re.MULTILINE) == ["moons", "stars"]
+    assert re.findall(r"^  (\w+)", panels["More"], re.MULTILINE) == ["broken", "greetings"]
+    assert "door-broken 1.0" in panels["More"]
     assert run("greetings", "greet", "Ada") == (0, "good morning, Ada\n")
     code, text = run("broken", "--help")
-    assert (code, "storyframes broken comes from door-broken 1.0, which cannot be loaded (ModuleNotF" in text) == (
-        2,
-        True,
-    )
+    reason = "storyframes broken comes from door-broken 1.0, which cannot be loaded (ModuleNotFoundError"
+    assert (code, reason in text, "'pip install door-broken'" in text) == (2, True, True)
     assert run("--version")[0] == 0
 
 

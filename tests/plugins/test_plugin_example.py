@@ -98,7 +98,7 @@ def test_only_it_can_be_asked_for_and_what_is_up_to_date_stays(house: House) -> 
 def test_its_command_its_section_its_page_and_its_feature_in_the_report_are_storyframes_own(
     house: House, tmp_path: Path
 ) -> None:
-    assert "light" in house.storyframes("--help").partition("Plug-ins:")[2]
+    assert "light" in house.storyframes("--help").partition("Analyse:")[2]
     assert house.storyframes("light", "dark", house.store).splitlines()[0] == "p01-s01 0.00"
     bright = tmp_path / "bright.toml"
     bright.write_text(f"{house.config.read_text()}[light]\ndark_below = 255\n")

@@ -20,7 +20,7 @@ from tasks.study import FilesError, session_in_name
 app = typer.Typer(**LOOK)
 
 
-@app.command("adopt")
+@app.command("adopt", rich_help_panel="Extract")
 def adopt_files(
     store: StoreArgument,
     files: Annotated[

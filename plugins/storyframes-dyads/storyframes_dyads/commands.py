@@ -44,7 +44,9 @@ MaxLagS = Annotated[float, typer.Option(help="The largest lag in each direction,
 MinShared = Annotated[float, typer.Option(help="Share of a window that both have to have measured.", min=0.01, max=1)]
 Rate = Annotated[float | None, typer.Option(help="Points per second; by default the slower feature's rate.", min=0.1)]
 
-app = typer.Typer(help="Two people: how they move and speak together.", no_args_is_help=True, **LOOK)
+app = typer.Typer(
+    help="Two people: how they move and speak together.", rich_help_panel="Analyse", no_args_is_help=True, **LOOK
+)
 
 
 @app.command()

@@ -13,7 +13,9 @@ from flows.cli import LOOK, console, error_console, fail, is_terminal, matching_
 from tasks.inspect import counted
 from tasks.study import csv_bytes
 
-app = typer.Typer(help="Bring what other programs wrote into a study's tables.", no_args_is_help=True, **LOOK)
+app = typer.Typer(
+    help="Bring what other programs wrote into a study's tables.", rich_help_panel="Study", no_args_is_help=True, **LOOK
+)
 
 
 @app.callback()

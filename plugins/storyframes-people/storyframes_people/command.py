@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, **LOOK)
 
 
-@app.command()
+@app.command(rich_help_panel="Study")
 def people(
     study: StudyArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,

@@ -21,7 +21,7 @@ from storyframes_release.study_sessions import StudyOption, study_sessions
 app = typer.Typer(add_completion=False, **LOOK)
 
 
-@app.command("export")
+@app.command("export", rich_help_panel="Keep and share")
 def export_store(
     store: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder to make.")],

@@ -31,6 +31,8 @@ class _MakeUnlessNamed(TyperGroup):
 
 app = typer.Typer(
     cls=_MakeUnlessNamed,
+    rich_help_panel="Keep and share",
+    short_help="Make a de-identified subset of a store, for sharing, or check one.",
     no_args_is_help=True,
     add_completion=False,
     **LOOK,

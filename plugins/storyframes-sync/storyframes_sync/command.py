@@ -19,7 +19,7 @@ from tasks.study import TableChangeError
 app = typer.Typer(**LOOK)
 
 
-@app.command()
+@app.command(rich_help_panel="Study")
 def sync(
     study: StudyArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,

@@ -8,7 +8,10 @@ from flows.cli import LOOK
 from storyframes_empathy.commands import benchmark, evaluate, pairs, score, statistics, topics, train
 
 app = typer.Typer(
-    help="The empathy benchmark: models, scores, statistics of ratings, texts.", no_args_is_help=True, **LOOK
+    help="The empathy benchmark: models, scores, statistics of ratings, texts.",
+    rich_help_panel="Analyse",
+    no_args_is_help=True,
+    **LOOK,
 )
 app.command()(train.train)
 app.command()(benchmark.benchmark)
