@@ -214,7 +214,7 @@ def demo(extracted_demo) -> tuple[Path, subprocess.CompletedProcess[str]]:
 def test_the_demo(demo) -> None:
     folder, result = demo
     assert result.returncode == 0, result.stderr
-    assert "vision (120, 2762) float32" in result.stdout
+    assert "vision (40, 2762) float32" in result.stdout
     assert "untrained weights" in result.stdout
     assert "demo word vectors" in result.stdout
     assert missing(result.stdout, "20 extracted", "0 failed", "54 clips") == []
@@ -260,7 +260,7 @@ def test_an_extraction_reports_to_scripts(demo) -> None:
 @pytest.mark.slow
 def test_one_feature_of_one_session_by_force(demo) -> None:
     folder, _ = demo
-    forced = ("--session", "p01-s02", "--features", "opensmile", "--force", *ONE_WORKER)
+    forced = ("--session", "p01-s02", "--features", "opensmile", "--force", "--config", folder / "storyframes.toml")
     result = storyframes_here("extract", folder / "study", folder / "features", *forced)
     assert result.returncode == 0
     assert "1 feature is due" in result.stderr
@@ -290,7 +290,7 @@ def test_the_other_examples_of_training(demo) -> None:
     )
     result = run_example("\n".join(each) + "\nprint('all six')", demo[0].parent)
     assert (result.returncode, result.stdout.endswith("all six\n")) == (0, True), result.stderr
-    assert "torch.Size([16, 120, 2762])" in result.stdout
+    assert "torch.Size([16, 40, 2762])" in result.stdout
 
 
 @pytest.mark.slow

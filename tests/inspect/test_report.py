@@ -452,7 +452,7 @@ def test_show_for_people_and_for_scripts(demo: Path) -> None:
     code, drawn = in_terminal("show", demo / "features", "p01-s01")
     assert (code, max(map(len, drawn.splitlines())) <= 100) == (0, True)
     content = json.loads(run("show", demo / "features", "p01-s01", "--json").stdout)
-    assert content["frames"] == 360
+    assert content["frames"] == 120
     assert {one["feature"]: one["status"] for one in content["features"]}["openface"] == "done"
     by_name = {one["name"]: one for one in content["curves"]}
     tracked = FeatureStore(demo / "features").read("p01-s01", "openface", array="valid").mean()
@@ -468,7 +468,7 @@ def test_the_rerun_recording_has_everything_on_one_timeline(demo: Path, tmp_path
     arguments = ("view", demo / "study", demo / "features", "p01-s01", "--out")
     result = run(*arguments, tmp_path / "x.rrd")
     assert result.exit_code == 0, result.output
-    assert "360 frames" in result.stdout
+    assert "120 frames" in result.stdout
     assert (tmp_path / "x.rrd").stat().st_mode & 0o077 == 0
     schema = RrdReader(tmp_path / "x.rrd").store().schema()
     paths = {"/video/frame", "/video/landmarks", "/curves/head/pitch", "/curves/sound/loudness_db"}

@@ -122,18 +122,24 @@ def extracted_demo(
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """What ``storyframes demo`` of the installed wheel made, and how that ended. Made once: leave it as it is.
 
-    The demo keeps a configuration that is there. This one has a single processor, so all is done in the command's own
-    process, without a server and workers that each convert the network (tests/flows has those).
+    The demo keeps a study and a configuration that are there. This one's recordings have 5 frames a second, of 15, and
+    its windows as many fewer: of 1,080 frames the network takes a minute of a processor. It has a single processor, so
+    all is done in the command's own process, without a server and workers that each convert the network (tests/flows
+    has those).
     """
+    from support.media.fewer_frames import keep_every
     from support.systems.installed import clean
 
     folder = tmp_path_factory.mktemp("newcomer")
-    configuration = (ROOT / "demo" / "storyframes.toml").read_text() + "\n[cluster]\ncpus = 1\n"
-    (folder / "storyframes-demo").mkdir()
-    (folder / "storyframes-demo" / "storyframes.toml").write_text(configuration)
+    code = "from pathlib import Path; from flows.cli.extract import copy_demo; copy_demo(Path('storyframes-demo'))"
+    subprocess.run([str(installed.python), "-c", code], cwd=folder, env=clean(), check=True)
+    demo = folder / "storyframes-demo"
+    keep_every(demo / "study", 3)
+    with (demo / "storyframes.toml").open("a") as file:
+        file.write("\n[clips]\nwindow = 40\nstride = 5\n\n[cluster]\ncpus = 1\n")
     command = [str(installed.command), "demo"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean())
-    return folder / "storyframes-demo", result
+    return demo, result
 
 
 @pytest.fixture
