@@ -1,15 +1,19 @@
 """Decoding for features of pictures: CPU time a frame of the product's pass, beside PyAV alone.
 
-    python -m benchmarks.extracting.decoding [--runs 3] [--seconds 6]
+    python -m benchmarks.extracting.decoding [--runs 3] [--seconds 6] [--before CHECKOUT]
 
 *The product* extracts ``frames`` (the clock) and ``resnet50`` of a session, both of which are due, with a network that
 computes nothing: it decodes, makes the network's images, and stores rows. *PyAV alone* is the bound: one thread
-decodes, converts and resizes every frame in the same way, and stores nothing.
+decodes, converts and resizes every frame in the same way, and stores nothing. *Before* is the product of an earlier
+checkout, in a process of its own, in turns with the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import av
 import av.filter
@@ -190,6 +195,53 @@ class _NoNetwork:
         return lambda: np.zeros((len(images), *FEATURES["resnet50"].arrays["values"].shape), np.float32)
 
 
+_SERVE_BEFORE = """
+import sys, time
+from pathlib import Path
+import cv2, torch
+from benchmarks.extracting.decoding import one_pass
+torch.set_num_threads(1)
+cv2.setNumThreads(1)
+for line in sys.stdin:
+    began = time.process_time()
+    frames = one_pass(Path(line.strip()))
+    print(frames, time.process_time() - began, flush=True)
+"""
+
+
+class Before:
+    """The product of another checkout, in a process of its own.
+
+    Attributes:
+        cpu_s: of its passes so far.
+    """
+
+    def __init__(self, checkout: Path) -> None:
+        command = [sys.executable, "-c", _SERVE_BEFORE]
+        self._process = subprocess.Popen(
+            command,
+            cwd=checkout,
+            env=os.environ | {"PYTHONPATH": str(checkout.resolve())},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.cpu_s: list[float] = []
+
+    def one_pass(self, path: Path) -> int:
+        """Its :func:`one_pass`."""
+        given, answers = self._process.stdin, self._process.stdout
+        assert given is not None
+        assert answers is not None
+        print(path.resolve(), file=given, flush=True)
+        frames, cpu_s = answers.readline().split()
+        self.cpu_s.append(float(cpu_s))
+        return int(frames)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
 @contextmanager
 def without_network() -> Iterator[None]:
     """Extract with a network that computes nothing inside the block."""
@@ -205,11 +257,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6, help="length of each video")
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as well")
     arguments, _ = parser.parse_known_args()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     print_machine()
     images, rows = images_of("float32"), []
+    before = Before(arguments.before) if arguments.before else None
     with tempfile.TemporaryDirectory() as folder:
         for name, video in VIDEOS.items():
             path = write_video(Path(folder), video, arguments.seconds)
@@ -219,13 +273,20 @@ def main() -> None:
                 "bound": partial(pyav_alone, path, images),
                 "decoding": partial(pyav_alone, path),
             }
-            if (rows_made := one_pass(path)) != frames:
-                raise SystemExit(f"{name}: the product has {rows_made} frames, PyAV {frames}")
-            measured = interleave(jobs, arguments.runs)
+            for make in [one_pass, *([before.one_pass] if before else [])]:
+                if (rows_made := make(path)) != frames:
+                    raise SystemExit(f"{name}: the product has {rows_made} frames, PyAV {frames}")
+            turns = {"before": partial(before.one_pass, path)} if before else {}
+            measured = interleave(turns | jobs, arguments.runs)
             product, bound, decoding = (1000 * measured[job].cpu_s / frames for job in jobs)
-            rows.append([name, f"{product:.1f}", f"{bound:.1f}", f"{product / bound:.2f}", f"{decoding:.1f}"])
+            earlier = [f"{1000 * median(before.cpu_s[-arguments.runs :]) / frames:.1f}"] if before else []
+            numbers = [f"{product:.1f}", f"{bound:.1f}", f"{product / bound:.2f}", f"{decoding:.1f}"]
+            rows.append([name, *earlier, *numbers])
             print("  ".join(rows[-1]), flush=True)
-    columns = ("CPU-ms a frame", "product", "PyAV alone", "product / PyAV (wanted: 1.25)", "decoding alone")
+    if before:
+        before.close()
+    columns = ["CPU-ms a frame", "product", "PyAV alone", "product / PyAV (wanted: 1.25)", "decoding alone"]
+    columns[1:1] = ["before"] if before else []
     record("one-pass", columns, rows, ["av", "opencv-python-headless", "pillow"])
 
 
