@@ -71,7 +71,7 @@ def index(
             storage = open_store(store).pinned(make_id=True)
             arrays = list(arrays_of(storage))
             remember_study(storage, loaded, replace=replace_study)
-            catalogue.compact(storage, anew=True)
+            catalogue.compact(storage)
             arrays = [array for array in arrays if array.is_complete or not _finish(array, storage, loaded, settings)]
             features = FeatureStore(store)
             features.storage = storage  # which writes nowhere else, should the disk be unmounted

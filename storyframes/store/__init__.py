@@ -2,7 +2,7 @@
 
 Its files: ``layout`` and ``records``; ``description`` is what they say of features, and ``validation`` checks all that
 is read from them. ``record_status`` says of each feature of each session what is current, and why not.
-``catalogue`` keeps these statuses in one of the ``table_files``; ``record_index`` says which records changed since.
+``catalogue`` keeps these statuses in one of the ``table_files``.
 
 Reading: ``feature_reader`` opens a ``snapshot`` of the catalogue; ``rows`` are mapped (through ``shards``), decoded, or
 fetched from an object store by ``far_rows``, and kept in ``caches``. ``tables`` give a feature's rows names and times

@@ -10,38 +10,24 @@ have written.
 
 from __future__ import annotations
 
-import heapq
+import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from storyframes.spec import MAIN, TRACK_SIGN
 from storyframes.store.layout import CATALOGUE, ID_PATTERN, VERSION_PATTERN, StoreError
-from storyframes.store.record_index import Difference, RecordIndex, is_before
-from storyframes.store.record_status import (
-    BATCH,
-    WHOLE_SESSION,
-    FeatureStatus,
-    VersionSummary,
-    batches,
-    read_statuses,
-    scan,
-)
+from storyframes.store.record_status import BATCH, WHOLE_SESSION, FeatureStatus, VersionSummary, batches, scan
 from storyframes.store.records import Status, StoredArray, check_quality
 from storyframes.store.storage import Storage
 from storyframes.store.study.forgotten import read_forgotten
-from storyframes.store.table_files import is_proved, parse_pieces, parse_table, read_table, replace_table
+from storyframes.store.table_files import parse_pieces, parse_table, read_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json, shown
 
-SEEN = "seen"
-"""A column beside the schema's: the mark of the row's records in :mod:`storyframes.store.record_index`."""
 CHECKED = ["session_id", "feature", "version", "path"]
 """The columns that :func:`check_rows` looks at."""
 STATUS_COLUMNS = [
@@ -74,198 +60,41 @@ SCHEMA = pa.schema(
 """The columns of the catalogue that are for readers."""
 
 
-def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew: bool = False) -> bool:
-    """Bring the catalogue up to date with the records; where nothing changed, the file is left alone.
+def compact(storage: Storage, published: Iterable[tuple[str, str]] = ()) -> bool:
+    """Make the catalogue of all records; where it says the same as before, the file is left alone.
 
-    A record is read unless it is certain to be the one that the catalogue's row was made from. Two compactions never
-    undo each other: the one that writes last has listed the records after the other wrote. A row is dropped only where
-    its records are gone, not where a listing leaves them out.
+    Two compactions never undo each other: the one that writes last has listed the records after the other wrote. A row
+    is dropped only where its records are gone, not where a listing, which may lag behind, leaves them out. What is
+    forgotten has no row, though a backup may have brought its records back.
 
     Args:
-        published: sessions and features to read whatever a listing shows, because it may lag behind.
-        anew: read all records.
+        published: sessions and features to read whatever a listing shows.
 
     Returns:
-        Whether it was up to date already, so that no record was read.
+        Whether the catalogue was up to date already.
 
     Raises:
         StorageError: the store cannot be read or written.
     """
-    fresh = {f"{session_id}/{feature}" for session_id, feature in published}
+    before = storage.read(CATALOGUE)
+    listed_by_others = [f"{session_id}/{feature}" for session_id, feature in published]
 
-    def table() -> pa.Table | None:
-        return _updated(storage, StoredCatalogue.of(storage, trusted=not anew), fresh)
+    def table() -> pa.Table:
+        forgotten = read_forgotten(storage)
+        statuses = scan(storage, also=[*listed_by_others, *_folders(storage.read(CATALOGUE))])
+        return to_table(status for status in statuses if not forgotten.has_feature(status.session_id, status.feature))
 
-    return not replace_table(storage, CATALOGUE, table, row_group_size=_ROW_GROUP)
-
-
-def current_statuses(storage: Storage) -> Iterator[FeatureStatus]:
-    """The statuses that :func:`~storyframes.store.record_status.scan` gives now, in its order, a few at a time.
-
-    Only records that may have changed since the catalogue was written are read; the other statuses are taken from its
-    rows, as far as it is proved from which records these were made. Nothing is written.
-
-    Raises:
-        StorageError: the store as a whole cannot be read.
-    """
-    if storage.info(CATALOGUE) is None:
-        yield from scan(storage)
-        return
-    stored = StoredCatalogue.of(storage, trusted=True)
-    if not stored.is_proved:
-        yield from scan(storage)
-        return
-    for table, difference, unreadable in _differences(storage, stored, [*STATUS_COLUMNS, SEEN]):
-        changed = read_statuses(storage, difference.changed, unreadable)
-        yield from heapq.merge(_statuses(table, difference.kept), changed, key=lambda status: status.sort_key)
+    sha256 = replace_table(storage, CATALOGUE, table, row_group_size=_ROW_GROUP)
+    return before is not None and hashlib.sha256(before).hexdigest() == sha256
 
 
-@dataclass(frozen=True)
-class StoredCatalogue:
-    """The catalogue as it is stored, read piece by piece: of many sessions only a part is in memory at a time.
-
-    Attributes:
-        content: the Parquet file; empty where there is none.
-        unproved: sessions and features of an unproved one, with null marks; None where it is proved.
-        ends: the last session of each piece but the last, which has None; None alone where sessions are not in order.
-    """
-
-    content: bytes
-    unproved: pa.Table | None = None
-    ends: tuple[str | None, ...] = (None,)
-
-    @classmethod
-    def of(cls, storage: Storage, *, trusted: bool) -> StoredCatalogue:
-        """The catalogue of a store; without its marks unless they are to be trusted and proved."""
-        content = storage.read(CATALOGUE) or b""
-        own = SCHEMA.append(pa.field(SEEN, pa.binary(16)))
-        try:
-            trusted = trusted and bool(content) and is_proved(storage, CATALOGUE, content)
-            if trusted and pq.read_schema(pa.BufferReader(content)).equals(own):
-                return cls._checked(content, in_order=storage.lists_in_order)
-            table = parse_table(content, CATALOGUE, _KEYS) if content else SCHEMA.empty_table()
-            keys = pa.table({key: pc.fill_null(table[key].cast(pa.string()), "") for key in _KEYS})
-        except (StoreError, KeyError, pa.ArrowException):
-            keys = SCHEMA.empty_table().select(_KEYS)
-        return cls(content, _with_marks(keys, [None] * len(keys)))
-
-    @classmethod
-    def _checked(cls, content: bytes, *, in_order: bool) -> StoredCatalogue:
-        """The catalogue once all its rows are checked.
-
-        Raises:
-            StoreError: one is wrong.
-        """
-        ends, before = [], ""
-        for table in _whole_sessions(_checked_pieces(content)):
-            sessions = pa.concat_arrays([pa.array([before]), *table["session_id"].chunks])
-            paths = pc.binary_join_element_wise(sessions, "", "/")
-            in_order = in_order and pc.all(pc.less_equal(paths[:-1], paths[1:])).as_py()
-            ends.append(before := sessions[-1].as_py())
-        return cls(content, ends=(*ends[:-1], None) if in_order else (None,))
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether its checksum and its rows were checked."""
-        return self.unproved is None
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Some of its columns, a table for each of ``ends``; of an unproved catalogue those that it has."""
-        if self.unproved is not None:
-            yield self.unproved
-        elif len(self.ends) == 1:
-            yield parse_table(self.content, CATALOGUE, columns)
-        else:
-            yield from _whole_sessions(parse_pieces(self.content, CATALOGUE, columns))
-
-    def keys(self) -> list[tuple[str, str]]:
-        """The session and the feature of each row."""
-        columns = [[key for piece in self.pieces(_KEYS) for key in piece[name].to_pylist()] for name in _KEYS]
-        return list(zip(*columns, strict=True))
-
-    def rows(self, rows: np.ndarray) -> pa.Table:
-        """Some of its rows, with all columns."""
-        return parse_table(self.content, CATALOGUE).take(rows)
-
-
-def _whole_sessions(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows, but a session that goes on in the next table is moved there."""
-    begun: list[pa.Table] = []
-    for table in tables:
-        joined = pa.concat_tables([*begun, table])
-        sessions = joined["session_id"]
-        ended = pc.index(sessions, sessions[-1]).as_py() if len(joined) else 0
-        begun = [joined.slice(ended)]
-        if ended:
-            yield joined.slice(0, ended)
-    yield from begun
-
-
-def _differences(
-    storage: Storage, stored: StoredCatalogue, columns: Sequence[str], fresh: Set[str] = frozenset()
-) -> Iterator[tuple[pa.Table, Difference, Mapping[str, str]]]:
-    """What may have changed since the catalogue was written, piece by piece.
-
-    Args:
-        columns: to read of each piece, the marks among them.
-        fresh: folders that changed, whatever is listed.
-
-    Yields:
-        A piece's rows, which of them are kept and what is to be read, and what of it cannot be listed.
-    """
-    waiting = set(fresh)
-    indexes = RecordIndex.pieces(storage, stored.ends)
-    for table, index, end in zip(stored.pieces(columns), indexes, stored.ends, strict=True):
-        own = {folder for folder in waiting if is_before(folder, end)}
-        waiting -= own
-        yield table, index.since(table, SEEN, own, WHOLE_SESSION), index.unreadable
-
-
-def _statuses(table: pa.Table, rows: np.ndarray) -> Iterator[FeatureStatus]:
-    """The statuses of some rows of a table, sorted, a few in memory at a time."""
-    chosen = table.select(STATUS_COLUMNS).take(rows)
-    order = pc.sort_indices(pc.binary_join_element_wise(chosen["session_id"], chosen["feature"], "/"))
-    for start in range(0, len(chosen), BATCH):
-        yield from map(status_of_row, chosen.take(order.slice(start, BATCH)).to_pylist())
-
-
-def _updated(storage: Storage, stored: StoredCatalogue, fresh: Set[str]) -> pa.Table | None:
-    """The catalogue as the records are now, without what is forgotten; None where it is that already."""
-    kept: list[np.ndarray] = []
-    changed: dict[str, tuple[str, ...]] = {}
-    new_marks: dict[str, bytes] = {}
-    unreadable: dict[str, str] = {}
-    count = 0
-    for table, difference, unread in _differences(storage, stored, [*_KEYS, SEEN], fresh):
-        kept.append(difference.kept + count)
-        count += len(table)
-        changed |= difference.changed | difference.unlisted
-        new_marks |= difference.marks
-        unreadable |= unread
-    same = np.concatenate(kept)
-    forgotten = read_forgotten(storage)
-    if forgotten:  # a backup may have brought it back
-        rows = stored.keys()
-        same = np.array([row for row in same if not forgotten.has_feature(*rows[row])], np.int64)
-        changed = {folder: names for folder, names in changed.items() if not forgotten.has_feature(*folder.split("/"))}
-    if len(same) == count and not changed and not unreadable:
-        return None
-    marks: list[bytes | None] = []
-
-    def read() -> Iterator[FeatureStatus]:
-        for status in read_statuses(storage, changed, unreadable):
-            marks.append(None if status.is_damaged else new_marks.get(f"{status.session_id}/{status.feature}"))
-            yield status
-
-    new = _with_marks(to_table(read()), marks)
-    if not len(same):
-        return new
-    table = pa.concat_tables([stored.rows(same), new])
-    return table.take(pc.sort_indices(pc.binary_join_element_wise(*(table[key] for key in _KEYS), "/")))
-
-
-def _with_marks(table: pa.Table, marks: list[bytes | None]) -> pa.Table:
-    return table.append_column(SEEN, pa.array(marks, pa.binary(16)))
+def _folders(content: bytes | None) -> list[str]:
+    """The folders that a catalogue has rows of; none of a damaged one, which is made again."""
+    try:
+        table = parse_table(content, CATALOGUE, _KEYS) if content else SCHEMA.empty_table()
+        return pc.binary_join_element_wise(*(table[key].cast(pa.string()) for key in _KEYS), "/").to_pylist()
+    except (StoreError, KeyError, pa.ArrowException):
+        return []
 
 
 def to_table(statuses: Iterable[FeatureStatus]) -> pa.Table:

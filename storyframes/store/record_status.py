@@ -1,11 +1,12 @@
 """The status of every feature of every session, as the records beside the versions say it.
 
 The records are the truth. :mod:`storyframes.store.catalogue` keeps the same statuses in one table, so that a reader
-opens one file; :mod:`storyframes.store.record_index` says which records have changed since that table was written.
+opens one file.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -96,13 +97,14 @@ def read_status(storage: Storage, session_id: str, feature: str) -> FeatureStatu
     return _status(session_id, feature, storage.read_many(paths))
 
 
-def scan(storage: Storage, session_id: str = ALL_SESSIONS) -> Iterator[FeatureStatus]:
+def scan(storage: Storage, session_id: str = ALL_SESSIONS, *, also: Iterable[str] = ()) -> Iterator[FeatureStatus]:
     """Every status of the store (or of one session), from the records themselves.
 
     What cannot be read gives a status as well: failed, with the reason.
 
     Args:
         session_id: the session, ``*`` for all; nothing else is listed then.
+        also: folders ``<session>/<feature>`` whose records are read though a listing leaves them out.
 
     Raises:
         StorageError: the store as a whole cannot be read.
@@ -115,10 +117,28 @@ def scan(storage: Storage, session_id: str = ALL_SESSIONS) -> Iterator[FeatureSt
         folder, name = path.rsplit("/", 1)
         if are_names(folder):
             names.setdefault(folder, []).append(name)
-    yield from read_statuses(storage, names, unreadable)
+    for folder in also:
+        if folder and are_names(folder):
+            names.setdefault(folder, [CURRENT, ATTEMPT])
+    yield from _read_statuses(storage, names, unreadable)
 
 
-def read_statuses(
+def digest_of_records(storage: Storage) -> bytes:
+    """A digest that stays the same only while all records do; empty where that of one cannot be known.
+
+    Raises:
+        StorageError: the store cannot be read.
+    """
+    unreadable: dict[str, str] = {}
+    digest = hashlib.sha256()
+    for path, state in storage.states((CURRENT, ATTEMPT), unreadable.__setitem__):
+        if not state:
+            return b""
+        digest.update(f"{path}={state}\n".encode("utf-8", "surrogateescape"))  # a file name need not be UTF-8
+    return b"" if unreadable else digest.digest()
+
+
+def _read_statuses(
     storage: Storage, names: Mapping[str, Iterable[str]], unreadable: Mapping[str, str]
 ) -> Iterator[FeatureStatus]:
     """The statuses that these records give, a few at a time, and those of what could not be listed.

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, INPUTS
-from storyframes.store.record_index import RecordIndex
+from storyframes.store.record_status import digest_of_records
 from storyframes.store.records import RecordError, canonical_json, seal, unseal
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.table_files import is_proved
@@ -64,7 +64,7 @@ def digest_of_inputs(study: Study, spec: WindowSpec, rules: Mapping[str, LabelRu
         return ""
     digest = hashlib.sha256(repr((code, spec, sorted(rules.items()))).encode())
     digest.update(canonical_json([dict(study.digests), dict(study.excluded)]))
-    records = RecordIndex.of(storage).digest()
+    records = digest_of_records(storage)
     digest.update(records)
     for content in (catalogue, inputs):
         digest.update(hashlib.sha256(content).digest())

@@ -164,7 +164,7 @@ def _catalogue_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
 
 
 def _compact(storage: Storage) -> None:
-    catalogue.compact(storage, anew=True)
+    catalogue.compact(storage)
 
 
 def _versions(storage: Storage, scope: Scope) -> Iterator[Trace]:

@@ -1,11 +1,11 @@
-"""Bringing the catalogue up to date from what changed: never another catalogue than the records themselves give."""
+"""The catalogue says what the records say, and the digest of the records notices every change."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, record_status, table_files
-from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, FORGOTTEN, StoreError, create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, Status
@@ -35,37 +34,19 @@ from storyframes.store.storage.local_folder import LocalStorage, state_of
 DAY_NS = 86_400 * 10**9
 
 
-def reading(kind: type[Any]) -> type[Any]:
-    """A store that notes which records are read."""
-
-    class Reading(kind):  # type: ignore[misc]
-        read_records: list[str]
-
-        def read_many(self, paths: Iterable[str], unreadable: Any = None) -> dict[str, bytes | None]:
-            paths = list(paths)
-            self.read_records += paths
-            return super().read_many(paths, unreadable)
-
-    return Reading
-
-
 @pytest.fixture(params=["folder", "object store"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """Six features of three sessions, catalogued; what changes in a test does so in a later tick of the clock."""
     monkeypatch.setattr(local_folder, "_SETTLED_NS", 0)
     monkeypatch.setattr(catalogue, "_ROW_GROUP", 3)  # the rows of "a-b" are in two
     if request.param == "folder":
-        create_store(tmp_path / "features")
-        made = reading(LocalStorage)(tmp_path / "features")
-        object.__setattr__(made, "read_records", [])
+        made: Any = create_store(tmp_path / "features")
     else:
-        made = reading(TurnsInMemory)()
-        made.read_records = []
+        made = TurnsInMemory()
     for session_id in ("a", "a-b", "c"):
         publish(made, session_id, 1)
         record_attempt(made, session_id, "openface", Status.MISSING, "no video", "")
     catalogue.compact(made)
-    made.read_records.clear()
     return made
 
 
@@ -84,50 +65,25 @@ def assert_is_the_truth(storage: Storage) -> None:
     pd.testing.assert_frame_equal(rows(storage), catalogue.to_table(record_status.scan(storage)).to_pandas())
 
 
-def test_nothing_is_read_where_nothing_changed(storage: Any) -> None:
+def test_it_is_left_alone_where_nothing_changed(storage: Any) -> None:
     before = storage.read(CATALOGUE)
-    catalogue.compact(storage)
-    assert storage.read_records == []
+    assert catalogue.compact(storage)
     assert storage.read(CATALOGUE) == before
-    assert_is_the_truth(storage)
+    publish(storage, "a-b", 2)
+    assert not catalogue.compact(storage)
+    assert catalogue.compact(storage)
 
 
-def test_what_changed_is_read_and_nothing_else(storage: Any) -> None:
+def test_what_changed_is_in_it(storage: Any) -> None:
     publish(storage, "a-b", 2)
     record_attempt(storage, "c", "frames", Status.FAILED, "broke", "")
     publish(storage, "d", 1)
     catalogue.compact(storage)
-    assert {path.rsplit("/", 1)[0] for path in storage.read_records} == {"a-b/frames", "c/frames", "d/frames"}
     assert_is_the_truth(storage)
     storage.remove([f"c/frames/{name}" for name in ("attempt.json", "current.json")])
     catalogue.compact(storage)
     assert_is_the_truth(storage)
     assert len(rows(storage)) == 6
-
-
-def test_a_listing_in_any_order_is_understood(storage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    record_attempt(storage, "a", "frames", Status.FAILED, "broke", "")
-    listed = type(storage).states
-
-    def apart(self: Any, names: Any, unreadable: Any = None) -> Any:
-        """All versions, then all attempts: no folder's records are side by side."""
-        return iter(sorted(listed(self, names, unreadable), key=lambda one: one[0].rpartition("/")[2], reverse=True))
-
-    monkeypatch.setattr(type(storage), "states", apart)
-    monkeypatch.setattr(type(storage), "lists_in_order", False)
-    for _ in range(2):
-        catalogue.compact(storage)
-        assert_is_the_truth(storage)
-    publish(storage, "a", 5)
-    catalogue.compact(storage)
-    assert_is_the_truth(storage)
-
-
-def test_all_is_read_anew_where_that_is_asked_for(storage: Any) -> None:
-    before = storage.read(CATALOGUE)
-    catalogue.compact(storage, anew=True)
-    assert len(storage.read_records) == 6
-    assert storage.read(CATALOGUE) == before
 
 
 def as_published_by_another_program(root: Path, content: bytes) -> None:
@@ -180,20 +136,14 @@ def test_no_way_to_change_a_record_of_the_same_size_stays_unseen(
     object.__setattr__(current, "fingerprint", "e" * 64)
     content = current.to_json()
     assert len(content) == path.stat().st_size
+    before = record_status.digest_of_records(storage)
+    assert before
+    assert record_status.digest_of_records(storage) == before
     change(storage.root, content)
+    assert record_status.digest_of_records(storage) != before
     catalogue.compact(storage)
     assert rows(storage).set_index(["session_id", "feature"])["fingerprint"]["a", "frames"] == "e" * 64
     assert_is_the_truth(storage)
-
-
-@pytest.mark.parametrize("storage", ["folder"], indirect=True)
-def test_a_copy_of_a_store_is_read_as_a_whole(storage: Any, tmp_path: Path) -> None:
-    shutil.copytree(storage.root, tmp_path / "copy")  # with its times, as cp -a and rsync -a
-    copy = type(storage)(tmp_path / "copy")
-    object.__setattr__(copy, "read_records", [])
-    catalogue.compact(copy)
-    assert len(copy.read_records) == 6
-    assert_is_the_truth(copy)
 
 
 def status(inode: int = 7, size: int = 4_000, mtime_ns: int = 5, ctime_ns: int = 5) -> os.stat_result:
@@ -225,25 +175,19 @@ def test_states_differ_in_every_part() -> None:
     assert len({state_of(status(**part), DAY_NS) for part in parts}) == len(parts)
 
 
-def test_what_changed_a_moment_ago_is_read_again(tmp_path: Path) -> None:
-    """Another record may get its inode in the same tick of the clock."""
-    storage = reading(LocalStorage)(create_store(tmp_path / "features").root)
-    object.__setattr__(storage, "read_records", [])
+def test_of_records_that_changed_a_moment_ago_there_is_no_digest(tmp_path: Path) -> None:
+    """Another record may get the inode of one in the same tick of the clock."""
+    storage = create_store(tmp_path / "features")
     publish(storage, "a", 1)
-    catalogue.compact(storage)
-    catalogue.compact(storage)
-    assert storage.read_records == ["a/frames/current.json"] * 2
+    assert record_status.digest_of_records(storage) == b""
 
 
-def test_a_damaged_record_is_read_again_until_it_is_mended(storage: Any) -> None:
+def test_a_damaged_record_is_named_until_it_is_mended(storage: Any) -> None:
     sound = storage.read("c/frames/current.json")
     for content in (b"", sound[:-9]):
         storage.replace("c/frames/current.json", content)
-        for _ in range(2):
-            storage.read_records.clear()
-            catalogue.compact(storage)
-            assert "c/frames/current.json" in storage.read_records
-            assert_is_the_truth(storage)
+        catalogue.compact(storage)
+        assert_is_the_truth(storage)
     assert "damaged" in rows(storage).set_index(["session_id", "feature"])["reason"]["c", "frames"]
     storage.replace("c/frames/current.json", sound)
     catalogue.compact(storage)
@@ -264,19 +208,17 @@ def test_a_catalogue_that_nothing_proves_is_not_believed(storage: Any) -> None:
     assert_is_the_truth(storage)
 
 
-@pytest.mark.parametrize("change", ["drop", "other type", "not a table"])
+@pytest.mark.parametrize("change", ["marks", "other type", "not a table"])
 def test_a_catalogue_of_another_version_is_not_believed(storage: Any, change: str) -> None:
     table = table_files.parse_table(storage.read(CATALOGUE), CATALOGUE)
-    if change == "drop":  # as the versions wrote it that read every record
-        table = table.drop_columns(["seen"])
+    if change == "marks":  # as the versions wrote it that read only records that had changed
+        table = table.append_column("seen", pa.array([b"0" * 16] * len(table), pa.binary(16)))
     elif change == "other type":
         table = table.set_column(0, "session_id", table["session_id"].cast(pa.large_string()))
     else:
         table = pa.table({"something": [1]})
     table_files.replace_table(storage, CATALOGUE, lambda: table)
-    storage.read_records.clear()
     catalogue.compact(storage)
-    assert len([path for path in storage.read_records if storage.read(path)]) == 6
     assert_is_the_truth(storage)
 
 
@@ -289,25 +231,17 @@ def test_a_row_of_a_catalogue_that_no_writer_wrote_is_dropped(
     odd = {"session_id": session_id, "feature": "glove", "status": "done"}
     for rows_of_it in ([odd], [*table.to_pylist(), odd, {**odd, "session_id": "d", "feature": session_id}]):
         made = pa.Table.from_pylist(rows_of_it, table.schema)
-        for anew in (False, True):
-            table_files.replace_table(storage, CATALOGUE, lambda made=made: made, row_group_size=2)
-            if not proof:
-                storage.remove([CHECKSUMS])
-            statuses = [status.sort_key for status in catalogue.current_statuses(storage)]
-            assert statuses == [status.sort_key for status in record_status.scan(storage)]
-            catalogue.compact(storage, anew=anew)
-            assert_is_the_truth(storage)
+        table_files.replace_table(storage, CATALOGUE, lambda made=made: made, row_group_size=2)
+        if not proof:
+            storage.remove([CHECKSUMS])
+        catalogue.compact(storage)
+        assert_is_the_truth(storage)
 
 
 def test_versions_before_read_the_catalogue(storage: Any, tmp_path: Path) -> None:
     """They take the file as it is, and every column that they know is what it was."""
     (tmp_path / CATALOGUE).write_bytes(storage.read(CATALOGUE))
-    table = pq.read_table(tmp_path / CATALOGUE)
-    assert table.select(catalogue.SCHEMA.names).schema.equals(catalogue.SCHEMA)
-    assert table.schema.names[len(catalogue.SCHEMA) :] == ["seen"]
-    assert "seen" not in rows(storage).columns
-    if isinstance(storage, LocalStorage):
-        assert "seen" not in FeatureStore(storage.root).catalogue.columns
+    assert pq.read_table(tmp_path / CATALOGUE).schema.equals(catalogue.SCHEMA)
 
 
 def test_what_a_run_published_is_read_though_the_listing_lags() -> None:
@@ -408,7 +342,7 @@ def test_a_snapshot_tells_what_the_table_says(storage: Any) -> None:
         of_one = {status.feature: status for status in snapshot.statuses("a")}
         read = {status.feature: status for status in record_status.scan(storage, "a")}
         assert of_one == {feature: replace(status, record=None, attempt=None) for feature, status in read.items()}
-    older = Snapshot(table_files.to_parquet(table.drop_columns(["quality", "seen"])))
+    older = Snapshot(table_files.to_parquet(table.drop_columns(["quality"])))
     assert "quality" not in older.frame().columns
     (frames,) = (status for status in older.statuses("a") if status.feature == "frames")
     assert (frames.status, frames.current.quality) == (Status.DONE, {})

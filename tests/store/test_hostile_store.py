@@ -35,7 +35,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.clips.dataset import ClipDataset
 from storyframes.store import catalogue, record_status, table_files
-from storyframes.store.catalogue import current_statuses, parse_arrays
+from storyframes.store.catalogue import parse_arrays
 from storyframes.store.description import open_array
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CATALOGUE, StoreError, create_store, open_store
@@ -73,7 +73,7 @@ def read_everything(store: Path) -> None:
 READERS: dict[str, Callable[[Path], object]] = {
     "read": read_everything,
     "verify": lambda store: list(verify(open_store(store, damaged=True))),
-    "status": lambda store: [repr(entry) for entry in current_statuses(open_store(store))],
+    "status": lambda store: [repr(entry) for entry in record_status.scan(open_store(store))],
     "compact": lambda store: catalogue.compact(open_store(store)),
     "archive": lambda store: list(archive(open_store(store), create_store(store.parent / "archived"))),
 }

@@ -1,8 +1,9 @@
 """Stores that older code made are read, kept and extended, and nothing in them is extracted again without a reason.
 
 ``data/old_stores.tar.xz`` holds a study of two synthetic sessions of 1.6 s, its configuration, and what ``storyframes
-extract`` made of it at two commits: 63d726e, before the code was put into rooms, and 26a64a6, before extractors were
-registered and the store described its features.
+extract`` made of it at three commits: 63d726e, before the code was put into rooms; 26a64a6, before extractors were
+registered and the store described its features; and, of frames and words alone, 93b2dea5, which kept beside its tables
+what they were made of, so that only changed sessions were read again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import zarr
 from support.stores import local
@@ -25,6 +28,7 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.features import FEATURES
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import CATALOGUE, WINDOWS
 from storyframes.store.maintenance.verification import verify
 from storyframes.store.record_status import read_status
 from storyframes.store.records import Current
@@ -55,6 +59,28 @@ def old(request: pytest.FixtureRequest, unpacked: Path, tmp_path: Path) -> Path:
     """A store as older code left it, beside the study and the configuration that it was made of."""
     shutil.copytree(unpacked, tmp_path / "old")
     return tmp_path / "old" / f"store-{request.param}"
+
+
+def test_a_store_of_which_only_changed_sessions_were_read_is_current(unpacked: Path, tmp_path: Path) -> None:
+    shutil.copytree(unpacked, tmp_path / "old")
+    store = tmp_path / "old" / "store-93b2dea5"
+    assert (store / WINDOWS).is_file()
+    assert "seen" in pq.read_schema(store / CATALOGUE).names
+    assert list(verify(local(store))) == []
+    features, clips, study = FeatureStore(store), FeatureStore(store).clips(), load_study(store.parent / "study")
+    assert features.sessions == list(SESSIONS)
+    settings = load_settings(store.parent / "storyframes.toml").model_copy(update={"features": ("frames", "glove")})
+    plan = plan_extraction(study, store, settings, Selection())
+    assert plan.units == []
+    assert len(plan.settled) == 5
+    arguments = ["index", str(study.root), str(store), "--config", str(store.parent / "storyframes.toml")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    pd.testing.assert_frame_equal(FeatureStore(store).clips(), clips, check_exact=True)
+    assert FeatureStore(store).clips().attrs == clips.attrs
+    pd.testing.assert_frame_equal(FeatureStore(store).catalogue, features.catalogue)
+    assert list(verify(local(store))) == []
+    assert not (store / WINDOWS).exists()
 
 
 def values(store: Path, session: str, feature: str, array: str = "values") -> np.ndarray:

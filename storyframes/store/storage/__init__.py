@@ -110,10 +110,6 @@ class Storage(Protocol):
         """Whether :meth:`unused` is certain. If not, ``gc`` has to forbid a version before removing it."""
 
     @property
-    def lists_in_order(self) -> bool:
-        """Whether :meth:`states` are sorted by session: as "<session>/" is, which is how whole paths are as well."""
-
-    @property
     def ranges(self) -> Ranges | None:
         """How parts of files are read on another machine; None where files can be mapped."""
 

@@ -45,7 +45,6 @@ class LocalStorage:
 
     ranges = None
     knows_writers = True  # the kernel frees a lock however its process ends
-    lists_in_order = True
 
     @property
     def location(self) -> str:

@@ -39,7 +39,6 @@ class ObjectStorage:
     """
 
     knows_writers = False  # it has no locks
-    lists_in_order = False  # most services do, and not all
     flushes_folders = True  # a put is durable when it returns
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
