@@ -294,11 +294,21 @@ def dope_alone(checkpoint: Path, device: str, precision: str) -> float:
 
 
 def rate(once: Callable[[], object], frames: int, precision: str, repeats: int = 10) -> float:
-    """Frames a second of ``once``, which takes so many."""
+    """Frames a second of ``once``, which takes so many; on a GPU it is also printed without cuDNN's trials.
+
+    cuDNN tries its algorithms and takes the fastest, which the product does not let it do.
+    """
+    if torch.cuda.is_available():
+        untried = _rate(once, frames, precision, repeats, tries=False)
+        print(f"the next network, as cuDNN chooses its algorithms without trials: {untried:,.0f}", flush=True)
+    return _rate(once, frames, precision, repeats, tries=True)
+
+
+def _rate(once: Callable[[], object], frames: int, precision: str, repeats: int, *, tries: bool) -> float:
     cuda = torch.cuda.is_available()
     wait: Callable[[], object] = torch.cuda.synchronize if cuda else int
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    numerics = torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=precision == "tf32")
+    numerics = torch.backends.cudnn.flags(enabled=True, benchmark=tries, allow_tf32=precision == "tf32")
     with torch.inference_mode(), numerics:
         once()  # cuDNN chooses its algorithms
         wait()
