@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def test_the_package_imports_what_it_is_asked_for() -> None:
 
 def test_what_the_package_offers_is_there() -> None:
     assert set(storyframes.__all__) <= set(dir(storyframes))
-    for name in set(storyframes.__all__) - {"FEATURES", "__version__"}:
+    for name in {name for name in storyframes.__all__ if not name.isupper() and name != "__version__"}:
         assert getattr(storyframes, name).__name__ == name
     assert "openface" in storyframes.FEATURES
     with pytest.raises(AttributeError, match="'storyframes' .*'Features'"):
@@ -51,6 +52,16 @@ def test_what_the_package_offers_is_there() -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["extract", "--help"], ["models", "--help"], ["extract"]])
 def test_help_and_wrong_calls_import_nothing_heavy(arguments: list[str]) -> None:
     assert imported(COMMAND, *arguments) == set()
+
+
+def test_the_help_imports_nothing_heavy_with_the_commands_of_every_plug_in() -> None:
+    folders = sorted(set(ROOT.glob("plugins/*")) - {ROOT / "plugins/storyframes-example"})  # whose doors share a module
+    projects = [tomllib.loads((folder / "pyproject.toml").read_text())["project"] for folder in folders]
+    commands = [project.get("entry-points", {}).get("storyframes.commands", {}) for project in projects]
+    modules = {value.partition(":")[0] for named in commands for value in named.values()}
+    assert len(modules) > 8
+    importing = f"sys.path += {[*map(str, folders)]}; import flows.cli.app, {', '.join(sorted(modules))}"
+    assert imported(f"{ENDED}; {importing}") == set()
 
 
 @pytest.mark.slow

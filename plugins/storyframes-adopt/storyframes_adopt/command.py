@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from flows import progress_bar
 from flows.cli import LOOK, StoreArgument, console, error_console, fail, listed, matching_files, usage_errors
-from storyframes import FeatureStore
-from storyframes_adopt.adopt import adopt
-from storyframes_adopt.adopted_files import ABOUT, Adoption
-from storyframes_adopt.adopted_sequences import FileDigest, Source, holds_many, sources_of_many
-from tasks.inspect import counted
-from tasks.study import FilesError, session_in_name
+
+if TYPE_CHECKING:
+    from storyframes_adopt.adopted_sequences import Source
 
 app = typer.Typer(**LOOK)
 
@@ -63,6 +60,13 @@ def adopt_files(
 
     Nothing is published unless every file can be. Values carry the caveat 'made elsewhere'.
     """
+    # pandas and the rest here: storyframes --help imports this module
+    from storyframes import FeatureStore
+    from storyframes_adopt.adopt import adopt
+    from storyframes_adopt.adopted_files import ABOUT, Adoption
+    from storyframes_adopt.adopted_sequences import holds_many, sources_of_many
+    from tasks.inspect import counted
+
     unused: list[str] = []
     with usage_errors(), progress_bar("adopting") as progress:
         features = FeatureStore(store)
@@ -109,6 +113,9 @@ def adopt_files(
 
 def _sources(paths: list[Path], session: str | None, pattern: str | None, known: list[str]) -> dict[str, Source]:
     """The file of each session."""
+    from storyframes_adopt.adopted_sequences import FileDigest, Source
+    from tasks.study import FilesError, session_in_name
+
     if session and (pattern or len(paths) > 1):
         fail("--session is of one file: say --session-from for several", 2)
     files: dict[str, Path] = {}

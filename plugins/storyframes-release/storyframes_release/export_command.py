@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from flows import progress_bar
 from flows.cli import LOOK, JsonOption, StoreArgument, console, error_console, listed, usage_errors
-from storyframes import MEAN, FeatureStore
-from storyframes_release.export.clip_formats import CLIP_WRITERS
-from storyframes_release.export.clips import ExportedClips, export_clips
-from storyframes_release.export.formats import ExportError
-from storyframes_release.export.run import export
-from storyframes_release.study_sessions import StudyOption, study_sessions
+from storyframes_release.options import StudyOption
+
+if TYPE_CHECKING:
+    from storyframes_release.export.clips import ExportedClips
 
 app = typer.Typer(add_completion=False, **LOOK)
 
@@ -27,7 +25,7 @@ def export_store(
     out: Annotated[Path, typer.Option(help="The folder to make.")],
     format_: Annotated[
         str,
-        typer.Option("--format", help="parquet, csv, npy, hdf5, mat, a plug-in's; clips: mmsa, datasets, webdataset."),
+        typer.Option("--format", help="parquet, csv, npy, hdf5, mat and others; clips: mmsa, datasets, webdataset."),
     ] = "parquet",
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, stories for the texts; repeat for more.")
@@ -62,6 +60,14 @@ def export_store(
     json: JsonOption = False,
 ) -> None:
     """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
+    # pandas and the rest here: storyframes --help imports this module
+    from storyframes import MEAN, FeatureStore
+    from storyframes_release.export.clip_formats import CLIP_WRITERS
+    from storyframes_release.export.clips import export_clips
+    from storyframes_release.export.formats import ExportError
+    from storyframes_release.export.run import export
+    from storyframes_release.study_sessions import study_sessions
+
     names = listed("--features", features)
     computed = tuple(listed("--functionals", functionals)) or MEAN
     with usage_errors(), progress_bar("exporting") as progress:
@@ -152,6 +158,7 @@ def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], lis
         config: says how transcripts are read.
     """
     from flows import load_settings
+    from storyframes_release.export.formats import ExportError
     from tasks.study import TranscriptError, load_study, read_transcript
 
     loaded, how = load_study(study), load_settings(config).transcript

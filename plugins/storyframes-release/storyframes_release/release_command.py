@@ -10,12 +10,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from flows.cli import LOOK, JsonOption, StoreArgument, console, error_console, show_json, usage_errors
-from storyframes import FeatureStore
-from storyframes_release.release import provenance
-from storyframes_release.release.manifest import STORE, verify_release, withdrawn_sessions
-from storyframes_release.release.run import make_release
-from storyframes_release.release.settings import read_settings
-from storyframes_release.study_sessions import StudyOption
+from storyframes_release.options import StudyOption
 
 MAKE = "make"
 
@@ -53,6 +48,11 @@ def make(
     ] = None,
 ) -> None:
     """Copy what the configuration names into a release; ids get new numbers, dates and machines are dropped."""
+    # pandas and the rest here, and below: storyframes --help imports this module
+    from storyframes import FeatureStore
+    from storyframes_release.release.run import make_release
+    from storyframes_release.release.settings import read_settings
+
     with usage_errors(), error_console().status("releasing") as spinner:
         done = make_release(
             FeatureStore(store),
@@ -89,6 +89,8 @@ def verify(
 
     With --study, also that every session in it is still one of the study.
     """
+    from storyframes_release.release.manifest import verify_release, withdrawn_sessions
+
     with usage_errors():
         problems = verify_release(release)
         if study is not None:
@@ -109,5 +111,9 @@ def configuration(
     session: Annotated[str, typer.Option(help="Only this session, where the sessions' settings differ.")] = "",
 ) -> None:
     """Print the configuration that extracts the features again; versions and digests are comments in it."""
+    from storyframes import FeatureStore
+    from storyframes_release.release import provenance
+    from storyframes_release.release.manifest import STORE
+
     with usage_errors():
         print(provenance.configuration(FeatureStore(release / STORE), session), end="")  # noqa: T201

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from storyframes import MAIN, STORIES, FeatureStore, feature_and_track
 from storyframes.store import Forgotten, StoreError, StudyRecord, read_forgotten, read_study_record
 from storyframes_release.release.settings import ReleaseError
 
-StudyOption = Annotated[
-    Path | None,
-    typer.Option("--study", help="The study whose tables say which sessions it has; else the store's record of them."),
-]
 _CURE = "give --study STUDY, or 'storyframes index STUDY STORE' reads its tables again"
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from flows.cli import LOOK, JsonOption, StudyArgument, console, error_console, fail, show_json, usage_errors
-from storyframes_sync.propose_clocks import Outcome, Proposal, clocks_to_write, propose_clocks, read_unsynchronised
-from storyframes_sync.write_clocks import write_clocks
-from tasks.inspect import counted, human_time
-from tasks.study import TableChangeError
+
+if TYPE_CHECKING:
+    from storyframes_sync.propose_clocks import Proposal
 
 app = typer.Typer(**LOOK)
 
@@ -30,6 +29,12 @@ def sync(
     json: JsonOption = False,
 ) -> None:
     """Measure by their sound when a session's other cameras and microphones began, and how their clocks drift."""
+    # numpy and the rest here: storyframes --help imports this module
+    from storyframes_sync.propose_clocks import Outcome, clocks_to_write, propose_clocks, read_unsynchronised
+    from storyframes_sync.write_clocks import write_clocks
+    from tasks.inspect import counted
+    from tasks.study import TableChangeError
+
     with usage_errors():
         loaded = read_unsynchronised(study)
         if unknown := [name for name in session or [] if name not in loaded.sessions]:
@@ -70,6 +75,8 @@ def sync(
 
 def _clocks_table(proposals: Sequence[Proposal]) -> Table:
     """One row a clock: the moments that it would be written as, and how sure they are."""
+    from tasks.inspect import human_time
+
     table = Table()
     for heading in ("session", "track", "clock", "", "clock_s = session_s", "drift"):
         table.add_column(heading, overflow="fold")
