@@ -7,40 +7,44 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-rest voices coverage quick docs lint format bench soak lock release clean
+.PHONY: demo wheels test test-all test-rest voices coverage quick docs lint format bench soak lock release clean
 
-demo: $(VENV)/.pipeline ## extract the demo study
+demo: $(VENV)/.demo ## install every command that needs no environment of its own, and extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
+	@echo 'Now: . $(BIN)/activate'
 
-test: $(VENV)/.test $(VENV)/.plugins ## the short tests, those that convince in ten minutes
+wheels: $(VENV)/.python ## build what make demo installs as wheels, in dist/
+	$(BIN)/pip wheel --no-deps --no-build-isolation --quiet --wheel-dir dist . $(PLUGINS:%=./%)
+
+test: $(VENV)/.test $(VENV)/.test-plugins ## the short tests, those that convince in ten minutes
 	@$(BIN)/python tests/run.py $(if $(STRICT),--strict)
 
 test-all: ## all tests: the short ones, then the rest with everything that makers install; ALL=1: of every plug-in
 	@$(MAKE) test
 	@$(MAKE) test-rest
 
-test-rest: $(VENV)/.dev $(VENV)/.plugins ## what make test leaves out; BASE: the commit since which a plug-in changed or not
+test-rest: $(VENV)/.dev $(VENV)/.test-plugins ## what make test leaves out; BASE: the commit since which a plug-in changed or not
 	@$(if $(ALL),$(MAKE) voices || echo 'tests of real speech are left out')
 	@$(BIN)/python tests/run.py --rest $(if $(STRICT),--strict) $(if $(ALL),--all) $(if $(BASE),--base $(BASE))
 
 voices: $(VENV)/.dev ## fetch the recorded voices and the models of speech that ALL=1 tests with, 245 MB, into the user's cache
 	@PYTHONPATH=tests $(BIN)/python -m support.voices
 
-coverage: $(VENV)/.test $(VENV)/.plugins ## which lines of storyframes, tasks and flows make test runs, subprocesses counted; fails below 85 %
+coverage: $(VENV)/.test $(VENV)/.test-plugins ## which lines of storyframes, tasks and flows make test runs, subprocesses counted; fails below 85 %
 	@rm -f .coverage .coverage.*
 	@$(BIN)/python tests/run.py --coverage
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
 
 quick: $(VENV)/.test ## run the tests of what you changed since the last commit, or since BASE
-	@[ -d $(VENV)/plugins ] || $(MAKE) $(VENV)/.plugins
+	@[ -d $(VENV)/test-plugins ] || $(MAKE) $(VENV)/.test-plugins
 	@$(BIN)/python tests/quick.py $(BASE)
 
 DEMO := storyframes-demo
 SITE := docs/_build/html
-docs: $(VENV)/.dev $(VENV)/.plugins ## build the documentation's site, docs/_build/html; its tutorials run on the demo study
+docs: $(VENV)/.dev $(VENV)/.test-plugins ## build the documentation's site, docs/_build/html; its tutorials run on the demo study
 	[ -d $(DEMO)/features ] || $(BIN)/storyframes demo $(DEMO)
-	STORYFRAMES_DEMO=$(DEMO) PYTHONPATH=$(abspath $(BIN)/../plugins) $(BIN)/python -m sphinx -W --keep-going -q -b html docs $(SITE)
+	STORYFRAMES_DEMO=$(DEMO) PYTHONPATH=$(abspath $(BIN)/../plugins):$(abspath $(BIN)/../test-plugins) $(BIN)/python -m sphinx -W --keep-going -q -b html docs $(SITE)
 	@echo open $(SITE)/index.html
 
 lint: $(VENV)/.dev ## ruff and mypy
@@ -52,8 +56,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev $(VENV)/.plugins ## print the tables of docs/performance.md, measured here
-	PYTHONPATH=$(VENV)/plugins $(BIN)/python -m benchmarks
+bench: $(VENV)/.dev $(VENV)/.test-plugins ## print the tables of docs/performance.md, measured here
+	PYTHONPATH=$(VENV)/plugins:$(VENV)/test-plugins $(BIN)/python -m benchmarks
 
 soak: $(VENV)/.dev ## kill everything that belongs to runs at random, for 20 minutes or MINUTES; then look at what is there
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED))
@@ -79,6 +83,7 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 -x $(HARDLY_IMPORTED) $(VENV)/li
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --quiet hatchling
 	@touch $@
 
 # torch first, whatever else needs it then takes the build that is there: the one for processors where an index that pip
@@ -88,26 +93,42 @@ $(VENV)/.torch: $(VENV)/.python constraints.txt
 	$(INSTALL) --quiet $(TORCH)+cpu || $(INSTALL) $(TORCH)
 	@touch $@
 
-$(VENV)/.pipeline: $(VENV)/.torch pyproject.toml constraints.txt
-	$(INSTALL) -e '.[pipeline]'
+# The distributions in plugins/ that make demo installs; the others have environments of their own, or are an example.
+# They lie in $(VENV)/plugins, which a line of Python at its start adds to the path; tests/conftest.py switches it off,
+# so that the tests of storyframes itself see none of them.
+PLUGINS := $(filter-out %-example %-mediapipe %-pyfeat,$(wildcard plugins/*))
+OTHERS := $(filter-out $(PLUGINS),$(wildcard plugins/*))
+ADD_PLUGINS := import os, sys; place = os.path.join(sys.prefix, "plugins"); \
+	place in sys.path or os.environ.get("STORYFRAMES_ALONE") or sys.path.append(place)
+LIBRARIES := import sys, tomllib; \
+	projects = (tomllib.load(open(f"{name}/pyproject.toml", "rb"))["project"] for name in sys.argv[1:]); \
+	print(*(line for project in projects for line in project["dependencies"] if not line.startswith("storyframes")), sep="\n")
+
+$(VENV)/.demo: $(VENV)/.plugins $(VENV)/.torch pyproject.toml constraints.txt
+	@$(BIN)/python -c '$(LIBRARIES)' $(PLUGINS) >$(VENV)/libraries.txt
+	$(INSTALL) -e '.[pipeline]' -r $(VENV)/libraries.txt
+	@echo '$(ADD_PLUGINS)' >"$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')/storyframes-plugins.pth"
 	$(COMPILE)
 	@touch $@
 
-# Of torch, not of .pipeline, and so on: who wants both has them chosen and compiled once.
+# Of torch, not of .demo: what is installed for both is chosen and compiled once.
 $(VENV)/.test: $(VENV)/.torch pyproject.toml constraints.txt
 	$(INSTALL) -e '.[pipeline,embed,slurm,test]'
 	$(COMPILE)
-	@touch $(VENV)/.pipeline $@
+	@touch $@
 
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
 	$(INSTALL) -e '.[pipeline,loader,s3,explore,slurm,kubernetes,embed,docs,test,dev]'
 	$(COMPILE)
-	@touch $(VENV)/.pipeline $(VENV)/.test $@
+	@touch $(VENV)/.test $@
 
-# Plug-ins are installed, but beside the environment: only their own tests see them (tests/run.py). What builds them is
-# in the environment of the tests.
-PLUGINS := $(wildcard plugins/*)
-$(VENV)/.plugins: $(shell find plugins -type f -not -path '*/tests/*' -not -path '*/__pycache__/*') | $(VENV)/.test
+# Beside the environment: only their own tests see them (tests/run.py).
+$(VENV)/.plugins: $(shell find plugins -type f -not -path '*/tests/*' -not -path '*/__pycache__/*') | $(VENV)/.python
 	rm -rf $(VENV)/plugins
-	$(BIN)/pip install --no-deps --no-build-isolation --target $(VENV)/plugins $(PLUGINS:%=./%)
+	$(BIN)/pip install --no-deps --no-build-isolation --quiet --target $(VENV)/plugins $(PLUGINS:%=./%)
+	@touch $@
+
+$(VENV)/.test-plugins: $(VENV)/.plugins | $(VENV)/.test
+	rm -rf $(VENV)/test-plugins
+	$(BIN)/pip install --no-deps --no-build-isolation --quiet --target $(VENV)/test-plugins $(OTHERS:%=./%)
 	@touch $@

@@ -124,7 +124,8 @@ def failing_test(copy: Path, tests: list[str], tier: str, excused: Sequence[str]
     options += [option for test in excused for option in ("--deselect", test)]
     seen = [copy]
     if tests[0].startswith("plugins/"):  # their code in the copy, their entry points where they are installed
-        seen += [copy / plug_in.relative_to(ROOT) for plug_in in PLUG_INS] + [Path(sys.prefix) / "plugins"]
+        seen += [copy / plug_in.relative_to(ROOT) for plug_in in PLUG_INS]
+        seen += [Path(sys.prefix) / name for name in ("plugins", "test-plugins")]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(map(str, seen)),
         "STORYFRAMES_SHARED": os.environ.get("STORYFRAMES_SHARED", str(ROOT.parent / "shared")),

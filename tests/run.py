@@ -44,7 +44,7 @@ from support.costs import WRITTEN_TO
 from support.servers.one_server import GIVEN, one_server
 
 ROOT = Path(__file__).parent.parent
-INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
+INSTALLED_PLUG_INS = f"{sys.prefix}/plugins{os.pathsep}{sys.prefix}/test-plugins"  # by make, beside the environment
 LIMIT = 0.5  # CPU-seconds of a test without a mark
 SHORT = "not slow and not needs and not end_to_end"
 END_TO_END = "end_to_end"
@@ -251,7 +251,7 @@ def run(group: Group, environment: Mapping[str, str], coverage: bool) -> Ended:
     command = [sys.executable, *measured, "-m", "pytest", "-q", "-m", group.selection, *group.files]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment, **group.environment}
     if all(file.startswith("plugins/") for file in group.files):
-        variables["PYTHONPATH"] = str(INSTALLED_PLUG_INS)
+        variables["PYTHONPATH"] = INSTALLED_PLUG_INS
     with subprocess.Popen(
         command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:

@@ -55,7 +55,7 @@ def site(extracted_demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert result.returncode == 0, result.stderr
     out = tmp_path_factory.mktemp("site") / "html"
     where = [f"BIN={Path(sys.executable).parent}", f"DEMO={os.path.relpath(demo, ROOT)}", f"SITE={out}"]
-    command = ["make", "-o", ".venv/.dev", "-o", ".venv/.plugins", "docs", *where]
+    command = ["make", "-o", ".venv/.dev", "-o", ".venv/.test-plugins", "docs", *where]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     assert f"open {out}/index.html" in built.stdout

@@ -115,7 +115,7 @@ def test_every_command_and_option_exists() -> None:
             options = {name for one in called for each in one.params for name in [*each.opts, *each.secondary_opts]}
             asked = {word.partition("=")[0] for word in words if word.startswith("--")}
             seen += 1
-            if command is app_command or asked - options - {"--help"}:
+            if (command is app_command and asked != {"--help"}) or asked - options - {"--help"}:
                 unknown.append(f"{page}: storyframes {line}")
     assert unknown == []
     assert seen > 50
