@@ -37,7 +37,7 @@ _ROLES = (
     (Role.SERVER, "prefect.server.api"),
     (Role.REAPER, "reaper_process.py"),
     (Role.TRACKER, "multiprocessing.resource_tracker"),
-    (Role.WORKER, "multiprocessing.spawn"),
+    (Role.WORKER, "multiprocessing.forkserver"),  # and the process that workers are forked from
     (Role.DRIVER, "main; main() extract"),
     (Role.BESIDE, "main; main()"),
     (Role.READER, "-m benchmarks.soak.reader"),

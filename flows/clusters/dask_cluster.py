@@ -8,11 +8,12 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from multiprocessing import resource_tracker
-from typing import Any
+from multiprocessing import current_process, forkserver, resource_tracker
+from pathlib import Path
+from typing import Any, cast
 
 import dask
-from distributed import SpecCluster  # Dask's defaults have to be there before they are changed
+from distributed import SpecCluster, utils  # Dask's defaults have to be there before they are changed
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
@@ -107,7 +108,9 @@ def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Co
 
     with ExitStack() as stack:
         # What workers spill to disk is a person's: a later run removes the folder where this one was killed.
-        common["local_directory"] = str(stack.enter_context(scratch_folder("dask")))
+        folder = stack.enter_context(scratch_folder("dask"))
+        common["local_directory"] = str(folder)
+        stack.enter_context(_forked_workers(folder))
         try:
             with _without_ctrl_c():
                 cluster = SpecCluster(
@@ -123,6 +126,40 @@ def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Co
             raise ClusterError(f"a worker's process died {STARTS} times while it started: {why}") from error
         stack.enter_context(cluster)
         yield Connection(cluster.scheduler_address, security)
+
+
+@contextmanager
+def _forked_workers(folder: Path) -> Iterator[None]:
+    """Fork the workers of this block from one process that has imported what they need.
+
+    That process is multiprocessing's fork server, of which there is one for each process: where this process uses it
+    already, and on other systems than Linux, workers start from scratch.
+
+    Args:
+        folder: for the server's socket. A later run removes it where this process was killed.
+    """
+    server, config = cast(Any, forkserver)._forkserver, cast(Any, current_process())._config
+    descriptor = os.open(folder, os.O_RDONLY)
+    # The folder's own path may be too long for a socket, whose address has at most 107 characters.
+    short = f"/proc/{os.getpid()}/fd/{descriptor}"
+    try:
+        if server._forkserver_pid is not None or not os.path.isdir(short):
+            yield
+            return
+        before = config.get("tempdir"), server._preload_modules
+        config["tempdir"] = short
+        utils._forkserver_preload_set = True  # Dask would import pandas, here and in the server
+        forkserver.set_forkserver_preload(["flows.worker_imports"])
+        try:
+            with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+                yield
+        finally:
+            if server._forkserver_pid is not None:
+                os.kill(server._forkserver_pid, signal.SIGTERM)  # the workers have ended
+                server._stop()
+            config["tempdir"], server._preload_modules = before
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

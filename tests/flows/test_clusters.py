@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +17,7 @@ from typing import Any
 import pytest
 from support.commands import storyframes
 from support.messages import missing, naming
-from support.processes import command_line, wait_for
+from support.processes import alive, children, wait_for
 
 from flows.clusters import gpu_sharing, slurm
 from flows.clusters.connection import (
@@ -318,18 +321,19 @@ def test_no_scheduler_at_the_address() -> None:
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
-    before = set(children())
+    before = set(children(os.getpid()))
     killed: list[int] = []
 
     def kill_the_first() -> None:
-        # The first child may be another one than the worker: multiprocessing's resource tracker, a fork before exec.
+        # Other children: the resource tracker, a fork before exec, and the server that workers are forked from.
         wait_for(workers)
         for pid in workers():
             killed.append(pid)
             os.kill(pid, signal.SIGKILL)
 
     def workers() -> list[int]:
-        return [pid for pid in set(children()) - before if "spawn_main" in command_line(pid)]
+        servers = set(children(os.getpid(), "forkserver")) - before
+        return [worker for server in servers for worker in children(server)]
 
     killer = threading.Thread(target=kill_the_first)
     killer.start()
@@ -340,8 +344,36 @@ def test_a_worker_that_is_killed_while_it_starts_is_started_again(tmp_path: Path
         assert pid not in killed
 
 
-def children() -> list[int]:
-    return [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+@pytest.mark.slow
+def test_workers_whose_fork_server_is_killed_are_started_again() -> None:
+    with dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]) as connection, connection.client() as client:
+        (worker,) = client.run(os.getpid).values()
+        os.kill(int(client.submit(os.getppid).result(60)), signal.SIGKILL)
+        wait_for(lambda: not alive(worker))
+        assert client.submit(os.getpid).result(60) != worker
+
+
+@pytest.mark.slow
+def test_a_worker_is_forked_without_threads_and_with_its_own_random_numbers() -> None:
+    """A fork has no other thread than the one that forks, and numpy's generator would be the same in every worker."""
+    code = (
+        "import flows.worker_imports, gc, os, sys\n"
+        "print(len(os.listdir('/proc/self/task')), gc.isenabled(), gc.get_freeze_count() > 10_000,"
+        "{'torch', 'openvino', 'numpy.random'} & set(sys.modules))"
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # as Dask's nannies set them
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.stdout == "1 True True set()\n", done.stderr
+
+
+@pytest.mark.slow
+def test_a_worker_can_use_a_fork_server_itself() -> None:
+    def text_of_a_new_process() -> str:
+        with multiprocessing.get_context("forkserver").Pool(1) as pool:
+            return pool.apply(str, (0,))
+
+    with dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]) as connection, connection.client() as client:
+        assert client.submit(text_of_a_new_process).result(60) == "0"
 
 
 @pytest.mark.slow

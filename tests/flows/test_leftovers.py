@@ -7,16 +7,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from support.commands import ONE_WORKER
-from support.processes import alive, children, ended, wait_for
+from support.processes import alive, children, ended, processes_with, wait_for
 from support.tools.openface_tools import script
+
+from storyframes.store.storage.scratch import sweep
 
 ROOT = Path(__file__).parents[2]
 WORKER = """
 import sys
+import tempfile
 from pathlib import Path
 sys.path.insert(0, "tests")
 from support.tools.openface_tools import extract
@@ -133,6 +137,40 @@ def test_the_output_goes_with_the_command(
     ended(main)
     wait_for(lambda: not outputs(temporary))
     wait_for(lambda: not any(alive(pid) for pid in pids))
+
+
+CLUSTER = """
+import os, time
+from flows.clusters.dask_cluster import dask_cluster
+from flows.clusters.settings import LocalCluster
+with dask_cluster(LocalCluster(cpus=2), [{"CPU": 1}] * 2) as connection, connection.client() as client:
+    print(client.submit(os.getpid).result(), flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGINT])
+def test_workers_and_what_they_are_forked_from_go_with_the_command(
+    tmp_path: Path, deadly: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / ("deep" * 25)  # longer than the address of a socket may be
+    temporary.mkdir()
+    environment = os.environ | {"TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", CLUSTER]
+    main = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert main.stdout is not None
+    worker = int(main.stdout.readline())
+    assert worker in [pid for server in children(main.pid, "forkserver") for pid in children(server)]
+    main.send_signal(deadly)
+    ended(main)
+    wait_for(lambda: not processes_with(f"TMPDIR={temporary}\0"))
+    if deadly == signal.SIGKILL:  # as the next command does
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        sweep()
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.slow
