@@ -61,10 +61,10 @@ def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
 def _plug_ins() -> Iterator[Finding]:
     groups = (EXTRACTORS, COMMANDS, SETTINGS, REPORT_PAGES, EXPORT_FORMATS, FORGET, CHECK)
     origins = {origin(point) for group in groups for point in installed_plug_ins(group)}
-    yield Finding("plug-ins", State.HERE, ", ".join(sorted(origins)) or "none")
+    yield Finding("distributions", State.HERE, ", ".join(sorted(origins)) or "none")
     for point, why in broken().items():
         advice = f"repair it, or 'pip uninstall {point.split()[0]}'"
-        yield Finding("plug-in that cannot be used", State.GAP, f"{point}: {why}", advice)
+        yield Finding("distribution that cannot be used", State.GAP, f"{point}: {why}", advice)
 
 
 def _faces(settings: Settings, can: list[str]) -> Iterator[Finding]:
@@ -75,8 +75,8 @@ def _faces(settings: Settings, can: list[str]) -> Iterator[Finding]:
         "faces",
         State.GAP,
         "openface reads CSVs that OpenFace wrote before; of a video alone there are no faces",
-        "[openface] backend = 'container' or 'binary' (docs/openface.md; its licence is academic), or the plug-in "
-        "storyframes-mediapipe (docs/mediapipe.md) or storyframes-pyfeat (docs/pyfeat.md: action units)",
+        "[openface] backend = 'container' or 'binary' (docs/openface.md; its licence is academic), or the feature "
+        "mediapipe (docs/mediapipe.md) or pyfeat (docs/pyfeat.md: action units)",
     )
 
 

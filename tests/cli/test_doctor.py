@@ -75,7 +75,7 @@ def test_it_says_what_is_here_and_how_to_get_the_rest(home: Path, tmp_path: Path
     assert said["models"] == ("here", "glove-840b", "")
     assert missing(said["model glove-6b"][2], "'storyframes models fetch glove-6b'", "862.2 MB") == []
     assert "~/.cache/storyframes/models/DOPE_v1_0_0.pth.tgz" in said["model dope"][2]
-    assert "the plug-in storyframes-mediapipe (docs/mediapipe.md)" in said["faces"][2]
+    assert "mediapipe (docs/mediapipe.md)" in said["faces"][2]
     assert said["processors"][0] == "gap"
     assert "OMP_NUM_THREADS=4096" in said["processors"][1]
     assert said["extractor resnet50"][0] == "gap"
@@ -126,8 +126,8 @@ def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> Non
     assert (state, what.endswith(f"server http://127.0.0.1:{port}/api: it cannot be used")) == ("gap", True)
     assert "start it, correct PREFECT_API_URL" in advice
     assert "sesame" not in done.stdout
-    assert said["plug-ins"][1] == "of-commands 1.0, some-plug-in 1.0"
-    _, what, advice = said["plug-in that cannot be used"]
+    assert said["distributions"][1] == "of-commands 1.0, some-plug-in 1.0"
+    _, what, advice = said["distribution that cannot be used"]
     assert missing(what, "some-plug-in 1.0: odd", "OSError: 5") == []
     assert "'pip uninstall some-plug-in'" in advice
     assert "NVIDIA H100, 80 GiB" in said["GPU"][1]
