@@ -372,6 +372,8 @@ class Extractor(ABC, Generic[S]):
             settings |= {"missing": list(curve.scheme.missing)} if curve.scheme.missing else {}
         if Input.MICROPHONES in self.inputs and source.microphones:
             settings["microphones"] = asdict(source.microphones)
+            if not all(each.is_sound_file for each in (source.microphones.own, *source.microphones.others)):
+                settings |= self.common.recording.video_settings()  # the sound's times count from its first frame
         tools = dict(self.tools())
         if Input.VIDEO in kinds and self.common.recording.allow_truncated:
             tools["decoding of damaged frames"] = _DAMAGED_FRAMES

@@ -246,6 +246,7 @@ class _FramePass:
             BATCH_FRAMES,
             allow_truncated=settings.allow_truncated,
             map_colours=settings.hdr is Hdr.MAPPED,
+            streams=settings.streams,
         )
         try:
             rows = self._feed(reader)

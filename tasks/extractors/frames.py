@@ -50,9 +50,10 @@ class Frames(Extractor[ExtractorSettings]):
             out.quality["fps"] = rate
 
     def _decode(self, source: Source) -> FrameTimes:
-        allow_truncated = self.common.recording.allow_truncated
+        recording = self.common.recording
+        path = source.file(Input.VIDEO).path
         try:
-            return read_frame_times(source.file(Input.VIDEO).path, allow_truncated=allow_truncated)
+            return read_frame_times(path, allow_truncated=recording.allow_truncated, streams=recording.streams)
         except RecordingError as error:
             raise ExtractionError(str(error)) from None
 

@@ -35,8 +35,11 @@ from tasks.study.boxes import BoxesError, read_boxes
 _OF_DETECTIONS = (Axis.FRAME_EDGE, Axis.BODY, Axis.HAND, Axis.FACE)
 
 
-def region_view(source: Source, out: FeatureWriter) -> RegionView | None:
+def region_view(source: Source, out: FeatureWriter, recording: RecordingSettings) -> RegionView | None:
     """The pictures of the source's region; None where its track is no region.
+
+    Args:
+        recording: how the video is read.
 
     Raises:
         ExtractionError: its boxes or the video cannot be read.
@@ -45,7 +48,7 @@ def region_view(source: Source, out: FeatureWriter) -> RegionView | None:
         return None
     clock = read_clock(source, out)
     try:
-        header = read_header(source.file(Input.VIDEO).path)
+        header = read_header(source.file(Input.VIDEO).path, recording.streams)
         if source.region.box is not None:
             boxes = np.tile(source.region.box, (len(clock), 1))
         else:
@@ -70,7 +73,7 @@ def video_for_tool(
         RecordingError: see :func:`~tasks.media.recording.file_for_tools`.
     """
     converter = PictureConverter(path.name, map_colours=recording.hdr is Hdr.MAPPED)
-    with file_for_tools(path, view.picture if view else None, converter) as video:
+    with file_for_tools(path, view.picture if view else None, converter, recording.streams) as video:
         if converter.has_wide_colours:
             note_wide_colours(recording, out)
         yield video
@@ -118,7 +121,7 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
                     f"{extractor.name} cannot be made of a region: {name} is in pixels, and its columns are not x and "
                     "y, nor does the extractor say which of them are (in_pixels)"
                 )
-    view = region_view(source, out)
+    view = region_view(source, out, extractor.common.recording)
     if view is None:
         return None
     if IN_REGION in out.spec.arrays and IN_REGION not in extractor.spec.arrays:

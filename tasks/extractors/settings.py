@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from tasks.media.container import StreamChoice
 from tasks.strict_settings import StrictSettings, anchor_paths
 
 
@@ -58,8 +59,15 @@ class RecordingSettings(ExtractorSettings):
 
     allow_truncated: bool = False  # use what decodes of a video whose header promises more; a caveat of every feature
     hdr: Hdr = Hdr.MAPPED  # a caveat of every feature of pictures, either way
-    # which sound of a recording that has several is read, counted from 0; a recording with one sound has no choice
+    # which picture and which sound of a recording that has several are read, counted from 0; a recording with one has
+    # no choice
+    video_stream: int = Field(default=0, ge=0)
     sound_stream: int = Field(default=0, ge=0)
+
+    @property
+    def streams(self) -> StreamChoice:
+        """The picture and the sound that are read."""
+        return StreamChoice(self.video_stream, self.sound_stream)
 
     def value_settings(self, *, of_pictures: bool) -> dict[str, Any]:
         """The settings that decide a feature's values.
@@ -67,7 +75,11 @@ class RecordingSettings(ExtractorSettings):
         A setting that is newer than stored features is left out where it has its default, so that they stay current.
         """
         newer = {"hdr": str(self.hdr)} if of_pictures and self.hdr is not Hdr.MAPPED else {}
-        return {"allow_truncated": self.allow_truncated, **newer}
+        return {"allow_truncated": self.allow_truncated, **newer, **self.video_settings()}
+
+    def video_settings(self) -> dict[str, Any]:
+        """The setting that decides which picture's first frame is second 0, if it is not the default."""
+        return {"video_stream": self.video_stream} if self.video_stream else {}
 
     def sound_settings(self) -> dict[str, Any]:
         """The settings that decide the values of a feature of sound, without those that have their defaults."""

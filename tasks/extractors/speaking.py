@@ -160,8 +160,9 @@ class Speaking(Extractor[SpeakingSettings]):
     def _bands(self, source: Source, microphone: Microphone) -> SoundBands:
         path = source.file(microphone.kind).path
         try:
-            zero_s = None if microphone.is_sound_file else read_header(path).start_s
-            return read_bands(path, zero_s, stream=self.common.recording.sound_stream)
+            streams = self.common.recording.streams
+            zero_s = None if microphone.is_sound_file else read_header(path, streams).start_s
+            return read_bands(path, zero_s, streams=streams)
         except NoAudioError:
             raise
         except RecordingError as error:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from storyframes.spec import MAIN
+from storyframes.features import CLOCK
+from storyframes.spec import MAIN, of_track
+from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSION_CLOCK, Clock
+from tasks.extractors.base import Input
+from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.study.load import Study
 from tasks.study.rows import Person, Track
 
@@ -54,3 +58,25 @@ def devices_of(study: Study, session_id: str) -> dict[str, Device]:
         track: Device(files, study.clock(session_id, track), persons.get(files.person_id or ""))
         for track, files in {MAIN: main, **study.tracks.get(session_id, {})}.items()
     }
+
+
+def stored_streams(
+    store: FeatureStore, session_id: str, track: str = MAIN, default: StreamChoice = FIRST_STREAMS
+) -> StreamChoice:
+    """The picture and the sound of a track's recording of which its features in the store were made.
+
+    Args:
+        default: for what no feature of the track was made of.
+
+    Raises:
+        StoreError: a feature's metadata cannot be read.
+    """
+    video, sound = default.video, default.sound
+    for name in store.features(session_id, track):
+        made = store.attributes(session_id, of_track(name, track)).get("provenance", {})
+        settings = made.get("settings", {})
+        if name == CLOCK:
+            video = settings.get("video_stream", 0)
+        if Input.AUDIO in made.get("inputs", {}) or "sound_stream" in settings:
+            sound = settings.get("sound_stream", 0)
+    return StreamChoice(video, sound)

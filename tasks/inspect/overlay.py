@@ -23,7 +23,9 @@ from storyframes.spec import MAIN, MAIN_ARRAY, Axis, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.storage.files import write_atomically
 from tasks.extractors.dope.joints import BODY_BONES, HAND_BONES
+from tasks.inspect.devices import stored_streams
 from tasks.inspect.stored_feature import StoredFeature
+from tasks.media.container import StreamChoice
 from tasks.media.recording import read_frames
 
 Colour = tuple[int, int, int]
@@ -126,7 +128,7 @@ def draw_overlays(
         stored = ", ".join(of_track(name, track) for name in store.features(session_id, track)) or "nothing"
         subject = session_id if track == MAIN else f"{session_id}, track {track},"
         raise OverlayError(f"{subject} has no landmarks and no joints in pixels to draw; it has {stored}")
-    for frame, picture in _decode(video, frames):
+    for frame, picture in _decode(video, frames, stored_streams(store, session_id, track)):
         for each in points:
             _draw(picture, each.at(frame), each.bones, each.colour_at(frame))
         yield picture
@@ -138,13 +140,16 @@ def write_picture(picture: np.ndarray, path: Path) -> None:
     write_atomically(path, content.tobytes())
 
 
-def read_frame(video: Path, time: float) -> np.ndarray:
+def read_frame(video: Path, time: float, streams: StreamChoice) -> np.ndarray:
     """The frame that is shown at this second of the recording: (height, width, 3) uint8 RGB.
+
+    Args:
+        streams: which video of a file that has several.
 
     Raises:
         OverlayError: the recording ends before.
     """
-    for batch in read_frames(video, 16, allow_truncated=True):
+    for batch in read_frames(video, 16, allow_truncated=True, streams=streams):
         if batch.time[-1] >= time - _SAME_TIME_S:
             return batch.rgb[int(np.argmin(np.abs(batch.time - time)))].copy()
     raise OverlayError(f"{video.name} ends before {time:.3f} s")
@@ -159,9 +164,9 @@ def draw_boxes(picture: np.ndarray, boxes: Mapping[str, np.ndarray]) -> None:
         cv2.putText(picture, name, where, cv2.FONT_HERSHEY_SIMPLEX, 0.5, colour, 1, cv2.LINE_AA)
 
 
-def _decode(video: Path, frames: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+def _decode(video: Path, frames: Sequence[int], streams: StreamChoice) -> Iterator[tuple[int, np.ndarray]]:
     remaining, decoded = deque(frames), 0
-    for batch in read_frames(video, 16, allow_truncated=True):
+    for batch in read_frames(video, 16, allow_truncated=True, streams=streams):
         decoded += len(batch)
         while remaining and remaining[0] < decoded:
             frame = remaining.popleft()

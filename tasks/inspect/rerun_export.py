@@ -18,9 +18,11 @@ import rerun as rr
 from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSION_CLOCK, Clock
+from tasks.inspect.devices import stored_streams
 from tasks.inspect.overlay import picture_points
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.session_curves import ACTION_UNITS, SessionCurves
+from tasks.media.container import StreamChoice
 from tasks.media.recording import read_frames
 from tasks.media.sound import NoAudioError, read_audio
 from tasks.media.video_header import read_header
@@ -71,9 +73,10 @@ def export_recording(
         for each in exported:
             _write_curves(recording, each)
             _write_points(recording, store, each)
-            _write_sound(recording, each)
+            streams = stored_streams(store, session_id, each.track.name)
+            _write_sound(recording, each, streams)
             if each.track.video is not None:
-                _write_frames(recording, each.track.video, each, progress)
+                _write_frames(recording, each.track.video, each, streams, progress)
         recording.flush()
         recording.disconnect()
         building.chmod(0o600)
@@ -153,18 +156,18 @@ def _lines(points: np.ndarray, bones: tuple[tuple[int, int], ...]) -> list[np.nd
     return [points[[start, end]] for start, end in bones if np.isfinite(points[[start, end]]).all()]
 
 
-def _write_sound(recording: rr.RecordingStream, exported: _Exported) -> None:
+def _write_sound(recording: rr.RecordingStream, exported: _Exported, streams: StreamChoice) -> None:
     """The sound as FLAC, mono; it plays at its own speed from its beginning on, whatever the drift of its clock."""
     track, source = exported.track, exported.track.sound or exported.track.video
     if source is None:
         return
-    zero_s = None if track.sound or track.video is None else read_header(track.video).start_s
+    zero_s = None if track.sound or track.video is None else read_header(track.video, streams).start_s
     content = io.BytesIO()
     begin_s: float | None = None
     try:
         with av.open(content, "w", format="flac") as container:
             stream = container.add_stream("flac", rate=_SOUND_RATE, layout="mono")
-            for block in read_audio(source, _SOUND_RATE, zero_s):
+            for block in read_audio(source, _SOUND_RATE, zero_s, streams=streams):
                 begin_s = block.time if begin_s is None else begin_s
                 samples = np.round(np.clip(block.samples, -1, 1) * 32767).astype(np.int16)
                 if len(samples):
@@ -179,11 +182,15 @@ def _write_sound(recording: rr.RecordingStream, exported: _Exported) -> None:
 
 
 def _write_frames(
-    recording: rr.RecordingStream, video: Path, exported: _Exported, progress: Callable[[int, int], None]
+    recording: rr.RecordingStream,
+    video: Path,
+    exported: _Exported,
+    streams: StreamChoice,
+    progress: Callable[[int, int], None],
 ) -> None:
     times = exported.frame_times
     path = exported.path("video", "frame")
-    for batch in read_frames(video, _BATCH, allow_truncated=True):
+    for batch in read_frames(video, _BATCH, allow_truncated=True, streams=streams):
         for number, picture in enumerate(batch.rgb, start=batch.first):
             if number >= len(times):
                 return

@@ -30,7 +30,7 @@ from tasks.extractors.openface.several_faces import count_faces, has_several_fac
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
 from tasks.inspect.formatting import counted
-from tasks.media.container import RecordingError, open_container
+from tasks.media.container import RecordingError, StreamChoice, chosen_video, open_container
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.streams import stream_remarks
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
@@ -144,7 +144,7 @@ def _check_session(
     video: Path | None = None
     kinds = (kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)
     read = {_CURVE, Input.REGION, *kinds}
-    number = settings.recording.sound_stream
+    streams = settings.recording.streams
     for file in files:
         if file.column not in read:
             continue
@@ -157,21 +157,21 @@ def _check_session(
         try:
             match file.column:
                 case Input.VIDEO:
-                    header, video = read_header(path), path
-                    lengths_s[key] = length_s(header.fps, header.promised_frames, header.promised_s)
-                    remarks += _check_rate(path, file.relative, header, rates)
                     own_sound = Input.AUDIO in read and all(other.column != Input.AUDIO for other in files)
-                    remarks += stream_remarks(path, file.relative, picture=True, sound=own_sound, sound_stream=number)
+                    remarks += stream_remarks(path, file.relative, picture=True, sound=own_sound, streams=streams)
+                    header, video = read_header(path, streams), path
+                    lengths_s[key] = length_s(header.fps, header.promised_frames, header.promised_s)
+                    remarks += _check_rate(path, file.relative, header, streams, rates)
                 case Input.AUDIO:
-                    remarks += stream_remarks(path, file.relative, picture=False, sound=True, sound_stream=number)
-                    next(read_audio(path, _ANY_RATE, stream=number))
+                    remarks += stream_remarks(path, file.relative, picture=False, sound=True, streams=streams)
+                    next(read_audio(path, _ANY_RATE, streams=streams))
                     lengths_s[key] = lengths_s.get(key) or sound_length_s(path)
                 case Input.TRANSCRIPT:
                     remarks += _check_transcript(path, file.relative, lengths_s.get(key, 0.0), settings)
                 case Input.OPENFACE:
                     track = study.tracks.get(file.session_id, {}).get(file.track or MAIN)
                     is_region = track is not None and track.of is not None
-                    remarks += _check_openface(path, header, video, is_region=is_region)
+                    remarks += _check_openface(path, header, video, streams, is_region=is_region)
                 case Input.REGION:
                     boxes = read_boxes(path)
                     remarks += [f"tracks: {remark}" for remark in boxes.remarks]
@@ -286,9 +286,11 @@ def _check_curve(path: Path, relative: str, study: Study, rules: Mapping[str, La
     return [f"curves: {remark}" for remark in remarks]
 
 
-def _check_rate(path: Path, relative: str, header: VideoHeader, rates: Counter[str]) -> list[str]:
+def _check_rate(
+    path: Path, relative: str, header: VideoHeader, streams: StreamChoice, rates: Counter[str]
+) -> list[str]:
     """A remark where the first frames are not evenly spaced; else their rate is counted."""
-    times = first_packet_times(path)
+    times = first_packet_times(path, streams)
     steps = np.diff(times)
     if len(steps) < _FEWEST_STEPS or steps.std() <= UNEVEN * steps.mean():
         rates[f"{usual_rate(times, header.fps):.3g}"] += 1
@@ -332,11 +334,13 @@ def _check_transcript(path: Path, relative: str, length_s: float, settings: Extr
     return remarks
 
 
-def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, *, is_region: bool) -> list[str]:
+def _check_openface(
+    path: Path, header: VideoHeader | None, video: Path | None, streams: StreamChoice, *, is_region: bool
+) -> list[str]:
     """Look at the beginning and the end of OpenFace's output; of several faces, how long each is in it."""
     last = peek_openface_csv(path)
     rows = last.frame if last else None
-    remarks = _of_another_video(path, last, header, video) if header and video else []
+    remarks = _of_another_video(path, last, header, video, streams) if header and video else []
     if is_region or has_several_faces(path):
         faces = ", ".join(f"face_id {face} in {seconds:.1f} s" for face, seconds in count_faces(path).items())
         if not is_region:
@@ -352,7 +356,7 @@ def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, 
     if rows is None or promised is None or video is None or rows == promised:
         return remarks
     with open_container(video) as container:
-        packets = sum(packet.size > 0 for packet in container.demux(video=0))
+        packets = sum(packet.size > 0 for packet in container.demux(chosen_video(container, video.name, streams)))
     if rows > max(packets, promised) or (rows < _FEWER * min(packets, promised) and not is_lost_at_times):
         raise OpenFaceOutputError(
             f"{path.name}: ends with frame {rows}, but the video holds {packets}: it is cut, or another video's output"
@@ -360,12 +364,14 @@ def _check_openface(path: Path, header: VideoHeader | None, video: Path | None, 
     return remarks
 
 
-def _of_another_video(path: Path, last: LastRow | None, header: VideoHeader, video: Path) -> list[str]:
+def _of_another_video(
+    path: Path, last: LastRow | None, header: VideoHeader, video: Path, streams: StreamChoice
+) -> list[str]:
     """Remarks where OpenFace's output may be of a video that was replaced, by its timestamps or the files' times."""
     last = last or last_frame_and_rows(path)[0]  # of a CSV.gz
     remarks, cure = [], "is it of an earlier video? If so, run OpenFace on this one"
     if last.frame > 1:
-        rates = {header.fps, usual_rate(first_packet_times(video), header.fps)} - {0.0}
+        rates = {header.fps, usual_rate(first_packet_times(video, streams), header.fps)} - {0.0}
         expected_s = [(last.frame - 1) / rate for rate in sorted(rates)]
         if header.promised_s and header.promised_frames:  # of a rate that varies
             expected_s.append(header.promised_s * (last.frame - 1) / header.promised_frames)

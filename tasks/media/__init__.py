@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.media.container import RecordingError
+    from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice
     from tasks.media.recording import FrameBatch, file_for_tools, read_frame_times, read_frames
     from tasks.media.sound import AudioBlock, NoAudioError, read_audio, sound_length_s, sound_s
     from tasks.media.sound_bands import HOP_S, SoundBands, read_bands
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from tasks.media.video_header import promised_length_s, read_header, read_streams
 
 __all__ = [
+    "FIRST_STREAMS",
     "HOP_S",
     "AudioBlock",
     "FrameBatch",
     "NoAudioError",
     "RecordingError",
     "SoundBands",
+    "StreamChoice",
     "file_for_tools",
     "over_floor",
     "promised_length_s",
@@ -43,7 +45,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "container": "RecordingError",
+        "container": "FIRST_STREAMS RecordingError StreamChoice",
         "recording": "FrameBatch file_for_tools read_frame_times read_frames",
         "sound": "AudioBlock NoAudioError read_audio sound_length_s sound_s",
         "sound_bands": "HOP_S SoundBands read_bands",

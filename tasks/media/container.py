@@ -51,6 +51,53 @@ class PictureError(RecordingError):
     """A frame decodes, so its time is known, and its picture cannot be made."""
 
 
+@dataclass(frozen=True)
+class StreamChoice:
+    """Which picture and which sound of a file that has several are read, each counted from 0.
+
+    A file with one picture or one sound has no choice of it.
+    """
+
+    video: int = 0
+    sound: int = 0
+
+    def settings(self, *, with_picture: bool = True) -> dict[str, int]:
+        """The settings of ``[recording]`` that choose them, without those that have their default, 0.
+
+        Args:
+            with_picture: whether the picture counts; the times of a video's own sound count from its first frame.
+        """
+        chosen = {"video_stream": self.video if with_picture else 0, "sound_stream": self.sound}
+        return {name: number for name, number in chosen.items() if number}
+
+
+FIRST_STREAMS = StreamChoice()
+
+
+def video_streams(container: av.container.InputContainer) -> list[av.VideoStream]:
+    """The videos of a file: the cover picture of a sound file, or of a film, is not one."""
+    from av.stream import Disposition
+
+    return [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
+
+
+def chosen_video(container: av.container.InputContainer, name: str, streams: StreamChoice) -> av.VideoStream:
+    """The video that is read of a file.
+
+    Raises:
+        RecordingError: there is no video, or of several none with this number.
+    """
+    videos = video_streams(container)
+    if not videos:
+        raise RecordingError(f"{name}: has no video stream")
+    if len(videos) > 1 and streams.video >= len(videos):
+        raise RecordingError(
+            f"{name}: has the video streams 0 to {len(videos) - 1}, and [recording] video_stream = {streams.video}: "
+            "'storyframes check' names them"
+        )
+    return videos[streams.video if len(videos) > 1 else 0]
+
+
 def open_container(path: Path) -> av.container.InputContainer:
     """Open a recording or a sound file. Every part of storyframes that opens one does it here.
 
@@ -145,6 +192,9 @@ class ShownFrames:
 
     What does not decode is left out; the caller compares with the header and decides whether that is allowed.
 
+    Args:
+        streams: which video of a file that has several.
+
     Attributes:
         name: of the file.
         stream: PyAV's video stream.
@@ -163,13 +213,14 @@ class ShownFrames:
             turned otherwise than the frames before it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, streams: StreamChoice = FIRST_STREAMS) -> None:
         self.name = path.name
         self._container = open_container(path)
-        if not self._container.streams.video:
+        try:
+            self.stream = chosen_video(self._container, path.name, streams)
+        except RecordingError:
             self._container.close()
-            raise RecordingError(f"{path.name}: has no video stream")
-        self.stream = self._container.streams.video[0]
+            raise
         # One thread: a process has one recording at a time, and there are as many processes as processors. It is also
         # needed for correct values: with threads for frames it is unknown which packet a frame comes from (see _ticks),
         # and with threads for slices damaged H.264 decodes to other pictures than FFmpeg's command shows.
@@ -204,6 +255,11 @@ class ShownFrames:
             self.damaged_frames += picture.is_corrupt
             self.last = frame
             yield frame
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the first picture of the file, which programs that open the file themselves read."""
+        return bool(self.stream.index == self._container.streams.video[0].index)
 
     def seconds(self, ticks: int) -> float:
         """Ticks of the stream's time base in seconds."""

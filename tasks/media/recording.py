@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.media.container import PictureError, RecordingError, ShownFrame, ShownFrames
+from tasks.media.container import FIRST_STREAMS, PictureError, RecordingError, ShownFrame, ShownFrames, StreamChoice
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import check_promise, read_header
 from tasks.tools.tool_process import reaper
@@ -76,15 +76,23 @@ class RecordingReader:
         batch_size: how many frames a batch has; the last one may have fewer.
         allow_truncated: missing frames are no error.
         map_colours: whether HDR and wide gamut are mapped to BT.709, else pictures have the coded values.
+        streams: which video of a file that has several.
 
     Attributes:
         wants_pictures: may be set to False at any time: what follows is decoded for its times only.
     """
 
     def __init__(
-        self, path: Path, batch_size: int = 1, *, allow_truncated: bool = False, map_colours: bool = True
+        self,
+        path: Path,
+        batch_size: int = 1,
+        *,
+        allow_truncated: bool = False,
+        map_colours: bool = True,
+        streams: StreamChoice = FIRST_STREAMS,
     ) -> None:
         self._path = path
+        self._streams = streams
         self._batch_size = batch_size
         self._allow_truncated = allow_truncated
         self._converter = PictureConverter(path.name, map_colours=map_colours)
@@ -113,8 +121,8 @@ class RecordingReader:
                 converted.
             TruncatedError: after the last frame, where frames are missing (unless ``allow_truncated``).
         """
-        header = read_header(self._path)
-        with ShownFrames(self._path) as frames:
+        header = read_header(self._path, self._streams)
+        with ShownFrames(self._path, self._streams) as frames:
             shown = self._counted(frames)
             if self.wants_pictures:
                 with _one_opencv_thread():
@@ -167,23 +175,25 @@ def _one_opencv_thread() -> Iterator[None]:
         cv2.setNumThreads(before)
 
 
-def read_frame_times(path: Path, *, allow_truncated: bool = False) -> FrameTimes:
+def read_frame_times(path: Path, *, allow_truncated: bool = False, streams: StreamChoice = FIRST_STREAMS) -> FrameTimes:
     """The time of every frame that decodes.
 
     Raises:
         RecordingError: nothing decodes, or the times run backwards.
         TruncatedError: frames are missing (unless ``allow_truncated``).
     """
-    reader = RecordingReader(path, allow_truncated=allow_truncated)
+    reader = RecordingReader(path, allow_truncated=allow_truncated, streams=streams)
     reader.wants_pictures = False
     for _ in reader.batches():
         """There are none."""
     return reader.times
 
 
-def read_frames(path: Path, batch_size: int, *, allow_truncated: bool = False) -> Iterator[FrameBatch]:
+def read_frames(
+    path: Path, batch_size: int, *, allow_truncated: bool = False, streams: StreamChoice = FIRST_STREAMS
+) -> Iterator[FrameBatch]:
     """The frames of ``path`` in batches, see :meth:`RecordingReader.batches`."""
-    return RecordingReader(path, batch_size, allow_truncated=allow_truncated).batches()
+    return RecordingReader(path, batch_size, allow_truncated=allow_truncated, streams=streams).batches()
 
 
 _ANY_FPS = 25.0  # of a copy, where the header names no rate
@@ -191,26 +201,31 @@ _ANY_FPS = 25.0  # of a copy, where the header names no rate
 
 @contextmanager
 def file_for_tools(
-    path: Path, cut: Callable[[int, np.ndarray], np.ndarray] | None = None, converter: PictureConverter | None = None
+    path: Path,
+    cut: Callable[[int, np.ndarray], np.ndarray] | None = None,
+    converter: PictureConverter | None = None,
+    streams: StreamChoice = FIRST_STREAMS,
 ) -> Iterator[Path]:
-    """The video itself where its pictures are stored upright; else an upright copy, for a tool that opens the file.
+    """The video itself, or a copy of it, for a tool that opens the file.
 
-    The copy has the same pixels and the same number of frames, at an even rate. It lies in a private folder, which is
-    removed at the end of the block, and also when this process is killed.
+    It is copied where its pictures are not stored upright, and where the file has several videos of which not the first
+    is chosen. The copy has the same pixels and the same number of frames, at an even rate. It lies in a private folder,
+    which is removed at the end of the block, and also when this process is killed.
 
     Args:
         cut: gives what the tool is to see of a frame, by its number and its picture, always of one size; None: all.
         converter: of the pictures of a copy; without it colours beyond BT.709 are mapped.
+        streams: which video of a file that has several.
 
     Raises:
         RecordingError: see :meth:`RecordingReader.batches`.
         OSError: there is no room for the copy.
     """
-    header = read_header(path)
-    if header.is_upright and cut is None:
+    header = read_header(path, streams)
+    if header.is_upright and header.is_default and cut is None:
         yield path
         return
-    with scratch_folder("upright") as folder, reaper(folder), ShownFrames(path) as frames:
+    with scratch_folder("upright") as folder, reaper(folder), ShownFrames(path, streams) as frames:
         copy = folder / f"{path.stem}.avi"
         shown = read_pictures(frames, iter(frames), converter or PictureConverter(path.name))
         pictures = (cut(frame.number, whole) if cut else whole for frame, whole in shown)

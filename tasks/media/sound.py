@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks.media.container import RecordingError, open_container
+from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice, open_container
 
 if TYPE_CHECKING:
     import av
@@ -51,7 +51,9 @@ class AudioBlock:
     peak: float = 0.0
 
 
-def read_audio(path: Path, rate: int, zero_s: float | None = 0.0, *, stream: int = 0) -> Iterator[AudioBlock]:
+def read_audio(
+    path: Path, rate: int, zero_s: float | None = 0.0, *, streams: StreamChoice = FIRST_STREAMS
+) -> Iterator[AudioBlock]:
     """The sound of ``path`` in blocks, all channels averaged and resampled; one block is in memory at a time.
 
     Args:
@@ -59,7 +61,7 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0, *, stream: int
         zero_s: the container's time of second 0 of the recording: for a video's own sound that of the first frame
             shown (:attr:`~tasks.media.video_header.VideoHeader.start_s`). None for a sound file, whose first sample is
             second 0.
-        stream: which sound of a file that has several, from 0.
+        streams: which sound of a file that has several.
 
     Raises:
         NoAudioError: there is no sound.
@@ -67,7 +69,7 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0, *, stream: int
             is no such stream.
     """
     resampler, start_s, samples = None, 0.0, 0
-    for piece in _joined(_pieces(path, stream)):
+    for piece in _joined(_pieces(path, streams)):
         if resampler is None:
             resampler = _Resampler(piece.rate, rate)
             start_s = 0.0 if zero_s is None else piece.time - zero_s
@@ -90,14 +92,14 @@ def sound_length_s(path: Path) -> float:
         return (container.duration or 0) / av.time_base
 
 
-def sound_s(path: Path) -> float:
+def sound_s(path: Path, streams: StreamChoice = FIRST_STREAMS) -> float:
     """The length of the sound that decodes, seconds, with the silence of its gaps; headers may promise another.
 
     Raises:
         NoAudioError: there is no sound.
-        RecordingError: the sound cannot be decoded, its sampling rate changes, or its timestamps run backwards.
+        RecordingError: see :func:`read_audio`.
     """
-    return sum(len(piece.samples) / piece.rate for piece in _pieces(path))
+    return sum(len(piece.samples) / piece.rate for piece in _pieces(path, streams))
 
 
 @dataclass(frozen=True)
@@ -113,21 +115,21 @@ class _Piece:
     peak: float = 0.0
 
 
-def chosen_sound(sounds: Sequence[AudioStream], name: str, stream: int) -> AudioStream:
-    """The sound that is read of a file: of several that with this number, from 0.
+def chosen_sound(sounds: Sequence[AudioStream], name: str, streams: StreamChoice) -> AudioStream:
+    """The sound that is read of a file.
 
     Raises:
         NoAudioError: there is no sound.
-        RecordingError: there is no such stream.
+        RecordingError: of several there is none with this number.
     """
     if not sounds:
         raise NoAudioError(f"{name}: has no audio track")
-    if len(sounds) > 1 and stream >= len(sounds):
+    if len(sounds) > 1 and streams.sound >= len(sounds):
         raise RecordingError(
-            f"{name}: has the sound streams 0 to {len(sounds) - 1}, and [recording] sound_stream = {stream}: "
+            f"{name}: has the sound streams 0 to {len(sounds) - 1}, and [recording] sound_stream = {streams.sound}: "
             "'storyframes check' names them"
         )
-    return sounds[stream if len(sounds) > 1 else 0]
+    return sounds[streams.sound if len(sounds) > 1 else 0]
 
 
 class _DecodedSound:
@@ -135,7 +137,7 @@ class _DecodedSound:
 
     Args:
         name: of the file, for messages.
-        stream: which sound of a file that has several, from 0.
+        streams: which sound of a file that has several.
 
     Attributes:
         stream: PyAV's sound stream.
@@ -147,9 +149,9 @@ class _DecodedSound:
             do not.
     """
 
-    def __init__(self, container: av.container.InputContainer, name: str, stream: int = 0) -> None:
+    def __init__(self, container: av.container.InputContainer, name: str, streams: StreamChoice) -> None:
         self._container, self._name = container, name
-        self.stream = chosen_sound(container.streams.audio, name, stream)
+        self.stream = chosen_sound(container.streams.audio, name, streams)
         self.damaged = 0
 
     def __iter__(self) -> Iterator[av.AudioFrame]:
@@ -193,9 +195,9 @@ class _DecodedSound:
         return is_exact and self.stream.format.name.startswith(("flt", "dbl"))
 
 
-def _pieces(path: Path, stream: int = 0) -> Iterator[_Piece]:
+def _pieces(path: Path, streams: StreamChoice) -> Iterator[_Piece]:
     with open_container(path) as container:
-        sound = _DecodedSound(container, path.name, stream)
+        sound = _DecodedSound(container, path.name, streams)
         rate, start_s, count, damaged, is_float = 0, 0.0, 0, 0, False
         for frame in sound:
             samples = mean_of_channels(frame)
@@ -324,14 +326,16 @@ class _Resampler:
                 blocks.append(pulled.to_ndarray()[0])
 
 
-def find_clipped(path: Path, zero_s: float | None = None) -> tuple[tuple[float, float], ...]:
+def find_clipped(
+    path: Path, zero_s: float | None = None, *, streams: StreamChoice = FIRST_STREAMS
+) -> tuple[tuple[float, float], ...]:
     """The times at which any channel has :data:`RUN` samples in a row at full scale.
 
     The only finding that needs the samples themselves: they are decoded as they were recorded, neither mixed nor
     resampled, in one pass with flat memory.
 
     Args:
-        zero_s: as of :func:`read_audio`.
+        zero_s, streams: as of :func:`read_audio`.
 
     Returns:
         (start, stop) seconds of the recording; spans less than 0.2 s apart are joined.
@@ -346,7 +350,7 @@ def find_clipped(path: Path, zero_s: float | None = None) -> tuple[tuple[float, 
     with open_container(path) as container:
         to_int16, channels = av.AudioResampler(format="s16p"), 0
         before: np.ndarray = np.empty((0, 0), np.int16)
-        for frame in _DecodedSound(container, path.name):
+        for frame in _DecodedSound(container, path.name, streams):
             if channels != frame.layout.nb_channels:  # of joined files; the resampler refuses it
                 to_int16, channels = av.AudioResampler(format="s16p"), frame.layout.nb_channels
             for block in to_int16.resample(frame):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.media.sound import read_audio
 
 RATE = 8000  # samples per second
@@ -36,11 +37,11 @@ class SoundBands:
         return len(self.power) * HOP_S
 
 
-def read_bands(path: Path, zero_s: float | None, *, stream: int = 0) -> SoundBands:
+def read_bands(path: Path, zero_s: float | None, *, streams: StreamChoice = FIRST_STREAMS) -> SoundBands:
     """The powers in the bands; the sound itself is never in memory as a whole (an hour of powers takes 15 MB).
 
     Args:
-        zero_s, stream: as of :func:`tasks.media.sound.read_audio`.
+        zero_s, streams: as of :func:`tasks.media.sound.read_audio`.
 
     Raises:
         NoAudioError: there is no sound.
@@ -50,7 +51,7 @@ def read_bands(path: Path, zero_s: float | None, *, stream: int = 0) -> SoundBan
     kept: list[np.ndarray] = []
     holes: list[tuple[float, float]] = []
     count, start_s, damaged = 0, None, 0
-    for block in read_audio(path, RATE, zero_s, stream=stream):
+    for block in read_audio(path, RATE, zero_s, streams=streams):
         start_s = block.time if start_s is None else start_s
         damaged += block.damaged
         if block.silence_s:

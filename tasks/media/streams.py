@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.media.container import open_container
+from tasks.media.container import StreamChoice, chosen_video, open_container, video_streams
 from tasks.media.sound import chosen_sound, peak_of_channels
 
 if TYPE_CHECKING:
@@ -19,34 +19,32 @@ _HEARD_S = 10.0  # of the sound that is decoded
 _SILENT = 1e-4  # of full scale: no sample is louder in a channel to which no microphone is connected
 
 
-def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool, sound_stream: int = 0) -> Iterator[str]:
-    """What to know about the streams of a recording, of which one picture, the first, and one sound are read.
+def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool, streams: StreamChoice) -> Iterator[str]:
+    """What to know about the streams of a recording, of which one picture and one sound are read.
 
     The first seconds of the sound are decoded.
 
     Args:
         name: what the recording is called in the remarks.
         picture, sound: whether this one is read.
-        sound_stream: which sound, where there are several.
+        streams: which picture and which sound, where there are several.
 
     Raises:
-        RecordingError: FFmpeg cannot read it, or, after its remark, it has several sounds and not this one.
+        RecordingError: FFmpeg cannot read it, or, after its remark, it has several pictures or sounds and not this one.
     """
-    from av.stream import Disposition
-
     with open_container(path) as container:
-        covers = Disposition.attached_pic
-        videos = [_video_words(stream) for stream in container.streams.video if not stream.disposition & covers]
-        if picture and len(videos) > 1:
-            yield _several(name, "video", videos, 0)
+        videos = video_streams(container) if picture else []
+        if len(videos) > 1:
+            yield _several(name, "video", [_video_words(stream) for stream in videos], streams.video)
+            chosen_video(container, path.name, streams)
         sounds = container.streams.audio if sound else ()
         peaks = _channel_peaks(container, sounds) if sounds else {}
         silent = {number for number, channels in peaks.items() if max(channels) < _SILENT}
         if len(sounds) > 1:
             words = [_sound_words(stream, is_silent=number in silent) for number, stream in enumerate(sounds)]
-            yield _several(name, "sound", words, sound_stream)
-            chosen_sound(sounds, path.name, sound_stream)
-        channels = peaks.get(sound_stream if len(sounds) > 1 else 0, [])
+            yield _several(name, "sound", words, streams.sound)
+            chosen_sound(sounds, path.name, streams)
+        channels = peaks.get(streams.sound if len(sounds) > 1 else 0, [])
         quiet = [number for number, peak in enumerate(channels, 1) if peak < _SILENT]
         if quiet and len(quiet) < len(channels):
             which = f"channel {quiet[0]} is" if len(quiet) == 1 else f"channels {', '.join(map(str, quiet))} are"
@@ -58,10 +56,20 @@ def stream_remarks(path: Path, name: str, *, picture: bool, sound: bool, sound_s
 
 def _several(name: str, kind: str, streams: list[str], taken: int) -> str:
     numbered = "; ".join(f"{number}: {words}" for number, words in enumerate(streams))
-    copied = f"ffmpeg -i {Path(name).name} -map 0:v:1 -map 0:a? -c copy OTHER{Path(name).suffix}"
-    other = f"a copy with the second: {copied}" if kind == "video" else "[recording] sound_stream = 1 reads the second"
     read = f"stream {taken} is read, the others are not" if taken < len(streams) else f"there is no stream {taken}"
+    other = f"[recording] {kind}_stream = 1 reads the second"
     return f"{name}: has {len(streams)} {kind} streams ({numbered}): {read}; {other}"
+
+
+def are_first(path: Path, streams: StreamChoice) -> bool:
+    """Whether the chosen picture and sound are the file's first, which other programs take by themselves.
+
+    Raises:
+        RecordingError: FFmpeg cannot read it.
+    """
+    with open_container(path) as container:
+        videos, sounds = video_streams(container), container.streams.audio
+        return not (streams.video and len(videos) > 1) and not (streams.sound and len(sounds) > 1)
 
 
 def _video_words(stream: VideoStream) -> str:

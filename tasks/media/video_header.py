@@ -8,7 +8,16 @@ from typing import BinaryIO
 
 import numpy as np
 
-from tasks.media.container import RecordingError, ShownFrame, ShownFrames, open_container
+from tasks.media.container import (
+    FIRST_STREAMS,
+    RecordingError,
+    ShownFrame,
+    ShownFrames,
+    StreamChoice,
+    chosen_video,
+    open_container,
+    video_streams,
+)
 
 _COUNTED_S = 60  # of a video, in which packets are counted
 _TIMED_S = 20  # of a video, in which packets' times are read
@@ -34,15 +43,16 @@ class VideoHeader:
     promised_frames: int | None
     promised_s: float | None  # the header's length of the video stream, None where the container does not say
     start_s: float  # when the first frame that decodes is shown on the container's clock: second 0 of the recording
+    is_default: bool  # whether it is the file's first video, which programs that open the file themselves read
 
 
-def read_header(path: Path) -> VideoHeader:
-    """What the container at ``path`` says of its video; decodes the first frame, for its time.
+def read_header(path: Path, streams: StreamChoice = FIRST_STREAMS) -> VideoHeader:
+    """What the container at ``path`` says of its chosen video; decodes the first frame, for its time.
 
     Raises:
         RecordingError: it is empty, is no media file, has no video, or its first frame is to be shown askew.
     """
-    with ShownFrames(path) as frames:
+    with ShownFrames(path, streams) as frames:
         stream = frames.stream
         promised_frames, promised_s = _promised(frames)
         first = next(iter(frames), None)
@@ -55,16 +65,17 @@ def read_header(path: Path) -> VideoHeader:
             promised_frames=promised_frames,
             promised_s=promised_s,
             start_s=frames.seconds(first.ticks if first else stream.start_time or 0),
+            is_default=frames.is_default,
         )
 
 
-def promised_length_s(path: Path) -> float:
-    """The header's length of the video at ``path``, seconds; 0 where the header does not say. Decodes nothing.
+def promised_length_s(path: Path, streams: StreamChoice = FIRST_STREAMS) -> float:
+    """The header's length of the chosen video at ``path``, seconds; 0 where the header does not say. Decodes nothing.
 
     Raises:
         RecordingError: it is empty, is no media file, or has no video.
     """
-    with ShownFrames(path) as frames:
+    with ShownFrames(path, streams) as frames:
         return length_s(_nominal_fps(frames), *_promised(frames))
 
 
@@ -90,20 +101,20 @@ def _promised(frames: ShownFrames) -> tuple[int | None, float | None]:
     return promised_frames, promised_s
 
 
-def read_rate(path: Path) -> tuple[float | None, float | None]:
-    """Frames per second and seconds of the video at ``path`` by its header; None where the header does not say.
+def read_rate(path: Path, streams: StreamChoice = FIRST_STREAMS) -> tuple[float | None, float | None]:
+    """Frames per second and seconds of the chosen video at ``path`` by its header; None where the header does not say.
 
     A rate that no camera has, such as the 1000 per second of recordings made in a browser, is the clock's.
 
     Raises:
         RecordingError: it is empty, is no media file, or has no video.
     """
-    with ShownFrames(path) as frames:
+    with ShownFrames(path, streams) as frames:
         fps = _nominal_fps(frames)
         return (fps if _FEWEST_FPS <= fps <= _MOST_FPS else None), _promised(frames)[1]
 
 
-def estimated_frames(path: Path, length_s: float) -> float:
+def estimated_frames(path: Path, length_s: float, streams: StreamChoice = FIRST_STREAMS) -> float:
     """How many frames a video of so many seconds has by its header, else by the packets of its first minute.
 
     Decodes nothing. The rate that a Matroska or WebM states is not the one that a variable-rate recording has.
@@ -111,7 +122,7 @@ def estimated_frames(path: Path, length_s: float) -> float:
     Raises:
         RecordingError: it is empty, is no media file, or has no video.
     """
-    with ShownFrames(path) as frames:
+    with ShownFrames(path, streams) as frames:
         if promised := _promised(frames)[0]:
             return promised
         base = frames.stream.time_base
@@ -119,7 +130,7 @@ def estimated_frames(path: Path, length_s: float) -> float:
         return 0.0
     count, begin_s, last_s = 0, None, 0.0
     with open_container(path) as container:
-        for packet in container.demux(video=0):
+        for packet in container.demux(chosen_video(container, path.name, streams)):
             if packet.pts is None:
                 continue
             last_s = float(packet.pts * base)
@@ -130,7 +141,7 @@ def estimated_frames(path: Path, length_s: float) -> float:
     return count
 
 
-def first_packet_times(path: Path) -> np.ndarray:
+def first_packet_times(path: Path, streams: StreamChoice = FIRST_STREAMS) -> np.ndarray:
     """(n,) float64, the seconds on its clock at which the frames of a video's first 20 seconds are shown, in order.
 
     Decodes nothing. Empty where packets do not say when they are shown, as in AVI with B-frames.
@@ -140,7 +151,7 @@ def first_packet_times(path: Path) -> np.ndarray:
     """
     times: list[float] = []
     with open_container(path) as container:
-        for packet in container.demux(video=0):
+        for packet in container.demux(chosen_video(container, path.name, streams)):
             if not packet.size:
                 continue
             pts, base = packet.pts, packet.time_base
@@ -349,10 +360,9 @@ def read_streams(path: Path) -> Streams:
         RecordingError: it is empty, or is no media file.
     """
     import av
-    from av.stream import Disposition
 
     with open_container(path) as container:
-        videos = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
+        videos = video_streams(container)
         rate = float(videos[0].average_rate or 0) if videos else 0.0
         return Streams(
             has_video=bool(videos),

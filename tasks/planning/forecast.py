@@ -11,7 +11,7 @@ from storyframes.features import CLOCK
 from storyframes.spec import MAIN, feature_and_track, of_track
 from tasks.extractors.base import Extractor, Input
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.media.container import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.video_header import estimated_frames, has_sound
 from tasks.planning.rates import Rate, measure_rates
 from tasks.planning.sample import SampleError
@@ -242,7 +242,7 @@ def _candidates(
             for reason in unusable.values():
                 fault(session_id if track == MAIN else f"{session_id}, track {track}", reason)
             files = study.tracks[session_id][track]
-            recording = _recording(study, files, extractors, unusable)
+            recording = _recording(study, files, extractors, unusable, settings.recording.streams)
             if recording and recording.has_frames:
                 recording = replace(recording, is_decoded=(files.of or track) not in decoded)
                 decoded.add(files.of or track)
@@ -250,7 +250,11 @@ def _candidates(
 
 
 def _recording(
-    study: Study, track: Track, extractors: dict[str, Extractor[Any]], unusable: Container[str]
+    study: Study,
+    track: Track,
+    extractors: dict[str, Extractor[Any]],
+    unusable: Container[str],
+    streams: StreamChoice,
 ) -> Recording | None:
     """The recording of a track by its header, with the features for which it has the inputs."""
     if (Input.VIDEO if track.video else Input.AUDIO) in unusable:
@@ -258,10 +262,10 @@ def _recording(
     possible = possible_extractors(extractors, track)
     length_s = frames = 0.0
     try:
-        length_s = track_length_s(study, track)
+        length_s = track_length_s(study, track, streams)
         if track.video:
             path = study.path(track.video)
-            frames = estimated_frames(path, length_s)
+            frames = estimated_frames(path, length_s, streams)
             if not track.audio and not has_sound(path):
                 possible = {
                     name: extractor for name, extractor in possible.items() if Input.AUDIO not in extractor.inputs

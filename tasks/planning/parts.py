@@ -33,13 +33,14 @@ def session_costs(study: Study, settings: ExtractorsSettings, selection: Selecti
     only = settings.features if selection.only is None else selection.only
     extractors = selected_extractors(build_extractors(settings, "", may_download=False), only)
     prices: dict[tuple[str, ...], Price] = {}
+    streams = settings.recording.streams
 
     def cost(session_id: str, track: str) -> float:
         features = tuple(track_extractors(extractors, study, session_id, track, selection))
         if features not in prices:
             prices[features] = price_of(features, settings)
         try:
-            return prices[features].cost(track_length_s(study, study.tracks[session_id][track]))
+            return prices[features].cost(track_length_s(study, study.tracks[session_id][track], streams))
         except (StudyFileError, OSError):
             return 0.0
 
@@ -57,7 +58,7 @@ def costs_alone(study: Study, settings: ExtractorsSettings, session_id: str, onl
     """CPU-seconds that each of these features of the session's own files takes, without those that it waits for."""
     extractors = build_extractors(settings, "", may_download=False)
     try:
-        length_s = track_length_s(study, study.tracks[session_id][MAIN])
+        length_s = track_length_s(study, study.tracks[session_id][MAIN], settings.recording.streams)
     except (StudyFileError, OSError):
         return {}
     return {feature: price_of((feature,), settings).cost(length_s) for feature in only if feature in extractors}

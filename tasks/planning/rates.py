@@ -119,14 +119,23 @@ def measure_rates(
     settings = settings.for_measuring().resolved()
     files = study.tracks[session_id][track]
     with scratch_folder("plan") as folder, reaper(folder):
-        length_s = track_length_s(study, files) or seconds
+        length_s = track_length_s(study, files, settings.recording.streams) or seconds
         long_s = min(seconds, length_s)
         short_s = long_s / 4
         runs = []
         for number, sample_s in enumerate((short_s, short_s, long_s)):
             here = folder / str(number)
             here.mkdir()
-            runs.append(_extract_sample(study, files, settings, Sample(here, sample_s, length_s), progress, number))
+            runs.append(
+                _extract_sample(
+                    study,
+                    files,
+                    settings,
+                    Sample(here, sample_s, length_s, settings.recording.streams),
+                    progress,
+                    number,
+                )
+            )
     rates = [_rate(of_track(feature, track), [run[feature] for run in runs], short_s, long_s) for feature in runs[0]]
     # The clock is what decoding costs. A region's is its video's clock, and its pictures are of its video's pass.
     extractors = build_extractors(settings, session_id)

@@ -13,9 +13,18 @@ from pathlib import Path
 import av
 import numpy as np
 import pandas as pd
+from av.stream import Stream
 
 from tasks.extractors.base import Input, InputFile
-from tasks.media.container import RecordingError, open_container
+from tasks.media.container import (
+    FIRST_STREAMS,
+    RecordingError,
+    StreamChoice,
+    chosen_video,
+    open_container,
+    video_streams,
+)
+from tasks.media.sound import chosen_sound
 from tasks.planning.sources import input_file
 from tasks.study.boxes import BoxesError, read_boxes
 from tasks.study.transcript import TranscriptError, read_transcript
@@ -33,6 +42,7 @@ class Sample:
     folder: Path  # where the files go
     seconds: float  # the first so many
     of_s: float  # how long the whole recording is
+    streams: StreamChoice  # which picture and which sound of a file that has several
 
     def cut(self, kind: str, path: Path, frames: int) -> tuple[InputFile, float]:
         """The beginning of one of the session's files, under its name; of a table the rows of so many frames.
@@ -49,7 +59,7 @@ class Sample:
         stands_for_s = self.seconds
         match Input(kind):
             case Input.VIDEO | Input.AUDIO:
-                cut_recording(path, target, self.seconds)
+                cut_recording(path, target, self.seconds, self.streams)
             case Input.OPENFACE:
                 cut_table(path, target, frames)
             case Input.REGION:
@@ -62,8 +72,10 @@ class Sample:
         return input_file(target), stands_for_s
 
 
-def cut_recording(path: Path, target: Path, seconds: float) -> None:
+def cut_recording(path: Path, target: Path, seconds: float, streams: StreamChoice = FIRST_STREAMS) -> None:
     """Copy the packets of the first ``seconds`` of a recording, picture and sound, without coding them again.
+
+    Of several pictures and of several sounds the chosen one.
 
     The copy has the recording's owner and permissions: root's extraction gives it to a container's user.
 
@@ -72,7 +84,9 @@ def cut_recording(path: Path, target: Path, seconds: float) -> None:
     """
     try:
         with open_container(path) as source, av.open(str(target), "w") as cut:
-            chosen = [*source.streams.video[:1], *source.streams.audio[:1]]
+            sounds = source.streams.audio
+            chosen: list[Stream] = [chosen_video(source, path.name, streams)] if video_streams(source) else []
+            chosen += [chosen_sound(sounds, path.name, streams)] if sounds else []
             copies = {stream.index: cut.add_stream_from_template(stream) for stream in chosen}
             ended: set[int] = set()
             end_s = (source.start_time or 0) / av.time_base + seconds  # a broadcast does not begin at 0

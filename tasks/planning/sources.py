@@ -18,7 +18,7 @@ from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
 from tasks.extractors.source import CurveFiles, Microphone, Microphones, Region
-from tasks.media.container import RecordingError, open_container
+from tasks.media.container import RecordingError, StreamChoice, open_container, video_streams
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.units import recording_s
@@ -243,10 +243,13 @@ def unusable_files(study: Study, session_id: str, track: str, extractors: Iterab
     return unusable
 
 
-def track_length_s(study: Study, track: Track) -> float:
+def track_length_s(study: Study, track: Track, streams: StreamChoice) -> float:
     """How long a track is: by its video's header, else its sound's, else as long as its session; 0 if unknown.
 
     A session that is a transcript alone is as long as its transcript.
+
+    Args:
+        streams: which video of a file that has several.
 
     Raises:
         StudyFileError: that file cannot be used.
@@ -254,9 +257,9 @@ def track_length_s(study: Study, track: Track) -> float:
     for kind, relative in ((Input.VIDEO, track.video), (Input.AUDIO, track.audio)):
         if relative is not None:
             file = input_file(study.path(relative), relative, lambda _: "")  # its digest is not needed
-            return recording_s(Source(track.session_id, {kind: file}))
+            return recording_s(Source(track.session_id, {kind: file}), streams)
     if track.name != MAIN:
-        return track_length_s(study, study.tracks[track.session_id][MAIN])
+        return track_length_s(study, study.tracks[track.session_id][MAIN], streams)
     try:
         return read_transcript(study.path(track.transcript), allow_malformed=True).end_s if track.transcript else 0.0
     except TranscriptError:
@@ -308,7 +311,5 @@ def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCach
 
 def _has_picture(path: Path) -> bool:
     """Whether it is a video; the cover of a record is none."""
-    from av.stream import Disposition
-
     with open_container(path) as container:
-        return any(not stream.disposition & Disposition.attached_pic for stream in container.streams.video)
+        return bool(video_streams(container))

@@ -17,7 +17,7 @@ from tasks.extractors.base import Extractor, Input, Source
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.extractors.settings import ExtractorSettings
-from tasks.media.container import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.sound import sound_length_s
 from tasks.media.video_header import promised_length_s
 
@@ -158,7 +158,7 @@ def most_expensive_first(units: Iterable[ExtractionUnit]) -> list[ExtractionUnit
     def priced(unit: ExtractionUnit) -> ExtractionUnit:
         recording = unit.session_id, unit.track
         if recording not in lengths:
-            lengths[recording] = recording_s(unit.source)
+            lengths[recording] = recording_s(unit.source, unit.settings.recording.streams)
         # A hundred thousand sessions have a few prices; the settings are kept, so that no others get their id.
         features = tuple(feature for track in unit.tracks for feature in track.features)
         key = id(unit.settings), features, unit.session_id == STORIES
@@ -178,11 +178,11 @@ def most_expensive_first(units: Iterable[ExtractionUnit]) -> list[ExtractionUnit
     return clocks + others
 
 
-def recording_s(source: Source) -> float:
+def recording_s(source: Source, streams: StreamChoice) -> float:
     """How long the recording should be by its video's header, else its sound's, seconds; 0 where that does not say."""
     try:
         if Input.VIDEO in source.files:
-            return promised_length_s(source.files[Input.VIDEO].path)
+            return promised_length_s(source.files[Input.VIDEO].path, streams)
         if Input.AUDIO in source.files:
             return sound_length_s(source.files[Input.AUDIO].path)
     except (RecordingError, OSError):  # the extractor will say so

@@ -510,9 +510,9 @@ def test_two_reports_at_once_make_a_copy_once(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "copies").mkdir()
     both_begin, made_of, write, made = Barrier(2), previews._made_of, previews._write, []
 
-    def begin(sources: list[Path]) -> str:
+    def begin(*arguments: Any) -> str:
         both_begin.wait(HANG_S)
-        return made_of(sources)
+        return made_of(*arguments)
 
     def counted(*arguments: Any) -> None:
         made.append(arguments)

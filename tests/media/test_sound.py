@@ -13,7 +13,7 @@ from support.media.recordings import write_recording, write_streams, write_wave
 from support.messages import naming
 
 from tasks.media import sound
-from tasks.media.container import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.sound import NoAudioError, mean_of_channels, read_audio
 
 
@@ -133,13 +133,13 @@ def test_of_several_sounds_the_one_with_the_number_is_read(tmp_path: Path) -> No
     loud, soft = np.full((4000, 1), 9000), np.full((4000, 1), 300)
     write_streams(tmp_path / "a.mkv", {"eng": loud, "fra": soft})
     for number, written in ((0, loud), (1, soft)):
-        blocks = list(read_audio(tmp_path / "a.mkv", 16_000, stream=number))
+        blocks = list(read_audio(tmp_path / "a.mkv", 16_000, streams=StreamChoice(sound=number)))
         heard = np.concatenate([block.samples for block in blocks]) * 32_768
         np.testing.assert_array_equal(heard, written[:, 0])
     with pytest.raises(RecordingError, match=naming("a.mkv", "sound_stream = 2", "0 to 1")):
-        next(read_audio(tmp_path / "a.mkv", 16_000, stream=2))
+        next(read_audio(tmp_path / "a.mkv", 16_000, streams=StreamChoice(sound=2)))
     write_streams(tmp_path / "a.mkv", {"eng": loud})
-    assert next(read_audio(tmp_path / "a.mkv", 16_000, stream=2)).samples.max() > 0.2
+    assert next(read_audio(tmp_path / "a.mkv", 16_000, streams=StreamChoice(sound=2))).samples.max() > 0.2
 
 
 def pieces(of: list[tuple[int, str]], rate: int, *, fails: bool) -> Iterator[sound._Piece]:

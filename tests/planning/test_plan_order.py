@@ -15,6 +15,7 @@ from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from tasks.extract import ExtractionUnit
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.container import FIRST_STREAMS
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import Selection
@@ -68,8 +69,8 @@ def expected_cost(features: tuple[str, ...], settings: ExtractorsSettings, lengt
 
 def test_cost_follows_the_length_and_the_settings(uneven_study: Path, tmp_path: Path) -> None:
     source = {unit.session_id: unit.source for unit in planned(uneven_study, tmp_path / "features").units}
-    assert [recording_s(source[name]) for name in ("s0001", "s0002", "s0003")] == [2.0, 4.0, 1.0]
-    assert recording_s(source["stories"]) == 0
+    assert [recording_s(source[name], FIRST_STREAMS) for name in ("s0001", "s0002", "s0003")] == [2.0, 4.0, 1.0]
+    assert recording_s(source["stories"], FIRST_STREAMS) == 0
     settings = ExtractorsSettings()
     half = ExtractorsSettings(resnet50={"precision": "bfloat16"})
     binary = ExtractorsSettings(openface={"backend": "container"})

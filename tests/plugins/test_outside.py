@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.media.recordings import write_streams
 from support.messages import naming
 from support.tools.outside_faults import FAULTS, PRIVATE_FAULTS
 from support.tools.outside_programs import (
@@ -26,9 +27,11 @@ from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.files import sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
-from tasks.extractors.base import CommonSettings, ExtractionError, Input
+from tasks.extractors.base import CommonSettings, ExtractionError, Input, Source
 from tasks.extractors.outside.environment import Requirements
 from tasks.extractors.outside.settings import OutsideSettings
+from tasks.extractors.settings import RecordingSettings
+from tasks.planning.sources import input_file
 
 FRAMES = 45
 
@@ -257,6 +260,27 @@ def test_a_program_that_needs_no_frames_reads_a_session_without_a_video(
     with FeatureWriter(LocalStorage(ground.root), "s", spec, frames=False) as out:
         extractor.extract(source, out)
         assert out.publish("f" * 64, {}).arrays["values"].shape == (2,)
+
+
+def test_a_program_that_would_hear_another_sound_than_the_chosen_one_is_not_run(
+    tmp_path: Path, environment: Requirements
+) -> None:
+    sounds = {"eng": np.zeros((8000, 1)), "fra": np.zeros((16_000, 1))}
+    for number, name in enumerate(("two.mkv", "one.mkv")):
+        write_streams(tmp_path / name, dict([*sounds.items()][number:]))
+    cls = files_plug_in(tmp_path, READS, environment, inputs=(Input.AUDIO,), needs_frames=False)
+    extractor = cls(cls.Settings(), CommonSettings(RecordingSettings(sound_stream=1)))
+    opened = {}
+    for name in ("two.mkv", "one.mkv"):
+        source = Source("s", {"audio": input_file(tmp_path / name)}, frameless=True)
+        with FeatureWriter(LocalStorage(tmp_path), "s", cls.spec, frames=False) as out:
+            try:
+                with extractor.session(source, out, None, None):
+                    opened[name] = ""
+            except ExtractionError as error:
+                opened[name] = str(error)
+    assert "sound_stream = 1" in opened["two.mkv"]
+    assert "sound_stream" not in opened["one.mkv"]
 
 
 # --- what decides the values ------------------------------------------------------------------------------------------

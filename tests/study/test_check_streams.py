@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from support.media.recordings import write_streams
+from support.media.recordings import write_streams, write_two_cameras
 from support.messages import unlike
 
+from storyframes.features import OPENFACE_COLUMNS
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
 
@@ -67,6 +69,25 @@ def test_a_sound_stream_that_a_video_does_not_have_is_a_problem(tmp_path: Path) 
     assert unlike(found, ("v.mkv", "sound_stream = 2", "0 to 1")) == []
     remarks = [remark for remark in study.remarks if "v.mkv" in remark]
     assert unlike(remarks, ("v.mkv", "0: pcm_s16le", "1: pcm_s16le", "no stream 2")) == []
+
+
+def test_the_picture_that_the_configuration_names_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video,openface\ns,p,both.mkv,f.csv\n")
+    write_two_cameras(tmp_path)
+    table = pd.DataFrame(0.0, index=range(9), columns=list(OPENFACE_COLUMNS))
+    table["frame"], table["timestamp"] = np.arange(9) + 1, np.arange(9) / 5
+    table.to_csv(tmp_path / "f.csv", index=False)
+
+    def remarks(**recording: int) -> list[str]:
+        study, _ = check_study(tmp_path, ExtractorsSettings(recording=recording))
+        return [remark for remark in study.remarks if "both.mkv" in remark or "f.csv" in remark]
+
+    named = ("both.mkv", "2 video", "0: ffv1 64x48", "1: ffv1 80x32")
+    assert unlike(remarks(), (*named, "stream 0 is read", "video_stream = 1"), ("f.csv", "1.60 s", "0.80 s")) == []
+    assert unlike(remarks(video_stream=1), (*named, "stream 1 is read")) == []
+    assert unlike(remarks(video_stream=2), (*named, "no stream 2")) == []
+    _, found = check_study(tmp_path, ExtractorsSettings(recording={"video_stream": 2}))
+    assert unlike(found, ("both.mkv", "video_stream = 2", "0 to 1")) == []
 
 
 @pytest.mark.parametrize("cut", [700, 3000, 60_000])

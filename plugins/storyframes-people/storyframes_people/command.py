@@ -115,6 +115,7 @@ def people(
                             getattr(settings, name, None),
                             options,
                             of=track,
+                            streams=settings.recording.streams,
                             progress=show,
                         )
                     )

@@ -30,7 +30,7 @@ from tasks.extractors import (
     face_boxes,
     room_for_temporary_files,
 )
-from tasks.media import file_for_tools, read_frame_times, read_frames, read_header
+from tasks.media import FIRST_STREAMS, StreamChoice, file_for_tools, read_frame_times, read_frames, read_header
 
 DETECTORS = "storyframes.detectors"
 _BATCH = 8  # frames that are decoded at once
@@ -52,6 +52,7 @@ class Pictures:
     frames: np.ndarray  # (N,) int64, numbers of the chosen ones, from 0, ascending
     width: int
     height: int
+    streams: StreamChoice = FIRST_STREAMS  # which picture of a file that has several
 
     @property
     def time(self) -> np.ndarray:
@@ -68,7 +69,7 @@ class Pictures:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         chosen = set(self.frames.tolist())
-        for batch in read_frames(self.path, _BATCH, allow_truncated=True):
+        for batch in read_frames(self.path, _BATCH, allow_truncated=True, streams=self.streams):
             yield from (rgb for number, rgb in enumerate(batch.rgb, batch.first) if number in chosen)
 
 
@@ -77,15 +78,18 @@ def evenly(frames: int, frame_s: float, rate: float) -> np.ndarray:
     return np.unique(np.append(np.arange(0, frames, max(1, round(1 / (rate * frame_s)))), frames - 1))
 
 
-def choose_pictures(path: Path, rate: float) -> Pictures:
+def choose_pictures(path: Path, rate: float, streams: StreamChoice = FIRST_STREAMS) -> Pictures:
     """About ``rate`` pictures of each second of a recording, evenly; every frame where it has no more.
+
+    Args:
+        streams: which picture of a file that has several.
 
     Raises:
         RecordingError: it does not decode.
     """
-    header = read_header(path)
-    clock = read_frame_times(path, allow_truncated=True).time
-    every = Pictures(path, clock, np.arange(len(clock)), header.width, header.height)
+    header = read_header(path, streams)
+    clock = read_frame_times(path, allow_truncated=True, streams=streams).time
+    every = Pictures(path, clock, np.arange(len(clock)), header.width, header.height, streams)
     return replace(every, frames=evenly(len(clock), every.frame_s, rate))
 
 
@@ -151,7 +155,7 @@ class OpenFaceFaces(FaceDetector):
     def faces(self, pictures: Pictures, settings: OpenFaceSettings) -> Iterator[np.ndarray]:
         with (
             room_for_temporary_files(),
-            file_for_tools(pictures.path) as video,
+            file_for_tools(pictures.path, streams=pictures.streams) as video,
             self._tool(settings).run_tool(video, float(pictures.clock[-1]), new_version()) as output,
         ):
             try:

@@ -21,6 +21,7 @@ from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, j
 from storyframes_people.pieces import AT_LEAST_S, find_pieces
 from tasks.forgetting import Asked, Trace, file_trace
 from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
+from tasks.media import FIRST_STREAMS, StreamChoice
 from tasks.study import Boxes, Study, TableChangeError, open_table, problems_with, put_in_place, shortened
 
 FOLDER = "regions"
@@ -56,6 +57,7 @@ class Proposal:
     length_s: float
     seats: tuple[str, ...] = ()  # names that its tracks may have beside p1, p2, …, found or not
     apart: tuple[str, ...] = ()  # why a model of faces did not join pieces, or why people have no seat's name
+    streams: StreamChoice = FIRST_STREAMS  # which picture of the video
 
     def file(self, track: str) -> str:
         """The file of boxes of a track, as the tables name it."""
@@ -70,6 +72,7 @@ def propose_people(
     options: Options,
     *,
     of: str = "",
+    streams: StreamChoice = FIRST_STREAMS,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Proposal:
     """Look for the people of one recording.
@@ -77,6 +80,7 @@ def propose_people(
     Args:
         settings: of the detector.
         of: the track whose video it is; empty for the session's own.
+        streams: which picture of a file that has several.
 
     Raises:
         StudyFileError: the recording has no video, or it is not there.
@@ -86,7 +90,7 @@ def propose_people(
     named = study.tracks[session_id][of or MAIN].video
     assert named is not None  # the caller has looked
     video = study.path(named)
-    pictures = choose_pictures(video, options.rate)
+    pictures = choose_pictures(video, options.rate, streams)
     faces = detect_faces(pictures, detector, settings, options.min_confidence, progress)
     found = find_pieces(faces, also_short=True)
     pieces = [piece for piece in found if piece.sure_s >= AT_LEAST_S]
@@ -112,6 +116,7 @@ def propose_people(
         length_s,
         tuple(options.seats),
         tuple(apart),
+        streams,
     )
 
 
@@ -208,7 +213,7 @@ def write_preview(proposal: Proposal, folder: Path) -> Path | None:
     times = np.concatenate([boxes.time_s[boxes.seen] for boxes in proposal.regions.values()])
     shown = {track: boxes.at(times, 0) for track, boxes in proposal.regions.items()}
     best = int(np.isfinite([boxes[:, 0] for boxes in shown.values()]).sum(axis=0).argmax())
-    picture = read_frame(proposal.video, float(times[best]))
+    picture = read_frame(proposal.video, float(times[best]), proposal.streams)
     size = np.array([picture.shape[1], picture.shape[0]] * 2)
     draw_boxes(picture, {track: boxes[best] * size for track, boxes in shown.items() if np.isfinite(boxes[best, 0])})
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

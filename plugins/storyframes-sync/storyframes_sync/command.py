@@ -10,7 +10,17 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli import LOOK, JsonOption, StudyArgument, console, error_console, fail, show_json, usage_errors
+from flows.cli import (
+    LOOK,
+    ConfigOption,
+    JsonOption,
+    StudyArgument,
+    console,
+    error_console,
+    fail,
+    show_json,
+    usage_errors,
+)
 
 if TYPE_CHECKING:
     from storyframes_sync.propose_clocks import Proposal
@@ -26,16 +36,20 @@ def sync(
     replace: Annotated[
         bool, typer.Option("--replace", help="Measure clocks again that the tables have; --write then replaces them.")
     ] = False,
+    config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Measure by their sound when a session's other cameras and microphones began, and how their clocks drift."""
     # numpy and the rest here: storyframes --help imports this module
+    from flows import load_settings
     from storyframes_sync.propose_clocks import Outcome, clocks_to_write, propose_clocks, read_unsynchronised
     from storyframes_sync.write_clocks import write_clocks
     from tasks.inspect import counted
     from tasks.study import TableChangeError
 
+    damaged: dict[str, int] = {}
     with usage_errors():
+        streams = load_settings(config).recording.streams
         loaded = read_unsynchronised(study)
         if unknown := [name for name in session or [] if name not in loaded.sessions]:
             fail(f"the study has no session {', '.join(unknown)}", 2)
@@ -48,6 +62,8 @@ def sync(
                     loaded,
                     chosen,
                     replace=replace,
+                    streams=streams,
+                    damaged=damaged.__setitem__,
                     progress=lambda name: spinner.update(f"listening to {escape(name)}"),
                 )
             )
@@ -59,8 +75,14 @@ def sync(
                 write_clocks(study, clocks, replace=replace)
             except TableChangeError as error:
                 fail(str(error), 2)
+    for path, packets in damaged.items():
+        error_console().print(
+            f"[yellow]look at[/] {escape(path)}: {counted(packets, 'packet')} of its sound cannot be decoded and "
+            "counted as silence"
+        )
     if json:
-        show_json({"clocks": [asdict(proposal) for proposal in proposals], "written": len(clocks) if write else 0})
+        measured = [asdict(proposal) for proposal in proposals]
+        show_json({"clocks": measured, "written": len(clocks) if write else 0, "damaged_sound_packets": damaged})
     elif clocks and write:
         console().print(f"written: {counted(len(clocks), 'clock')} into {escape(str(study / 'clocks.csv'))}")
         console().print("'storyframes index STUDY STORE' lets clips use them; nothing is extracted again")

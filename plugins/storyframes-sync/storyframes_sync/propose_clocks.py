@@ -10,7 +10,7 @@ from pathlib import Path
 from storyframes import MAIN
 from storyframes_sync.match_sound import Match, SyncError, match_sound
 from storyframes_sync.write_clocks import MeasuredClock
-from tasks.media import RecordingError, SoundBands, read_bands, read_header
+from tasks.media import FIRST_STREAMS, RecordingError, SoundBands, StreamChoice, read_bands, read_header
 from tasks.study import Study, StudyError, StudyFileError, Track, read_study
 
 _IN_TIME_S = 0.01  # three metres of air between two microphones
@@ -69,14 +69,26 @@ def propose_clocks(
     session_ids: Collection[str],
     *,
     replace: bool = False,
+    streams: StreamChoice = FIRST_STREAMS,
     progress: Callable[[str], None] = lambda _: None,
+    damaged: Callable[[str, int], None] = lambda *_: None,
 ) -> Iterator[Proposal]:
     """The clocks of these sessions, one after the other; what is wrong with one of them costs the others nothing.
 
     Args:
         study: from :func:`read_unsynchronised`.
         replace: measure clocks as well that have rows already.
+        streams: which picture and which sound of files that have several.
+        damaged: called with (a recording's path in the study, packets of its sound that do not decode).
     """
+
+    def listen(track: Track) -> SoundBands | str:
+        progress(f"{track.session_id}, {track.name}")
+        heard = _sound(study, track, streams)
+        if isinstance(heard, SoundBands) and heard.damaged:
+            damaged(track.audio or track.video or "", heard.damaged)
+        return heard
+
     for session_id in session_ids:
         own: SoundBands | str | None = None
         for clock, tracks in _clocks(study, session_id).items():
@@ -84,11 +96,9 @@ def propose_clocks(
                 yield Proposal(session_id, tracks[0].name, clock, Outcome.KEPT)
                 continue
             if own is None:
-                progress(f"{session_id}, {MAIN}")
-                own = _sound(study, study.tracks[session_id][MAIN])
+                own = listen(study.tracks[session_id][MAIN])
             for track in tracks:  # devices that share a clock: the first whose sound matches
-                progress(f"{session_id}, {track.name}")
-                proposal = _propose(study, own, track, clock)
+                proposal = _propose(own, track, clock, listen)
                 if proposal.outcome is not Outcome.REFUSED:
                     break
             yield proposal
@@ -105,13 +115,13 @@ def _clocks(study: Study, session_id: str) -> dict[str, list[Track]]:
     return clocks
 
 
-def _propose(study: Study, own: SoundBands | str, track: Track, clock: str) -> Proposal:
+def _propose(own: SoundBands | str, track: Track, clock: str, listen: Callable[[Track], SoundBands | str]) -> Proposal:
     def refused(reason: str) -> Proposal:
         return Proposal(track.session_id, track.name, clock, Outcome.REFUSED, reason=reason)
 
     if isinstance(own, str):
         return refused(f"the session's own files: {own}")
-    sound = _sound(study, track)
+    sound = listen(track)
     if isinstance(sound, str):
         return refused(sound)
     try:
@@ -125,14 +135,14 @@ def _propose(study: Study, own: SoundBands | str, track: Track, clock: str) -> P
     return Proposal(track.session_id, track.name, clock, outcome, match)
 
 
-def _sound(study: Study, track: Track) -> SoundBands | str:
+def _sound(study: Study, track: Track, streams: StreamChoice) -> SoundBands | str:
     """A track's sound, as the extractors take it: its own file, else the video's; or why there is none."""
     try:
         if track.audio:
-            return read_bands(study.path(track.audio), None)
+            return read_bands(study.path(track.audio), None, streams=streams)
         if track.video:
             video = study.path(track.video)
-            return read_bands(video, read_header(video).start_s)
+            return read_bands(video, read_header(video, streams).start_s, streams=streams)
     except (RecordingError, StudyFileError) as error:
         return str(error)
     except OSError as error:

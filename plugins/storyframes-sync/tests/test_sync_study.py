@@ -15,9 +15,10 @@ from storyframes_sync.command import app
 from storyframes_sync.match_sound import Match
 from storyframes_sync.propose_clocks import Outcome, Proposal, propose_clocks, read_unsynchronised
 from storyframes_sync.write_clocks import MeasuredClock, write_clocks
-from support.media.recordings import FPS, write_recording, write_wave
+from support.media.recordings import FPS, with_damaged_sound, write_recording, write_streams, write_wave
 from support.media.speech import RATE, recorded, speech
 from support.messages import missing, naming
+from support.studies import make_study
 from typer.testing import CliRunner
 
 from storyframes.times import Clock
@@ -63,6 +64,24 @@ def sync(*arguments: object) -> Any:
 
 def tables(study: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in study.glob("*.csv")}
+
+
+def test_the_chosen_sound_is_heard_and_damage_is_named(tmp_path: Path) -> None:
+    """The second sound of the camera is the room's; the first is silent."""
+    study = make_study(tmp_path / "study", video="s.mp4")
+    heard = recorded(ROOM, 6, 45, 1)
+    write_recording(tmp_path / "whole.mp4", 45 * FPS, heard, codec="flac")
+    with_damaged_sound(tmp_path / "whole.mp4", study / "s.mp4", [2, 3])
+    later = recorded(ROOM, 8, 40, 2)
+    write_streams(study / "b.mkv", {"eng": 0 * later, "fra": later}, pictures=0)
+    tracks(study, "s,b,,b.mkv,")
+    (tmp_path / "config.toml").write_text("[recording]\nsound_stream = 1\n")
+    assert sync(study).exit_code == 1
+    result = sync(study, "--config", tmp_path / "config.toml", "--json")
+    (clock,) = json.loads(result.stdout)["clocks"]
+    assert clock["match"]["session_s"][0] - clock["match"]["device_s"][0] == pytest.approx(2, abs=0.02)
+    assert json.loads(result.stdout)["damaged_sound_packets"] == {"s.mp4": 2}
+    assert missing(result.stderr, "s.mp4: 2 packets") == []
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from flows.cli import (
     LOOK,
+    ConfigOption,
     JsonOption,
     StudyArgument,
     console,
@@ -36,6 +37,7 @@ def align(
     min_confidence: Annotated[
         float, typer.Option(min=0, max=1, help="A text whose words have a lower mean confidence is refused.")
     ] = 0.5,
+    config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find out when each word of a text was said, and write transcripts with these times.
@@ -43,6 +45,7 @@ def align(
     Texts are STUDY/texts/SESSION[@TRACK].txt, and transcripts that the tables name whose words have no times. What is
     written is STUDY/transcripts/SESSION[@TRACK].aligned.json; words go nowhere else, and no other file is changed.
     """
+    from flows.settings import load_settings
     from storyframes_transcribe.alignment import AlignmentError, align_recording, aligned_path, texts_of
     from storyframes_transcribe.ctc import CtcModel
     from storyframes_transcribe.transcript_file import writing
@@ -51,7 +54,7 @@ def align(
     from tasks.study import StudyFileError, TableChangeError, TranscriptError, load_study, name_transcripts
 
     with usage_errors(), refused_if(ExtractionError, TableChangeError):
-        loaded = load_study(study)
+        streams, loaded = load_settings(config).recording.streams, load_study(study)
         sessions, tracks = listed("--session", session), listed("--track", track)
         chosen = [
             (one, name)
@@ -71,13 +74,16 @@ def align(
                     text = texts_of(loaded, session_id, of_track)
                     if text is None:
                         continue
-                    done = align_recording(loaded, session_id, of_track, text, network, min_confidence=min_confidence)
+                    done = align_recording(
+                        loaded, session_id, of_track, text, network, min_confidence=min_confidence, streams=streams
+                    )
                     row |= {"status": "aligned" if done.is_new else "there already", "path": done.path}
                     row |= {
                         "words": done.words,
                         "without_times": done.without_times,
                         "confidence": round(done.confidence, 3),
                         "outside": done.outside,
+                        "damaged_sound_packets": done.damaged,
                     }
                     named[session_id, of_track] = aligned_path(session_id, of_track)
                 except (AlignmentError, TranscriptError, RecordingError, StudyFileError, OSError) as error:
@@ -106,6 +112,12 @@ def _show(rows: list[dict[str, object]], named: int) -> None:
             f"{row['without_times']} without times of their own"
             + (f"; {row['outside']} before or after the recording left out" if row["outside"] else "")
         )
+        packets = row["damaged_sound_packets"]
+        if isinstance(packets, int) and packets:
+            error_console().print(
+                f"[yellow]look at[/] {where}: {counted(packets, 'packet')} of its sound cannot be decoded and counted "
+                "as silence"
+            )
     if rows:
         console().print(f"{counted(len(rows), 'text')}; {counted(named, 'cell')} of the tables name transcripts anew")
     else:

@@ -20,7 +20,8 @@ from storyframes import MAIN
 from storyframes.store import write_atomically
 from storyframes_transcribe.ctc import AlignedWord, CtcModel, align
 from storyframes_transcribe.transcript_file import FOLDER, MADE_BY
-from tasks.media import promised_length_s, read_audio, read_header
+from storyframes_transcribe.voices import Damage
+from tasks.media import FIRST_STREAMS, StreamChoice, promised_length_s, read_audio, read_header
 from tasks.study import Study, find_prefixes, read_transcript
 
 TEXTS = "texts"
@@ -52,6 +53,7 @@ class Aligned:
     confidence: float
     is_new: bool
     outside: int = 0
+    damaged: int = 0  # packets of the sound that do not decode, in whose place silence was heard
 
 
 def texts_of(study: Study, session_id: str, track: str) -> Path | None:
@@ -79,11 +81,13 @@ def align_recording(
     model: CtcModel,
     *,
     min_confidence: float = MIN_CONFIDENCE,
+    streams: StreamChoice = FIRST_STREAMS,
 ) -> Aligned:
     """Align the text of one recording, and write the transcript, unless the same is there already.
 
     Args:
         min_confidence: a text whose words have a lower one on average is refused.
+        streams: which picture and which sound of files that have several.
 
     Raises:
         AlignmentError: it does not fit; nothing is written.
@@ -97,7 +101,7 @@ def align_recording(
     sound, target = study.path(relative), study.root / aligned_path(session_id, track)
     provenance = {
         "made_by": f"{MADE_BY} {version(MADE_BY)}, aligned",
-        "sound": {"path": relative, "sha256": _digest(sound)},
+        "sound": {"path": relative, "sha256": _digest(sound), **streams.settings(with_picture=not files.audio)},
         "text": {"path": text.relative_to(study.root).as_posix(), "sha256": _digest(text)},
         "model": model.digests(),
     }
@@ -105,13 +109,15 @@ def align_recording(
     if before is not None and {**before["provenance"], "words_sha256": None} == {**provenance, "words_sha256": None}:
         return _counted(target, before["utterances"], is_new=False)
     lines = _read(text)
-    zero_s = None if files.audio else read_header(sound).start_s
+    zero_s = None if files.audio else read_header(sound, streams).start_s
     rate = model.shape.rate
-    first = next(iter(read_audio(sound, rate, zero_s))).time
-    blocks, whole = ((block.samples for block in read_audio(sound, rate, zero_s)) for _ in range(2))
+    first = next(iter(read_audio(sound, rate, zero_s, streams=streams))).time
+    damage = Damage()
+    blocks = (block.samples for block in damage.count(read_audio(sound, rate, zero_s, streams=streams)))
+    whole = (block.samples for block in read_audio(sound, rate, zero_s, streams=streams))
     probabilities = model.log_probabilities(blocks, whole)
     aligned = _align(lines, probabilities, model, first + model.shape.centre_s)
-    end_s = (promised_length_s(study.path(files.video)) if files.video else 0.0) or float("inf")
+    end_s = (promised_length_s(study.path(files.video), streams) if files.video else 0.0) or float("inf")
     inside = [part for line, words in zip(lines, aligned, strict=True) if (part := _inside(line, words, end_s))[1]]
     utterances = [*_utterances([line for line, _ in inside], [words for _, words in inside])]
     done = _counted(target, utterances, is_new=True, outside=sum(map(len, aligned)) - sum(len(w) for _, w in inside))
@@ -121,6 +127,7 @@ def align_recording(
             f"{min_confidence:g} (--min-confidence) it may be another recording's, or in another language than the "
             "model's; nothing is written"
         )
+    done = replace(done, damaged=damage.packets)
     content = {"provenance": provenance | {"words_sha256": _words_digest(utterances)}, "utterances": utterances}
     target.parent.mkdir(mode=0o700, exist_ok=True)
     write_atomically(target, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())

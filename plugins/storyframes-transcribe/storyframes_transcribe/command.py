@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from storyframes_transcribe.recordings import Recording, SessionPlan
     from storyframes_transcribe.session import Outcome, Transcriber
     from storyframes_transcribe.settings import TranscribeSettings
+    from tasks.media import StreamChoice
     from tasks.study import Study
 
 app = typer.Typer(add_completion=False, **LOOK)
@@ -71,7 +72,7 @@ def transcribe(
     from flows import load_settings, promise
     from storyframes.store import FeatureStore
     from storyframes_transcribe.models import ModelError, find_model
-    from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in, refuse_other_sound
+    from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
     from storyframes_transcribe.session import Transcriber
     from storyframes_transcribe.speakers import name_speakers
     from storyframes_transcribe.whisper import Whisper
@@ -80,7 +81,7 @@ def transcribe(
     with usage_errors(), refused_if(ModelError, SelectionError, TableChangeError):
         given = {name: value for name, value in (("model", model), ("language", language)) if value is not None}
         configured = load_settings(config, {"transcribe": given})
-        refuse_other_sound(configured.recording.sound_stream)
+        streams = configured.recording.streams
         settings: TranscribeSettings = configured.sections["transcribe"]
         if recordings:
             _write_first_tables(study, recordings)
@@ -101,6 +102,7 @@ def transcribe(
             found,
             hear=lambda piece, language: load().hear(piece, language),
             listen=lambda samples: load().listen(samples),
+            streams=streams,
         )
         if dry_run:
             _show_plan(plans, transcriber)
@@ -108,13 +110,14 @@ def transcribe(
         promise("the same command goes on with what is not transcribed")
         if cluster and any(_is_due(transcriber, one) for plan in plans for one in plan.recordings):
             work: Callable[[], Iterable[Outcome]] = partial(
-                _on_cluster, loaded, plans, tracks, settings, found, cluster
+                _on_cluster, loaded, plans, tracks, settings, streams, found, cluster
             )
         else:
-            work = partial(_here, loaded, plans, transcriber)
+            work = partial(_here, loaded, plans, streams, transcriber)
         attribute = partial(name_speakers, loaded, store, settings) if store else None
         outcomes, named = _transcribe(loaded, plans, lambda: map(attribute, work()) if attribute else work())
     _remark_on_languages(outcomes)
+    _remark_on_damage(outcomes)
     if json:
         show_json({"transcripts": [asdict(outcome) for outcome in outcomes], "named": named})
     else:
@@ -159,6 +162,15 @@ def _remark_on_languages(outcomes: Sequence[Outcome]) -> None:
             )
 
 
+def _remark_on_damage(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.damaged:
+            error_console().print(
+                f"[yellow]look at[/] {escape(outcome.name)}: {counted(outcome.damaged, 'packet')} of its sound cannot "
+                "be decoded and counted as silence: what was said there is missing"
+            )
+
+
 def _transcribe(
     study: Study, plans: Sequence[SessionPlan], work: Callable[[], Iterable[Outcome]]
 ) -> tuple[list[Outcome], int]:
@@ -173,10 +185,12 @@ def _transcribe(
     return outcomes, named
 
 
-def _here(study: Study, plans: Sequence[SessionPlan], transcriber: Transcriber) -> Iterator[Outcome]:
+def _here(
+    study: Study, plans: Sequence[SessionPlan], streams: StreamChoice, transcriber: Transcriber
+) -> Iterator[Outcome]:
     from flows import progress_bar
 
-    lengths = {one.name: one.length_s(study) for plan in plans for one in plan.recordings}
+    lengths = {one.name: one.length_s(study, streams) for plan in plans for one in plan.recordings}
     done: dict[str, float] = {}
     with progress_bar("seconds of sound") as bar:
 
@@ -195,6 +209,7 @@ def _on_cluster(
     plans: Sequence[SessionPlan],
     tracks: Sequence[str],
     settings: TranscribeSettings,
+    streams: StreamChoice,
     model: Model,
     cluster: str,
 ) -> Sequence[Outcome]:
@@ -207,7 +222,7 @@ def _on_cluster(
     if settings.model not in PUBLISHED:  # a path, and workers have other working directories
         settings = settings.model_copy(update={"model": str(model.folder.resolve())})
     units = [
-        SessionUnit(study.root, plan.session_id, tuple(tracks), settings, model.sha256)
+        SessionUnit(study.root, plan.session_id, tuple(tracks), settings, model.sha256, streams)
         for plan in plans
         if plan.recordings or plan.joins
     ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from storyframes import SESSION_CLOCK, Clock
 from storyframes_transcribe.words import HeardWord
-from tasks.media import over_floor, read_bands, step_levels
+from tasks.media import FIRST_STREAMS, StreamChoice, over_floor, read_bands, step_levels
 
 CROSSTALK_RULES = 2
 """Number of the rules of this module. Raise it where they change: crosstalk is then found again."""
@@ -31,11 +31,13 @@ class Microphone:
         path: of its file.
         zero_s: when its second 0 is, as of :func:`tasks.media.sound.read_audio`.
         clock: from its seconds to the session's.
+        streams: which sound of a file that has several.
     """
 
     path: Path
     zero_s: float | None
     clock: Clock
+    streams: StreamChoice = FIRST_STREAMS
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def session_levels(microphones: Mapping[str, Microphone]) -> dict[str, np.ndarra
     Raises:
         RecordingError: one cannot be decoded.
     """
-    bands = {name: read_bands(one.path, one.zero_s) for name, one in microphones.items()}
+    bands = {name: read_bands(one.path, one.zero_s, streams=one.streams) for name, one in microphones.items()}
     ends = [float(one.clock.to_session(bands[name].start_s + bands[name].seconds)) for name, one in microphones.items()]
     steps = max(math.ceil(max(ends, default=0.0) / STEP_S), 0)
     return {

@@ -37,6 +37,7 @@ from storyframes_transcribe.session import Outcome, Status, Transcriber
 from storyframes_transcribe.settings import Device, TranscribeSettings
 from storyframes_transcribe.transcript_file import FOLDER
 from storyframes_transcribe.whisper import LIBRARIES, Whisper
+from tasks.media import FIRST_STREAMS, StreamChoice
 from tasks.study import load_study
 
 _ELSEWHERE = "a worker says that it is written, but it is not in the study: mount the same folder there"
@@ -50,6 +51,7 @@ class SessionUnit:
         root: the study, where the workers see it under the same path.
         tracks: only these, see :func:`~storyframes_transcribe.recordings.plan_sessions`.
         model_sha256: what the model has to be.
+        streams: which picture and which sound of files that have several.
     """
 
     root: Path
@@ -57,6 +59,7 @@ class SessionUnit:
     tracks: tuple[str, ...]
     settings: TranscribeSettings
     model_sha256: str
+    streams: StreamChoice = FIRST_STREAMS
 
     @property
     def name(self) -> str:
@@ -92,6 +95,7 @@ class SessionUnit:
             model,
             hear=lambda piece, language: _loaded(settings).hear(piece, language),
             listen=lambda samples: _loaded(settings).listen(samples),
+            streams=self.streams,
         )
         (plan,) = plan_sessions(study, [self.session_id], self.tracks)
         return tuple(transcriber.transcribe(plan))

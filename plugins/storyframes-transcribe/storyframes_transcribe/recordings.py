@@ -9,7 +9,7 @@ from pathlib import Path
 
 from storyframes import MAIN
 from storyframes_transcribe.transcript_file import FOLDER, SoundFile
-from tasks.media import RecordingError, promised_length_s, read_streams, sound_length_s, sound_s
+from tasks.media import RecordingError, StreamChoice, promised_length_s, read_streams, sound_length_s, sound_s
 from tasks.study import Study
 
 
@@ -45,20 +45,20 @@ class Recording:
         """For messages, and in the name of its transcript."""
         return self.session_id if self.track == MAIN else f"{self.session_id}@{self.track}"
 
-    def end_s(self, study: Study) -> float:
+    def end_s(self, study: Study, streams: StreamChoice) -> float:
         """When it ends, seconds. Of a video: its picture by the header, infinity where that does not say.
 
         Headers of sound files may be guesses (raw AAC, MP3 without a Xing header), so the sound is decoded.
         """
         if self.video is None:
-            return sound_s(study.path(self.relative))
-        return promised_length_s(study.path(self.video)) or float("inf")
+            return sound_s(study.path(self.relative), streams)
+        return promised_length_s(study.path(self.video), streams) or float("inf")
 
-    def length_s(self, study: Study) -> float:
+    def length_s(self, study: Study, streams: StreamChoice) -> float:
         """Its length by its header, for a bar of progress: 0 where that does not say or the file cannot be opened."""
         try:
             path = study.path(self.video or self.relative)
-            return promised_length_s(path) if self.video else sound_length_s(path)
+            return promised_length_s(path, streams) if self.video else sound_length_s(path)
         except (RecordingError, OSError):
             return 0.0
 
@@ -126,20 +126,6 @@ def refuse_handed_in(
                 f"{plan.session_id}, {named[0]}: the tables name its transcript, {path}, which is not replaced: "
                 "empty that cell to have another made"
             )
-
-
-def refuse_other_sound(sound_stream: int) -> None:
-    """Refuse ``[recording] sound_stream``, which features of sound follow: here the first sound is transcribed.
-
-    Raises:
-        SelectionError: it is not 0.
-    """
-    if sound_stream:
-        raise SelectionError(
-            f"[recording] sound_stream = {sound_stream}: the first sound of a recording would be transcribed, while "
-            "features read another one. Make files of that sound (ffmpeg -i VIDEO -map 0:v -map "
-            f"0:a:{sound_stream} -c copy OTHER.mkv), name them in the tables, and take the setting out"
-        )
 
 
 def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:

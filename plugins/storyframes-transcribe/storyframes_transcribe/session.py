@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.metadata import version
+from pathlib import Path
 
 from storyframes import MAIN, stored_clock
 from storyframes_transcribe.crosstalk import CROSSTALK_RULES, Crosstalk, Microphone, find_crosstalk, session_levels
@@ -32,10 +33,10 @@ from storyframes_transcribe.transcript_file import (
     write,
     written,
 )
-from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
+from storyframes_transcribe.voices import RATE, Damage, Piece, voiced_pieces
 from storyframes_transcribe.whisper import library_versions
 from storyframes_transcribe.words import Heard, HeardWord, snap
-from tasks.media import NoAudioError, RecordingError, read_audio, read_header
+from tasks.media import FIRST_STREAMS, NoAudioError, RecordingError, StreamChoice, read_audio, read_header
 from tasks.study import Study
 
 _STAYS = ": what other microphones heard of these words stays in theirs"
@@ -70,6 +71,7 @@ class Outcome:
         attributed: how many words of a microphone of several people have a speaker; None where that was not asked.
         unheard: persons of the session of whom the store has no ``speaking``.
         language: the code of the language that was detected, with how probable it is; 1 where it was given.
+        damaged: packets of its sound that do not decode, in whose place silence was heard.
         reason: why it failed, is kept, or is not joined.
     """
 
@@ -84,6 +86,7 @@ class Outcome:
     attributed: int | None = None
     unheard: int = 0
     language: Language | None = None
+    damaged: int = 0
     reason: str = ""
 
     def __str__(self) -> str:
@@ -122,13 +125,23 @@ class Transcriber:
         model: whose digest is part of what decides the words.
         hear: by which pieces of sound become words.
         listen: by which the language is detected where it is not given.
+        streams: which picture and which sound of files that have several.
 
     Attributes:
         progress: is called while a recording is read.
     """
 
-    def __init__(self, study: Study, settings: TranscribeSettings, model: Model, hear: Hear, listen: Listen) -> None:
+    def __init__(
+        self,
+        study: Study,
+        settings: TranscribeSettings,
+        model: Model,
+        hear: Hear,
+        listen: Listen,
+        streams: StreamChoice = FIRST_STREAMS,
+    ) -> None:
         self._study, self._settings, self._hear, self._listen = study, settings, hear, listen
+        self._streams = streams
         self.progress: Progress = lambda *_: None
         self._provenance = Provenance(
             made_by=f"{MADE_BY} {version(MADE_BY)}",
@@ -204,12 +217,14 @@ class Transcriber:
             told = made.provenance.told_language if made else None
             if made and (language is None or told is None or told.code == language.code):
                 count = len(made.words) - len(made.crosstalk)
-                return replace(failed, status=Status.CURRENT, words=count, language=told)
-            words, language = self._words(recording, language)
+                damaged = made.provenance.damaged_sound_packets or 0
+                return replace(failed, status=Status.CURRENT, words=count, language=told, damaged=damaged)
+            damage = Damage()
+            words, language = self._words(recording, language, damage)
             if sound_file(self._study, recording, sound) != sound:
                 return replace(failed, reason=f"{recording.relative} was changed while it was read: run this again")
-            inside = _inside(words, recording.end_s(self._study))
-            self._write(recording, inside, sound, language)
+            inside = _inside(words, recording.end_s(self._study, self._streams))
+            self._write(recording, inside, sound, language, damage.packets)
         except KeptError as error:
             return replace(failed, status=Status.KEPT, reason=str(error))
         except NoAudioError as error:
@@ -222,25 +237,44 @@ class Transcriber:
             kind = "no memory left on the GPU: set a smaller batch_size" if "out of memory" in str(error) else ""
             return replace(failed, reason=f"the model failed ({kind or type(error).__name__})")
         outside = len(words) - len(inside)
-        return replace(failed, status=Status.MADE, words=len(inside), outside=outside, language=language)
+        return replace(
+            failed,
+            status=Status.MADE,
+            words=len(inside),
+            outside=outside,
+            language=language,
+            damaged=damage.packets,
+        )
 
     def _current(self, recording: Recording) -> tuple[TranscriptFile | None, SoundFile]:
         """The transcript that is there and would be the same again, and the recording as it is."""
         made = read_made(self._study.root / transcript_path(recording.session_id, recording.track))
         sound = sound_file(self._study, recording, made.provenance.sound if made else None)
-        settings = {**self._provenance.settings, "language": self._given(recording)}
+        settings = self._value_settings(recording)
         new = self._provenance.model_copy(update={"sound": sound, "settings": settings})
         return made if made and made.provenance.decides_as(new) else None, sound
 
-    def _pieces(self, recording: Recording) -> Iterator[Piece]:
-        """Its sound, see :func:`~storyframes_transcribe.voices.voiced_pieces`."""
-        path = self._study.path(recording.relative)
-        zero_s = read_header(path).start_s if recording.is_video else None
-        yield from voiced_pieces(read_audio(path, RATE, zero_s), self._settings.voice_threshold)
+    def _value_settings(self, recording: Recording) -> dict[str, object]:
+        """What decides the recording's words besides the model; streams only where they are not the first."""
+        streams = self._streams.settings(with_picture=recording.is_video)
+        return {**self._provenance.settings, "language": self._given(recording), **streams}
 
-    def _words(self, recording: Recording, language: Language | None) -> tuple[list[HeardWord], Language | None]:
+    def _pieces(self, recording: Recording, damage: Damage | None = None) -> Iterator[Piece]:
+        """Its sound, see :func:`~storyframes_transcribe.voices.voiced_pieces`."""
+        path, zero_s = self._opened(recording)
+        blocks = read_audio(path, RATE, zero_s, streams=self._streams)
+        yield from voiced_pieces(damage.count(blocks) if damage else blocks, self._settings.voice_threshold)
+
+    def _opened(self, recording: Recording) -> tuple[Path, float | None]:
+        """A recording's file, and when its second 0 is, as of :func:`tasks.media.sound.read_audio`."""
+        path = self._study.path(recording.relative)
+        return path, read_header(path, self._streams).start_s if recording.is_video else None
+
+    def _words(
+        self, recording: Recording, language: Language | None, damage: Damage
+    ) -> tuple[list[HeardWord], Language | None]:
         words: list[HeardWord] = []
-        for piece in self._pieces(recording):
+        for piece in self._pieces(recording, damage):
             if piece.stretches:
                 heard = self._hear(piece, language.code if language else None)
                 language = language or Language(heard.language, heard.probability)
@@ -249,12 +283,20 @@ class Transcriber:
             self.progress(recording.name, piece.end_s)
         return sorted(words, key=lambda word: word.start_s), language
 
-    def _write(self, recording: Recording, words: list[HeardWord], sound: SoundFile, language: Language | None) -> None:
+    def _write(
+        self,
+        recording: Recording,
+        words: list[HeardWord],
+        sound: SoundFile,
+        language: Language | None,
+        damaged: int,
+    ) -> None:
         told = {
             "language": language.code if language else None,
             "language_probability": language.probability if language else None,
-            "settings": {**self._provenance.settings, "language": self._given(recording)},
+            "settings": self._value_settings(recording),
             "sound": sound,
+            "damaged_sound_packets": damaged or None,
         }
         spoken = utterances(words, self._settings.pause_s, recording.speaker, recording.person_id)
         made = TranscriptFile(provenance=self._provenance.model_copy(update=told), utterances=tuple(spoken))
@@ -328,16 +370,17 @@ class Transcriber:
             one.track: (made.provenance.sound.sha256 if made.provenance.sound else "", stored_clock(clocks[one]))
             for one, made in there.items()
         }
-        decisive = json.dumps([CROSSTALK_RULES, self._settings.crosstalk_db, sounds], sort_keys=True)
+        streams = self._streams.settings(with_picture=any(one.is_video for one in there))
+        chosen = [streams] if streams else []
+        decisive = json.dumps([CROSSTALK_RULES, self._settings.crosstalk_db, sounds, *chosen], sort_keys=True)
         key = hashlib.sha256(decisive.encode()).hexdigest()
         of_tracks = {one.track: of_one for one, of_one in words.items()}
         if all(made.provenance.crosstalk_by == key for made in there.values() if not made.is_corrected):
             return Crosstalk.of_marks(of_tracks), key
         microphones = {}
         for one in there:
-            path = self._study.path(one.relative)
-            zero_s = read_header(path).start_s if one.is_video else None
-            microphones[one.track] = Microphone(path, zero_s, clocks[one])
+            path, zero_s = self._opened(one)
+            microphones[one.track] = Microphone(path, zero_s, clocks[one], self._streams)
         return find_crosstalk(of_tracks, session_levels(microphones), self._settings.crosstalk_db), key
 
     def _settled(self, recording: Recording, made: TranscriptFile, found: Crosstalk, key: str) -> TranscriptFile:
@@ -361,7 +404,7 @@ class Transcriber:
         """The session's transcript, in seconds of the session, with these fields of its provenance."""
         path = self._study.root / transcript_path(plan.session_id, MAIN)
         before = read_made(path)
-        end_s = plan.own.end_s(self._study) if plan.own else float("inf")
+        end_s = plan.own.end_s(self._study, self._streams) if plan.own else float("inf")
         inside = {one: _inside(of_one, end_s) for one, of_one in words.items()}
         spoken = [
             utterance

@@ -115,6 +115,7 @@ class Provenance(_Model):
         crosstalk_by: digest of what decided which words are crosstalk: the sounds, their clocks, the rules.
         joined: by track, the digest of the words of each transcript that was joined.
         speakers: of a microphone of several people, where its words were attributed.
+        damaged_sound_packets: packets of the sound that do not decode, in whose place silence was heard; None of none.
         words_sha256: of the words when they were written: what differs was corrected by hand.
     """
 
@@ -129,6 +130,7 @@ class Provenance(_Model):
     crosstalk_by: str | None = None
     joined: Mapping[str, str] = {}
     speakers: Attribution | None = None
+    damaged_sound_packets: int | None = None
     words_sha256: str = ""
 
     @property

@@ -81,7 +81,7 @@ class Vad(SoundExtractor[ExtractorSettings]):
         return {"onnxruntime": version("onnxruntime")} if find_spec("onnxruntime") else {}
 
     def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
-        sound = Sound(read_sound(source, RATE, stream=self.common.recording.sound_stream), RATE)
+        sound = Sound(read_sound(source, RATE, streams=self.common.recording.streams), RATE)
         values, time = out.array("values"), out.array("time")
         means = FrameRows(clock, COLUMNS, out) if clock else None
         for rows in speech_probability(sound.samples()):

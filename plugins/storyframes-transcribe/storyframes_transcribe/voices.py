@@ -15,7 +15,7 @@ import numpy as np
 from storyframes_transcribe.vad import RATE, ROW, speech_probability, speech_spans
 from tasks.media import AudioBlock
 
-__all__ = ["RATE", "Piece", "pack", "voiced_pieces"]
+__all__ = ["RATE", "Damage", "Piece", "pack", "voiced_pieces"]
 
 PIECE_S = 240.0  # of sound in memory; a batch of eight packs fits
 PACK_S = 30.0  # as much sound as Whisper reads at once
@@ -30,6 +30,19 @@ _OVER_SILENCE_DB, _BELOW_VOICE_DB = (
     25.0,
 )  # voice is louder than the silence before it, and not much softer than later
 _MAY_GO_ON_S = 1.0  # a stretch that ends so near to the end of a piece may go on in the next
+
+
+@dataclass
+class Damage:
+    """How much of a recording's sound does not decode; ``packets`` are those so far."""
+
+    packets: int = 0
+
+    def count(self, blocks: Iterable[AudioBlock]) -> Iterator[AudioBlock]:
+        """The same blocks, counted as they pass."""
+        for block in blocks:
+            self.packets += block.damaged
+            yield block
 
 
 @dataclass(frozen=True)

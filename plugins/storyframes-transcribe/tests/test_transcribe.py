@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planted import Ears, as_int16, planted, said
-from storyframes_transcribe.command import _on_cluster, _show
+from storyframes_transcribe.command import _on_cluster, _remark_on_damage, _show
 from storyframes_transcribe.models import PUBLISHED, Model, ModelError, PublishedModel, find_model
 from storyframes_transcribe.on_cluster import TranscriptionResult, TranscriptionRun
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
@@ -24,7 +24,7 @@ from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
 from storyframes_transcribe.words import Heard
 from support.commands import ONE_WORKER, storyframes
-from support.media.recordings import FPS, write_recording, write_wave
+from support.media.recordings import FPS, with_damaged_sound, write_recording, write_videos, write_wave
 from support.messages import missing, naming
 from support.models.hub_server import COMMIT, hub_server
 from support.studies import make_study
@@ -34,6 +34,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from storyframes import FeatureStore
+from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.media.sound import AudioBlock, sound_length_s
 from tasks.study import load_study, read_transcript
 
@@ -251,7 +252,8 @@ def test_workers_get_the_whole_path_of_a_model_in_the_working_directory(
     monkeypatch.setattr("flows.cli.run.run_flow", run_flow)
     loaded = load_study(study)
     settings = SETTINGS.model_copy(update={"model": "tiny"})
-    _on_cluster(loaded, plan_sessions(loaded), [], settings, Model("tiny", Path("tiny"), "0" * 64), "cluster.yaml")
+    model = Model("tiny", Path("tiny"), "0" * 64)
+    _on_cluster(loaded, plan_sessions(loaded), [], settings, FIRST_STREAMS, model, "cluster.yaml")
     assert [unit.settings.model for unit in given[0].units] == [str(tmp_path / "tiny")]
 
 
@@ -360,9 +362,29 @@ def test_words_that_the_model_lets_last_too_long_end_with_the_voice(study: Path)
     assert read_transcript(study / "transcripts/s.json").end_s == pytest.approx(6.0 + lantern_s, abs=0.1)
 
 
-def test_the_setting_for_another_sound_is_refused(study: Path, whisper: Path, tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("[recording]\nsound_stream = 1\n")
-    refused = command("transcribe", study, "--model", whisper, "--config", tmp_path / "config.toml")
-    assert refused.exit_code == 2
-    assert missing(refused.stderr, "sound_stream = 1", "0:a:1") == []
-    assert not (study / "transcripts").exists()
+def test_the_chosen_sound_is_transcribed_in_the_seconds_of_the_chosen_picture(tmp_path: Path) -> None:
+    root = make_study(tmp_path / "study", video="v.mkv")
+    said, black = as_int16(planted(WORDS, 8.0))[:, None], np.zeros((50, 16, 16, 3), np.uint8)
+    write_videos(root / "v.mkv", [(black, 0, 200), (black, 300, 200)], {"eng": 0 * said, "fra": said})
+    assert transcribe(root, Ears())["s@main"].words == 0
+    path = root / "transcripts/s.json"
+    assert "stream" not in str(json.loads(path.read_text())["provenance"]["settings"])
+    outcome = transcribe(root, Ears(*(word for word, _ in WORDS)), streams=StreamChoice(1, 1))["s@main"]
+    assert (outcome.status, outcome.words) == (Status.MADE, 4)
+    assert_begin(path, [(word, at - 0.3) for word, at in WORDS])
+    assert transcribe(root, Ears(), streams=StreamChoice(1, 1))["s@main"].status is Status.CURRENT
+    outcome = transcribe(root, Ears(), streams=StreamChoice(1, 2))["s@main"]
+    assert missing(outcome.reason, "v.mkv", "sound_stream = 2") == []
+
+
+def test_damaged_sound_is_named_also_where_the_transcript_is_there_already(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = make_study(tmp_path / "study", video="v.mp4")
+    write_recording(tmp_path / "whole.mp4", 8 * FPS, as_int16(planted(WORDS, 8.0))[:, None], codec="flac")
+    with_damaged_sound(tmp_path / "whole.mp4", root / "v.mp4", [20, 21])
+    for status in (Status.MADE, Status.CURRENT):
+        outcome = transcribe(root, Ears(*(word for word, _ in WORDS)))["s@main"]
+        assert (outcome.status, outcome.damaged) == (status, 2)
+    _remark_on_damage([outcome, replace(outcome, track="lapel", damaged=0)])
+    assert missing(capsys.readouterr().err, "s: 2 packets") == []

@@ -11,6 +11,7 @@ from storyframes_transcribe.recordings import plan_sessions
 from storyframes_transcribe.session import Outcome, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
 
+from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.study import load_study, read_transcript
 
 MODEL = Model("a model", Path(), "0" * 64)
@@ -19,10 +20,12 @@ WORDS = [("harmonica", 1.0), ("velvet", 2.5), ("marmalade", 3.5), ("lantern", 6.
 ONSET_S = 0.05  # within which a planted word is to begin
 
 
-def transcribe(root: Path, ears: Ears, model: Model = MODEL, **settings: object) -> dict[str, Outcome]:
+def transcribe(
+    root: Path, ears: Ears, model: Model = MODEL, streams: StreamChoice = FIRST_STREAMS, **settings: object
+) -> dict[str, Outcome]:
     """What became of each transcript of the study, by session and track."""
     study = load_study(root)
-    transcriber = Transcriber(study, SETTINGS.model_copy(update=settings), model, ears.hear, ears.listen)
+    transcriber = Transcriber(study, SETTINGS.model_copy(update=settings), model, ears.hear, ears.listen, streams)
     outcomes = [outcome for plan in plan_sessions(study) for outcome in transcriber.transcribe(plan)]
     return {f"{outcome.session_id}@{outcome.track}": outcome for outcome in outcomes}
 

@@ -109,14 +109,14 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
     def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
         """Write the rows, their times, and their means over frames."""
         shape = self._shape(self.model)
-        number = self.common.recording.sound_stream
-        blocks = read_sound(source, shape.rate, stream=number)
+        streams = self.common.recording.streams
+        blocks = read_sound(source, shape.rate, streams=streams)
         # The processor normalises a whole signal at once: a sound that does not fit into memory is decoded twice.
         whole = (0.0, 1.0)
         if shape.normalises:
             kept: list[AudioBlock] = []
             whole = moments(block.samples for block in keeping(blocks, kept))
-            blocks = iter(kept) if kept else read_sound(source, shape.rate, stream=number)
+            blocks = iter(kept) if kept else read_sound(source, shape.rate, streams=streams)
             out.quality |= {"audio_mean": whole[0], "audio_std": float(np.sqrt(whole[1]))}
         sound = Sound(blocks, shape.rate)
         self.note_model(out)

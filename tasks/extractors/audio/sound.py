@@ -18,7 +18,7 @@ from storyframes.store.records import Caveat
 from storyframes.times import SOUND_FITS_S, ticks
 from tasks.extractors.base import ExtractionError, Extractor, Input, MissingInputError, S, Source
 from tasks.extractors.frames import Clock, read_clock_if_any
-from tasks.media.container import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.sound import AudioBlock, NoAudioError, read_audio
 from tasks.media.video_header import read_header
 
@@ -51,19 +51,19 @@ class SoundExtractor(Extractor[S]):
             raise ExtractionError(str(error)) from None
 
 
-def read_sound(source: Source, rate: int, *, stream: int) -> Iterator[AudioBlock]:
+def read_sound(source: Source, rate: int, *, streams: StreamChoice) -> Iterator[AudioBlock]:
     """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says.
 
     Args:
         rate: samples per second of the result.
-        stream: which sound of a file that has several (``self.common.recording.sound_stream``).
+        streams: which sound, and which picture, of a file that has several (``self.common.recording.streams``).
 
     Raises:
         NoAudioError: there is no sound.
         RecordingError: the sound cannot be decoded.
     """
-    zero_s = None if source.names(Input.AUDIO) else read_header(source.file(Input.VIDEO).path).start_s
-    return read_audio(source.file(Input.AUDIO).path, rate, zero_s, stream=stream)
+    zero_s = None if source.names(Input.AUDIO) else read_header(source.file(Input.VIDEO).path, streams).start_s
+    return read_audio(source.file(Input.AUDIO).path, rate, zero_s, streams=streams)
 
 
 def keeping(blocks: Iterable[AudioBlock], kept: list[AudioBlock]) -> Iterator[AudioBlock]:

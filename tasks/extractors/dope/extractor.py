@@ -68,7 +68,7 @@ class Dope(FrameExtractor[DopeSettings]):
             "precision": str(detector.precision),
             "every_n_frames": self.settings.every_n_frames,
         }
-        return PoseWriter(detector, self.settings, out, region_view(source, out))
+        return PoseWriter(detector, self.settings, out, region_view(source, out, self.common.recording))
 
     def load_detector(self) -> DopeDetector:
         """The network with its weights.

@@ -147,5 +147,5 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
             fingerprint,
         )
         note_doubtful_of(source, out, of_track(settings.landmarks, source.track))
-        view = region_view(source, out)  # landmarks are in pixels of the whole picture
+        view = region_view(source, out, self.common.recording)  # landmarks are in pixels of the whole picture
         return faces if view is None else Faces(view.squares(faces.squares))

@@ -186,9 +186,9 @@ class OpenFace(Extractor[OpenFaceSettings]):
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
         note_interlaced(clock, out)
-        if self.settings.backend is Backend.CSV and not _is_upright(source.file(Input.VIDEO).path):
+        if self.settings.backend is Backend.CSV and not self._is_upright(source):
             out.caveat(Caveat.UNKNOWN_ORIENTATION)
-        view = region_view(source, out)
+        view = region_view(source, out, self.common.recording)
         with self._output(source, clock.end_s, out, view) as output:
             try:
                 if self.settings.backend is Backend.CSV and (view or is_of_one_lost_face(output.csv)):
@@ -201,6 +201,12 @@ class OpenFace(Extractor[OpenFaceSettings]):
         out.attributes["exit_code"] = output.exit_code
         if self.settings.backend is Backend.CONTAINER and (limits := self._container[0].unenforced):
             out.attributes["limits_not_enforced"] = limits
+
+    def _is_upright(self, source: Source) -> bool:
+        try:
+            return read_header(source.file(Input.VIDEO).path, self.common.recording.streams).is_upright
+        except RecordingError as error:
+            raise ExtractionError(str(error)) from None
 
     def check_tool(self) -> None:
         """Find the configured binary or image; see :meth:`Extractor.check_tool`."""
@@ -292,13 +298,6 @@ class OpenFace(Extractor[OpenFaceSettings]):
             return engine, engine.resolve(self.settings.image)
         except ContainerError as error:
             raise ExtractionError(str(error)) from None
-
-
-def _is_upright(video: Path) -> bool:
-    try:
-        return read_header(video).is_upright
-    except RecordingError as error:
-        raise ExtractionError(str(error)) from None
 
 
 def _everywhere(frames: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -43,8 +43,8 @@ class OpenSmile(SoundExtractor[OpenSmileSettings]):
         voiced_share = FrameRows(clock, (), out, "voiced_share") if clock else None
         undefined = UNDEFINED[self.settings.feature_set]
         pitch = stream.columns.index(undefined.pitch)
-        stream_number = self.common.recording.sound_stream
-        sound = Sound(read_sound(source, SAMPLE_RATE, stream=stream_number), SAMPLE_RATE)
+        streams = self.common.recording.streams
+        sound = Sound(read_sound(source, SAMPLE_RATE, streams=streams), SAMPLE_RATE)
         samples = _within_full_scale(sound, source.file(Input.AUDIO).path.name)
         for rows in undefined.blank(stream.describe(samples), stream.columns):
             row_time = sound.start_s + AUDIO_HOP_S * np.arange(values.rows, values.rows + len(rows))

@@ -28,8 +28,9 @@ from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRunt
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
 from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings, VenvSettings
 from tasks.extractors.regions import region_view, video_for_tool
-from tasks.media.container import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.recording import FrameBatch
+from tasks.media.streams import are_first
 from tasks.models.digests import model_digests
 from tasks.tools.containers import ContainerError
 from tasks.tools.hpc_engines import find_engine
@@ -182,10 +183,11 @@ class OutsideExtractor(Extractor[S]):
         """The program at work on a session; see :func:`outside_session`. The video that it opens is upright."""
         kinds = [kind for kind in self.inputs_of(source) if not (frames and kind == Input.VIDEO)]
         inputs = {str(kind): self.file(source, kind).path for kind in kinds} | dict(self.model_files())
+        self._refuse_other_sound(inputs)
         with ExitStack() as stack:
             if Input.VIDEO in inputs:
                 try:
-                    view = region_view(source, out) if self.sees_pictures else None
+                    view = region_view(source, out, self.common.recording) if self.sees_pictures else None
                     inputs[Input.VIDEO] = stack.enter_context(
                         video_for_tool(inputs[Input.VIDEO], view, self.common.recording, out)
                     )
@@ -195,6 +197,23 @@ class OutsideExtractor(Extractor[S]):
                 out.attributes["limits_not_enforced"] = limits
             assignment = self._assignment(source, clock, inputs)
             yield stack.enter_context(outside_session(assignment, self.runtime, out.version, frames))
+
+    def _refuse_other_sound(self, inputs: Mapping[str, Path]) -> None:
+        """The program opens the sound by itself, so it would hear the first of several.
+
+        Raises:
+            ExtractionError: the file has several sounds, of which not the first is chosen.
+        """
+        number, sound = self.common.recording.sound_stream, inputs.get(Input.AUDIO)
+        try:
+            if sound and number and not are_first(sound, StreamChoice(sound=number)):
+                raise ExtractionError(
+                    f"{sound.name}: has several sounds, and the program of {self.name} reads the first by itself, but "
+                    f"[recording] sound_stream = {number}: make a file of that sound (ffmpeg -i {sound.name} -map 0:v? "
+                    f"-map 0:a:{number} -c copy OTHER{sound.suffix}) and name it in the tables"
+                )
+        except RecordingError as error:
+            raise ExtractionError(str(error)) from None
 
     def _assignment(self, source: Source, clock: Clock | None, inputs: Mapping[str, Path]) -> Assignment:
         return Assignment(

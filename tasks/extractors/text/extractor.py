@@ -68,7 +68,7 @@ class TextExtractor(Extractor[S]):
 
     def _extract_session(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock_if_any(source, out)
-        transcript = read_speech(source, clock, self.common.transcript, out)
+        transcript = read_speech(source, clock, self.common, out)
         names = {**transcript.pseudonyms, **source.speakers}
         indices, labels = speaker_labels([utterance.speaker for utterance in transcript.utterances], names)
         speakers = np.array(indices, np.int16)

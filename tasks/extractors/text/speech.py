@@ -15,7 +15,7 @@ from storyframes.store.records import Caveat
 from storyframes.times import ticks
 from tasks.extractors.base import ExtractionError, Input, Source
 from tasks.extractors.frames import Clock
-from tasks.extractors.settings import TranscriptSettings
+from tasks.extractors.settings import CommonSettings, RecordingSettings, TranscriptSettings
 from tasks.media.container import RecordingError
 from tasks.media.sound import sound_s
 from tasks.study.load import Story, StudyError, load_stories
@@ -26,7 +26,7 @@ _MANY = 0.05  # words of low confidence: every recogniser has some
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
 
 
-def read_speech(source: Source, clock: Clock | None, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
+def read_speech(source: Source, clock: Clock | None, common: CommonSettings, out: FeatureWriter) -> Transcript:
     """The session's transcript; notes in ``out`` what was left out of it.
 
     Without a clock of frames the recording ends with its sound; without sound its end is unknown.
@@ -36,14 +36,14 @@ def read_speech(source: Source, clock: Clock | None, settings: TranscriptSetting
         ExtractionError: it is damaged or malformed, or goes on after the recording has ended; or the sound, whose end
             is needed, cannot be used.
     """
-    path = source.file(Input.TRANSCRIPT).path
+    path, settings = source.file(Input.TRANSCRIPT).path, common.transcript
     try:
         transcript = read_transcript(
             path, allow_malformed=settings.allow_malformed_cues, speaker_prefixes=settings.speaker_prefixes
         )
     except TranscriptError as error:
         raise ExtractionError(str(error)) from None
-    end_s = _end_s(source, clock)
+    end_s = _end_s(source, clock, common.recording)
     for number, utterance in enumerate(transcript.utterances, start=1):
         if end_s is not None and utterance.end_s > end_s + SLACK_S:
             raise ExtractionError(
@@ -63,14 +63,14 @@ def read_speech(source: Source, clock: Clock | None, settings: TranscriptSetting
     return transcript
 
 
-def _end_s(source: Source, clock: Clock | None) -> float | None:
+def _end_s(source: Source, clock: Clock | None, recording: RecordingSettings) -> float | None:
     """When the recording ends; None where that is not known, of a truncated video and of a transcript alone."""
     if clock:
         return None if clock.truncated else clock.end_s
     if not source.names(Input.AUDIO):
         return None
     try:
-        return sound_s(source.file(Input.AUDIO).path)
+        return sound_s(source.file(Input.AUDIO).path, recording.streams)
     except RecordingError as error:
         raise ExtractionError(str(error)) from None
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import last_frame_end_s
-from tasks.inspect.devices import Device
+from tasks.inspect.devices import Device, stored_streams
 from tasks.inspect.overlay import PicturePoints, picture_points
 from tasks.inspect.report.packing import deflate, deflate_blocks
 from tasks.inspect.report.player import PlayedTrack
@@ -83,7 +83,7 @@ def write_points(
         files = played.device.files
         if not played.playable or files.video is None or files.of or not len(played.curves.time):
             continue
-        header = read_header(study.path(files.video))
+        header = read_header(study.path(files.video), stored_streams(store, session_id, played.name))
         sizes[played.name] = header.width, header.height
         regions = {name: one for name, one in devices.items() if one.files.of == played.name}
         for name in (played.name, *regions):

@@ -20,7 +20,7 @@ import numpy as np
 
 from storyframes.store.storage.files import TEMPORARY_SUFFIX
 from storyframes.store.storage.locks import lock_new_file
-from tasks.media.container import RecordingError
+from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice
 from tasks.media.recording import read_frames
 from tasks.media.sound import NoAudioError, read_audio
 from tasks.media.video_header import read_header
@@ -31,19 +31,20 @@ _CLOCK = Fraction(1, 90_000)  # s, of the frames' times in the copy
 _OPTIONS = {"preset": "veryfast", "crf": "28", "g": "30", "bf": "0"}  # a key frame a second or so: seeking is quick
 
 
-def write_preview(recording: Path, sound: Path | None, out: Path) -> None:
+def write_preview(recording: Path, sound: Path | None, out: Path, streams: StreamChoice = FIRST_STREAMS) -> None:
     """Copy a video's upright pictures, at most 640 pixels, and its sound into an MP4 that begins with the first frame.
 
     Args:
         recording: the video.
         sound: a file with the sound; None for the video's own, if it has any.
         out: the MP4, mode 0600; an older one is kept where it was made of the same files.
+        streams: which picture and which sound of files that have several.
 
     Raises:
         RecordingError: the video cannot be read.
         OSError: the copy cannot be written.
     """
-    made_of = _made_of([recording, *([sound] if sound else [])])
+    made_of = _made_of([recording, *([sound] if sound else [])], streams)
     if _is_made_of(out, made_of):
         return
     with _reserved(out.with_name(f".{out.name}{TEMPORARY_SUFFIX}")) as unfinished:
@@ -52,7 +53,7 @@ def write_preview(recording: Path, sound: Path | None, out: Path) -> None:
         try:
             with av.open(str(unfinished), "w", format="mp4") as container:
                 container.metadata["comment"] = made_of
-                _write(container, recording, sound)
+                _write(container, recording, sound, streams)
             unfinished.replace(out)
         except av.FFmpegError as error:
             if isinstance(error, OSError):
@@ -85,10 +86,10 @@ def _is_open(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _made_of(sources: list[Path]) -> str:
+def _made_of(sources: list[Path], streams: StreamChoice) -> str:
     """What a copy was made of, for its comment: a session may get another file, and two studies may share a folder."""
     states = [(source.name, source.stat().st_size, source.stat().st_mtime_ns) for source in sources]
-    return hashlib.sha256(repr(states).encode()).hexdigest()
+    return hashlib.sha256(repr(states if streams == FIRST_STREAMS else [states, streams]).encode()).hexdigest()
 
 
 def _is_made_of(copy: Path, made_of: str) -> bool:
@@ -99,18 +100,18 @@ def _is_made_of(copy: Path, made_of: str) -> bool:
         return False
 
 
-def _write(container: av.container.OutputContainer, recording: Path, sound: Path | None) -> None:
-    header = read_header(recording)
+def _write(container: av.container.OutputContainer, recording: Path, sound: Path | None, streams: StreamChoice) -> None:
+    header = read_header(recording, streams)
     scale = min(1.0, _LONGEST_SIDE / max(header.width, header.height))
     size = [max(2, round(length * scale / 2) * 2) for length in (header.width, header.height)]  # H.264's are even
     video: Any = container.add_stream("libx264", options=_OPTIONS)
     video.width, video.height, video.pix_fmt = *size, "yuv420p"
     video.codec_context.time_base = video.time_base = _CLOCK
-    blocks = _sound(recording, sound, header.start_s)
+    blocks = _sound(sound or recording, None if sound else header.start_s, streams)
     if (first := next(blocks, None)) is not None:
         voice: Any = container.add_stream("aac", rate=_SOUND_RATE, layout="mono")
         blocks = merge(iter([first]), blocks, key=_time)
-    for time, content in merge(_pictures(recording), blocks, key=_time):
+    for time, content in merge(_pictures(recording, streams), blocks, key=_time):
         if content.ndim == 3:
             small = np.asarray(cv2.resize(content, size, interpolation=cv2.INTER_AREA), np.uint8)
             picture = av.VideoFrame.from_ndarray(small, "rgb24")
@@ -129,15 +130,15 @@ def _time(part: tuple[float, np.ndarray]) -> float:
     return part[0]
 
 
-def _pictures(recording: Path) -> Iterator[tuple[float, np.ndarray]]:
-    for batch in read_frames(recording, 16, allow_truncated=True):
+def _pictures(recording: Path, streams: StreamChoice) -> Iterator[tuple[float, np.ndarray]]:
+    for batch in read_frames(recording, 16, allow_truncated=True, streams=streams):
         yield from zip(batch.time.tolist(), batch.rgb, strict=True)
 
 
-def _sound(recording: Path, sound: Path | None, start_s: float) -> Iterator[tuple[float, np.ndarray]]:
+def _sound(path: Path, zero_s: float | None, streams: StreamChoice) -> Iterator[tuple[float, np.ndarray]]:
     """Blocks of samples (n,) float32 with the second of their first; none from before the first frame."""
     try:
-        for block in read_audio(sound or recording, _SOUND_RATE, None if sound else start_s):
+        for block in read_audio(path, _SOUND_RATE, zero_s, streams=streams):
             early = max(0, round(-block.time * _SOUND_RATE))
             if len(samples := np.asarray(block.samples[early:], np.float32)):
                 yield max(block.time, 0.0), np.ascontiguousarray(samples)

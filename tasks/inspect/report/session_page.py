@@ -17,7 +17,7 @@ from storyframes.spec import MAIN, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from tasks.clip_index.label_rules import LabelRule
-from tasks.inspect.devices import Device, devices_of
+from tasks.inspect.devices import Device, devices_of, stored_streams
 from tasks.inspect.formatting import without_folders
 from tasks.inspect.overlay import OverlayError, draw_overlays
 from tasks.inspect.quality import Quality, QualityFinding, check_quality
@@ -35,8 +35,9 @@ from tasks.inspect.report.study_page.summary import FindingSummary, SessionSumma
 from tasks.inspect.report.timeline import timeline
 from tasks.inspect.report.timetable import Timetable, read_timetable
 from tasks.inspect.session_curves import SessionCurves
-from tasks.media.container import RecordingError
+from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice
 from tasks.media.sound import NoAudioError, find_clipped
+from tasks.media.streams import are_first
 from tasks.media.video_header import read_header
 from tasks.study.load import Study, StudyFileError
 
@@ -68,6 +69,7 @@ class Pages:
     options: ReportOptions
     site: Path
     speaker_prefixes: bool | None = None  # [transcript] speaker_prefixes
+    streams: StreamChoice = FIRST_STREAMS  # [recording] video_stream and sound_stream
     summaries: dict[str, SessionSummary] = field(default_factory=dict)
     quoted: set[str] = field(default_factory=set)  # sessions with their transcripts on the page
     pictured: set[str] = field(default_factory=set)
@@ -97,6 +99,7 @@ class TrackPart:
     device: Device | None  # None where the study has no such track
     key: str  # of its timeline on the page
     curves: SessionCurves | None = None  # None where nothing can be drawn
+    streams: StreamChoice = FIRST_STREAMS  # of its recording, of which its features were made
     table: Timetable = field(default_factory=Timetable)
     chart: Chart | None = None
     quality: Quality = field(default_factory=Quality)
@@ -171,7 +174,7 @@ def _part(pages: Pages, session_id: str, name: str, device: Device | None, numbe
     part = TrackPart(name, device, "timeline" if number == 1 else f"timeline-{number}")
     if name != MAIN and not pages.store.features(session_id, name):
         return part  # not extracted: see the page's table of features
-    part.curves, problem = _read(pages, session_id, name, device)
+    problem = _read(pages, session_id, part)
     part.table, text_problem = read_timetable(
         pages.study,
         session_id,
@@ -188,25 +191,28 @@ def _part(pages: Pages, session_id: str, name: str, device: Device | None, numbe
     return part
 
 
-def _read(pages: Pages, session_id: str, track: str, device: Device | None) -> tuple[SessionCurves | None, str]:
-    """The curves, or the reason why they cannot be read: one damaged track does not stop the others."""
+def _read(pages: Pages, session_id: str, part: TrackPart) -> str:
+    """Read the curves; the reason why they cannot be read, so that one damaged track does not stop the others."""
     try:
-        curves = read_curves(pages.store, session_id, track)
+        part.streams = stored_streams(pages.store, session_id, part.name, pages.streams)
+        curves = read_curves(pages.store, session_id, part.name)
     except (StoreError, OSError, ValueError) as error:
-        return None, f"{error}" if isinstance(error, StoreError) else f"an array cannot be read ({error})"
-    if not pages.options.check_sound or device is None:
-        return curves, ""
+        return f"{error}" if isinstance(error, StoreError) else f"an array cannot be read ({error})"
+    part.curves = curves
+    if not pages.options.check_sound or part.device is None:
+        return ""
+    files, streams = part.device.files, part.streams
     try:
-        if device.files.audio:
-            curves.clipped = find_clipped(pages.study.path(device.files.audio))
-        elif device.files.video:
-            video = pages.study.path(device.files.video)
-            curves.clipped = find_clipped(video, read_header(video).start_s)
+        if files.audio:
+            curves.clipped = find_clipped(pages.study.path(files.audio), streams=streams)
+        elif files.video:
+            video = pages.study.path(files.video)
+            curves.clipped = find_clipped(video, read_header(video, streams).start_s, streams=streams)
     except NoAudioError:
-        return curves, ""
+        return ""
     except (RecordingError, OSError) as error:
-        return curves, f"The sound was not checked: {error}"
-    return curves, ""
+        return f"The sound was not checked: {error}"
+    return ""
 
 
 def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, Device]) -> PlayedTrack | None:
@@ -217,6 +223,9 @@ def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, D
     file = study_file(pages.study, video or audio)
     if file is None:
         return PlayedTrack(part.name, part.key, part.device, part.curves, playable=False)
+    if (pages.options.proxies is None or video is None) and (others := _other_streams(pages.study, part)):
+        part.problem = f"{part.problem} {others}".strip()
+        return PlayedTrack(part.name, part.key, part.device, part.curves, playable=False)
     linked = file if pages.options.link_recordings else None
     sound = study_file(pages.study, audio) if linked and video else None
     if pages.options.proxies is not None and video is not None:
@@ -225,11 +234,32 @@ def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, D
         linked, sound = pages.options.proxies / f"{name}.mp4", None  # the copy has the sound
         try:
             audio = devices[track].files.audio
-            write_preview(file, pages.study.path(audio) if audio else None, linked)
+            write_preview(file, pages.study.path(audio) if audio else None, linked, part.streams)
         except (RecordingError, StudyFileError) as error:
             part.problem, linked = f"{part.problem} No preview: {without_folders(str(error))}".strip(), None
     recording, beside = ("" if one is None else address(one, pages.site / "sessions") for one in (linked, sound))
     return PlayedTrack(part.name, part.key, part.device, part.curves, recording=recording, sound=beside)
+
+
+def _other_streams(study: Study, part: TrackPart) -> str:
+    """Why a browser cannot play a track; empty where it plays the picture and the sound of the track's features."""
+    if part.streams == FIRST_STREAMS or part.device is None:
+        return ""
+    files, chosen = part.device.files, part.streams
+    sound = StreamChoice(sound=chosen.sound)
+    asked = [(files.video, StreamChoice(chosen.video) if files.audio else chosen), (files.audio, sound)]
+    there = [(path, streams) for name, streams in asked if (path := study_file(study, name))]
+    try:
+        others = [path.name for path, streams in there if not are_first(path, streams)]
+    except RecordingError:
+        return ""  # which what reads it reports
+    if not others:
+        return ""
+    return (
+        f"Not played: a browser plays the first streams of {', '.join(others)}, and the features are of others "
+        f"([recording] video_stream = {chosen.video}, sound_stream = {chosen.sound}): --proxy FOLDER makes copies of a "
+        "video that it plays."
+    )
 
 
 def _pictures(pages: Pages, session_id: str, track: str, device: Device | None) -> tuple[list[Picture], str]:

@@ -72,7 +72,7 @@ def build_report(
         facts = facts_with_clips(study, store, settings, options.rules, clips)
         pa.default_memory_pool().release_unused()  # what tables were decoded in is several times as large as they are
         prefixes = settings.transcript.speaker_prefixes
-        pages = Pages(study, store, facts.matrix, clips, options, site, prefixes)
+        pages = Pages(study, store, facts.matrix, clips, options, site, prefixes, settings.recording.streams)
         (site / "sessions").mkdir()
         session_ids = [session_id for session_id in facts.matrix.sessions if session_id != STORIES]
         for number, session_id in enumerate(session_ids, start=1):

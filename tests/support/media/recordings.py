@@ -114,6 +114,47 @@ def write_streams(path: Path, sounds: dict[str, np.ndarray], pictures: int = 1) 
     return path
 
 
+def write_two_cameras(folder: Path, sounds: dict[str, np.ndarray] | None = None) -> tuple[Path, Path]:
+    """``both.mkv`` with two pictures of other sizes, lengths and starts, and ``second.mkv`` with the second alone.
+
+    Both have these sounds of 16 kHz, which begin at second 0 of the container, as the first picture does.
+    """
+    draw = np.random.default_rng(3)
+    first = draw.integers(0, 255, (20, 48, 64, 3), np.uint8)
+    second = draw.integers(0, 255, (9, 32, 80, 3), np.uint8)
+    write_videos(folder / "both.mkv", [(first, 0, 100), (second, 300, 200)], sounds or {})
+    write_videos(folder / "second.mkv", [(second, 300, 200)], sounds or {})
+    return folder / "both.mkv", folder / "second.mkv"
+
+
+def write_videos(path: Path, videos: list[tuple[np.ndarray, int, int]], sounds: dict[str, np.ndarray]) -> None:
+    """Pictures (T, height, width, 3) without loss, each video with its start and its step in milliseconds."""
+    with av.open(str(path), "w") as container:
+        streams: list[Any] = []
+        tracks: list[tuple[Any, np.ndarray]] = []
+        for pictures, _, step in videos:
+            stream: Any = container.add_stream("ffv1", rate=Fraction(1000, step))
+            stream.height, stream.width, stream.pix_fmt = *pictures.shape[1:3], "bgr0"
+            stream.codec_context.time_base = Fraction(1, 1000)
+            streams.append(stream)
+        for language, sound in sounds.items():
+            track: Any = container.add_stream("pcm_s16le", rate=16_000, layout=LAYOUTS[sound.shape[1]])
+            track.metadata["language"] = language
+            tracks.append((track, sound))
+        for stream, (pictures, start, step) in zip(streams, videos, strict=True):
+            for number, picture in enumerate(pictures):
+                frame = av.VideoFrame.from_ndarray(picture, "rgb24").reformat(format="bgr0")
+                frame.pts, frame.time_base = start + step * number, Fraction(1, 1000)
+                container.mux(stream.encode(frame))
+            container.mux(stream.encode(None))
+        for track, sound in tracks:
+            packed = np.ascontiguousarray(sound.astype(np.int16)).reshape(1, -1)
+            block = av.AudioFrame.from_ndarray(packed, format="s16", layout=LAYOUTS[sound.shape[1]])
+            block.sample_rate = 16_000
+            container.mux(track.encode(block))
+            container.mux(track.encode(None))
+
+
 def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:
     """A video whose frames are shown at these times; frame i is of grey level 4 i."""
     with av.open(str(path), "w") as container:

@@ -43,6 +43,7 @@ SOURCE = re.compile(r"(hf|timm|torchvision):[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0
 _SECTIONS = {
     "allow_truncated": "recording",
     "hdr": "recording",
+    "video_stream": "recording",
     "sound_stream": "recording",
     "allow_malformed_cues": "transcript",
     "speaker_prefixes": "transcript",
