@@ -40,6 +40,7 @@ class Recording:
     features: frozenset[str]  # that can be made of it, as they are called in the store
     frames: float = 0.0  # how many; 0 where that is not known, which counts as the mean rate of all others
     is_decoded: bool = True  # False of a region whose video is decoded for another track of the session
+    has_regions: bool = False  # other tracks of the session are regions of its picture
 
     @property
     def has_frames(self) -> bool:
@@ -86,16 +87,28 @@ def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: in
         replace(recording, frames=recording.frames or fps * recording.length_s * recording.has_frames)
         for recording in recordings
     ]
-    of_feature = {
-        rate.feature: [recording for recording in recordings if rate.feature in recording.features] for rate in rates
-    }
-    features = tuple(_of_feature(rate, of_feature[rate.feature]) for rate in rates)
-    units = [
-        _TASK_S + rate.seconds(recording.length_s, is_decoded=recording.is_decoded)
+    units: list[float] = []
+    cpu_s, stored = (dict.fromkeys([rate.feature for rate in rates], 0.0) for _ in range(2))
+    for recording in recordings:
+        of_recording = [rate for rate in rates if rate.feature in recording.features]
+        for rate in of_recording:
+            stored[rate.feature] += rate.stored_bytes(recording.length_s, recording.frames)
+        for together in _in_one_go([rate for rate in of_recording if not rate.reason], recording):
+            seconds = {
+                rate.feature: rate.seconds(
+                    recording.length_s, is_decoded=recording.is_decoded and (rate is together[0] or not rate.is_of_pass)
+                )
+                for rate in together
+            }
+            for feature, its_s in seconds.items():
+                cpu_s[feature] += its_s
+            units.append(_TASK_S + sum(seconds.values()))
+    features = tuple(
+        FeatureForecast(
+            rate.feature, 60 * rate.cpu_s, cpu_s[rate.feature], round(stored[rate.feature]), rate.reason
+        )
         for rate in rates
-        if not rate.reason
-        for recording in of_feature[rate.feature]
-    ]
+    )
     pictures = sum(recording.has_frames for recording in recordings)
     if pictures < workers:  # then a recording's network gets several processors (tasks/planning/units.py)
         share = workers // max(pictures, 1)
@@ -122,14 +135,27 @@ def longest_worker(units: Iterable[float], workers: int) -> float:
     return max(busy)
 
 
-def _of_feature(rate: Rate, recordings: Sequence[Recording]) -> FeatureForecast:
-    return FeatureForecast(
-        rate.feature,
-        60 * rate.cpu_s,
-        sum(rate.seconds(recording.length_s, is_decoded=recording.is_decoded) for recording in recordings),
-        round(sum(rate.stored_bytes(recording.length_s, recording.frames) for recording in recordings)),
-        rate.reason,
-    )
+def _in_one_go(rates: Sequence[Rate], recording: Recording) -> list[list[Rate]]:
+    """The features of a recording, those together that one pass over its frames makes (tasks/planning/units.py).
+
+    The pass makes the clock as well where nothing else waits for the clock.
+    """
+    passes: dict[tuple[str, ...], list[Rate]] = {}
+    others = []
+    for rate in rates:
+        if rate.is_of_pass:
+            passes.setdefault(rate.after, []).append(rate)
+        else:
+            others.append(rate)
+    clock = next((rate for rate in others if feature_and_track(rate.feature)[0] == CLOCK), None)
+    with_clock = passes.get((CLOCK,), [])
+    if clock and with_clock and not recording.has_regions and recording.is_decoded:
+        made = {feature_and_track(rate.feature)[0] for rate in with_clock}
+        waiting = [rate for rate in rates if CLOCK in rate.after and rate not in with_clock]
+        if not any(rate.needs_clock for rate in with_clock) and all(made & {*rate.after} for rate in waiting):
+            others.remove(clock)
+            with_clock.insert(0, clock)
+    return [*([rate] for rate in others), *passes.values()]
 
 
 @dataclass(frozen=True)
@@ -244,7 +270,12 @@ def _candidates(
             files = study.tracks[session_id][track]
             recording = _recording(study, files, extractors, unusable, settings.recording.streams)
             if recording and recording.has_frames:
-                recording = replace(recording, is_decoded=(files.of or track) not in decoded)
+                tracks = study.tracks[session_id].values()
+                recording = replace(
+                    recording,
+                    is_decoded=(files.of or track) not in decoded,
+                    has_regions=any(each.of == track for each in tracks),
+                )
                 decoded.add(files.of or track)
             yield track, _Candidate(session_id, tuple(of_track_), tuple(unusable), recording)
 

@@ -6,7 +6,7 @@ import resource
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from storyframes.store.records import Current, Status, StoredArray
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.extract import ExtractionUnit, Outcome, extract
-from tasks.extractors.base import Input, InputFile, Source
+from tasks.extractors.base import Extractor, Input, InputFile, Source
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.sample import Sample
@@ -71,7 +71,10 @@ class Rate:
     # task_s, cpu_s: processor-seconds of a session: so many, and so many for each second of its recording
     task_s: float = 0.0
     cpu_s: float = 0.0
-    decoding_s: float = 0.0  # of ``cpu_s``, what a video's tracks pay once together: decoding its pictures
+    decoding_s: float = 0.0  # of ``cpu_s``, decoding: what the features of a pass, and a video's tracks, pay once
+    after: tuple[str, ...] = ()  # the features that are extracted before it
+    is_of_pass: bool = False  # it is made by a pass over the frames, together with those that begin after the same
+    needs_clock: bool = False  # such a pass needs the published clock to begin
     task_bytes: float = 0.0  # of a session's files that hold no rows: metadata
     arrays: tuple[ArrayRate, ...] = ()
     reason: str = ""  # why it could not be measured; everything is 0 then
@@ -140,13 +143,15 @@ def measure_rates(
     # The clock is what decoding costs. A region's is its video's clock, and its pictures are of its video's pass.
     extractors = build_extractors(settings, session_id)
     decoding_s = next((rate.cpu_s for rate in rates if rate.feature == of_track(CLOCK, track)), 0.0)
-    of_pictures = {CLOCK, *(name for name, extractor in extractors.items() if isinstance(extractor, FrameExtractor))}
-    return [
-        replace(
-            rate, decoding_s=min(decoding_s, rate.cpu_s) if feature_and_track(rate.feature)[0] in of_pictures else 0
-        )
-        for rate in rates
-    ]
+    return [with_pass(rate, extractors[feature_and_track(rate.feature)[0]], decoding_s) for rate in rates]
+
+
+def with_pass(rate: Rate, extractor: Extractor[Any], decoding_s: float) -> Rate:
+    """The rate with how the feature shares the decoding of pictures with others."""
+    if isinstance(extractor, FrameExtractor):
+        rate = replace(rate, is_of_pass=True, needs_clock=extractor.needs_clock)
+    decodes = rate.is_of_pass or extractor.name == CLOCK
+    return replace(rate, after=extractor.after, decoding_s=min(decoding_s, rate.cpu_s) if decodes else 0.0)
 
 
 def _extract_sample(

@@ -42,7 +42,7 @@ class Sample:
     folder: Path  # where the files go
     seconds: float  # the first so many
     of_s: float  # how long the whole recording is
-    streams: StreamChoice  # which picture and which sound of a file that has several
+    streams: StreamChoice = FIRST_STREAMS  # which picture and which sound of a file that has several
 
     def cut(self, kind: str, path: Path, frames: int) -> tuple[InputFile, float]:
         """The beginning of one of the session's files, under its name; of a table the rows of so many frames.

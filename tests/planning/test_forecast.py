@@ -22,12 +22,12 @@ from support.messages import missing, naming
 
 from tasks.extract import extract
 from tasks.extractors.base import Input
-from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.media.recording import read_frame_times
 from tasks.media.sound import read_audio
 from tasks.planning.forecast import Recording, forecast, longest_worker, measure_study
 from tasks.planning.plan import plan_extraction
-from tasks.planning.rates import ArrayRate, Rate, measure_rates
+from tasks.planning.rates import ArrayRate, Rate, measure_rates, with_pass
 from tasks.planning.sample import Sample, SampleError, cut_boxes, cut_recording, cut_table, cut_transcript
 from tasks.planning.selection import Selection, SelectionError
 from tasks.study.boxes import read_boxes
@@ -70,6 +70,38 @@ def test_the_sums() -> None:
     assert (dope.cpu_s, dope.bytes, dope.reason) == (0, 0, "there is no model")
     assert result.bytes == frames.bytes + resnet50.bytes
     assert result.wall_s == pytest.approx(result.cpu_s) == pytest.approx(45.9 + 452.4 + 5 + 6 * 0.2)
+
+
+def test_the_pictures_are_decoded_once_for_all_features_of_a_pass() -> None:
+    """One CPU-second for each second of a recording of 100 s is decoding."""
+    clock = Rate("frames", cpu_s=1.0, decoding_s=1.0)
+    of_pass = {"cpu_s": 3.0, "decoding_s": 1.0, "after": ("frames",), "is_of_pass": True}
+    pictures = [Rate("resnet50", **of_pass), Rate("dope", **of_pass)]
+    sound = Rate("opensmile", cpu_s=0.5, after=("frames",))
+    faces = Rate("faces", **of_pass | {"after": ("frames", "resnet50")})
+    one = Recording("main", 100.0, frozenset(["frames", "resnet50", "dope", "opensmile", "faces"]))
+
+    def seconds(rates: list[Rate], recording: Recording = one) -> tuple[float, list[float]]:
+        result = forecast(rates, [recording], workers=1)
+        return result.cpu_s, [feature.cpu_s for feature in result.features]
+
+    assert seconds([clock, *pictures]) == (500 + 0.2, [100, 200, 200])  # one pass, and one task
+    assert seconds([clock, *pictures, sound]) == (650 + 3 * 0.2, [100, 300, 200, 50])  # which waits for the clock
+    first_needs_clock = [replace(pictures[0], needs_clock=True), pictures[1]]
+    assert seconds([clock, *first_needs_clock]) == (600 + 2 * 0.2, [100, 300, 200])
+    assert seconds([clock, *pictures, faces]) == (800 + 2 * 0.2, [100, 200, 200, 300])  # a pass of its own, later
+    assert seconds([clock, *pictures], replace(one, has_regions=True))[0] == 600 + 2 * 0.2
+    assert seconds([clock, *pictures], replace(one, is_decoded=False))[0] == 400 + 2 * 0.2
+
+
+def test_rates_know_which_features_share_the_decoding() -> None:
+    extractors = build_extractors(ExtractorsSettings(), "")
+    rates = [with_pass(Rate(name, cpu_s=3.0), extractors[name], 1.0) for name in ("frames", "resnet50", "opensmile")]
+    assert [rate.decoding_s for rate in rates] == [1.0, 1.0, 0.0]
+    assert [(rate.after, rate.is_of_pass) for rate in rates] == [((), False), (("frames",), True), (("frames",), False)]
+    three = 300 + 300 + 300 + 3 * 0.2  # opensmile waits for the clock, which decodes by itself
+    assert forecast(rates, sessions(rates, 100), 1).cpu_s == pytest.approx(three)
+    assert forecast(rates[:2], sessions(rates, 100), 1).cpu_s == pytest.approx(300 + 200 + 0.2)
 
 
 def test_two_workers_are_twice_as_fast_where_the_work_divides() -> None:
