@@ -56,6 +56,7 @@ class Caveat(StrEnum):
     INTERLACED_VIDEO = "interlaced video"
     MAPPED_COLOURS = "HDR or wide gamut mapped to BT.709"  # as a player shows it on an ordinary screen
     CODED_COLOURS = "HDR or wide gamut as coded"  # not mapped: flat and pale
+    TOOL_COLOURS = "HDR or wide gamut as a tool's own decoder shows it"  # whether that maps it depends on its version
     OTHER_TIMESTAMPS = "timestamps that are not the frames' times"  # OpenFace's own column; the array time is right
     UNKNOWN_ORIENTATION = "landmarks of a turned video, from elsewhere"  # whether that tool saw it upright is unknown
     DOUBTFUL_REGION = "stretches in which a region may show somebody else"  # their times: the attribute doubtful_s

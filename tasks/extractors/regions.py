@@ -64,7 +64,8 @@ def video_for_tool(
 ) -> Iterator[Path]:
     """The video for a program that opens it, see :func:`~tasks.media.recording.file_for_tools`.
 
-    A copy has the colours that every feature of pictures sees, and the feature the same caveat.
+    A copy has the colours that every feature of pictures sees, and the feature the same caveat. Of the file itself the
+    program's own decoder shows the colours.
 
     Args:
         view: the region that the program is to see; None: all.
@@ -76,6 +77,8 @@ def video_for_tool(
     with file_for_tools(path, view.picture if view else None, converter, recording.streams) as video:
         if converter.has_wide_colours:
             note_wide_colours(recording, out)
+        elif video == path and read_header(path, recording.streams).has_wide_colours:
+            out.caveat(Caveat.TOOL_COLOURS)
         yield video
 
 

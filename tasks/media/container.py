@@ -39,6 +39,10 @@ _STRICT = ("mjpeg", "jpegls")
 _UNWRITTEN = (*_STRICT, "prores", "ffv1")
 _RECENT = 30  # frames whose usual distance gives the time of an AVI's last frames
 
+# Codes of ITU-T H.273 for colours that an ordinary screen cannot show.
+_WIDE_PRIMARIES = frozenset({8, 9, 11, 12})  # film, BT.2020, DCI-P3, Display P3
+_HDR_TRANSFERS = frozenset({9, 10, 16, 17, 18})  # logarithmic (2), PQ, SMPTE ST 428, HLG
+
 _T = TypeVar("_T")
 _END = object()
 
@@ -151,6 +155,11 @@ class ShownFrame:
     def interlaced(self) -> bool:
         """Whether it is two fields of different moments, as the stream says."""
         return bool(self.picture.interlaced_frame)
+
+
+def has_wide_colours(picture: av.VideoFrame) -> bool:
+    """Whether a frame's colours are beyond BT.709, as its tags say: HDR or a wide gamut."""
+    return picture.color_primaries in _WIDE_PRIMARIES or picture.color_trc in _HDR_TRANSFERS
 
 
 class _SecondDecoder:

@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.media.container import FIRST_STREAMS, PictureError, RecordingError, ShownFrame, ShownFrames, StreamChoice
+from tasks.media.container import (
+    FIRST_STREAMS,
+    PictureError,
+    RecordingError,
+    ShownFrame,
+    ShownFrames,
+    StreamChoice,
+    has_wide_colours,
+)
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import check_promise, read_header
 from tasks.tools.tool_process import reaper
@@ -34,9 +42,6 @@ if TYPE_CHECKING:
 
 DEINTERLACING = "bwdif, one frame for each, at the time of its first field"
 _TIME_BASE = Fraction(1, 25)
-# Codes of ITU-T H.273 for colours that an ordinary screen cannot show.
-_WIDE_PRIMARIES = frozenset({8, 9, 11, 12})  # film, BT.2020, DCI-P3, Display P3
-_HDR_TRANSFERS = frozenset({9, 10, 16, 17, 18})  # logarithmic (2), PQ, SMPTE ST 428, HLG
 _BT709 = 1
 _MATRICES = {8: "YCgCo", 10: "BT.2020 constant luminance"}
 
@@ -231,11 +236,6 @@ def file_for_tools(
         pictures = (cut(frame.number, whole) if cut else whole for frame, whole in shown)
         write_lossless(copy, pictures, header.fps or _ANY_FPS)
         yield copy
-
-
-def has_wide_colours(picture: av.VideoFrame) -> bool:
-    """Whether a frame's colours are beyond BT.709, as its tags say: HDR or a wide gamut."""
-    return picture.color_primaries in _WIDE_PRIMARIES or picture.color_trc in _HDR_TRANSFERS
 
 
 class PictureConverter:

@@ -15,6 +15,7 @@ from tasks.media.container import (
     ShownFrames,
     StreamChoice,
     chosen_video,
+    has_wide_colours,
     open_container,
     video_streams,
 )
@@ -44,6 +45,7 @@ class VideoHeader:
     promised_s: float | None  # the header's length of the video stream, None where the container does not say
     start_s: float  # when the first frame that decodes is shown on the container's clock: second 0 of the recording
     is_default: bool  # whether it is the file's first video, which programs that open the file themselves read
+    has_wide_colours: bool  # whether its first frame has colours beyond BT.709: HDR or a wide gamut
 
 
 def read_header(path: Path, streams: StreamChoice = FIRST_STREAMS) -> VideoHeader:
@@ -66,6 +68,7 @@ def read_header(path: Path, streams: StreamChoice = FIRST_STREAMS) -> VideoHeade
             promised_s=promised_s,
             start_s=frames.seconds(first.ticks if first else stream.start_time or 0),
             is_default=frames.is_default,
+            has_wide_colours=first is not None and has_wide_colours(first.picture),
         )
 
 

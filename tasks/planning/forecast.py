@@ -104,9 +104,7 @@ def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: in
                 cpu_s[feature] += its_s
             units.append(_TASK_S + sum(seconds.values()))
     features = tuple(
-        FeatureForecast(
-            rate.feature, 60 * rate.cpu_s, cpu_s[rate.feature], round(stored[rate.feature]), rate.reason
-        )
+        FeatureForecast(rate.feature, 60 * rate.cpu_s, cpu_s[rate.feature], round(stored[rate.feature]), rate.reason)
         for rate in rates
     )
     pictures = sum(recording.has_frames for recording in recordings)

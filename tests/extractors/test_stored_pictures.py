@@ -210,6 +210,23 @@ def test_an_upright_copy_for_a_tool_has_the_colours_and_the_caveat_of_the_settin
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("backend", ["binary", "csv"])
+def test_openface_that_opens_an_hdr_video_itself_says_whose_colours_it_saw(tmp_path: Path, backend: str) -> None:
+    tool = tmp_path / "FeatureExtraction"
+    tool.write_text(TOOL.format(python=sys.executable, columns=list(OPENFACE_COLUMNS)))
+    tool.chmod(0o755)
+    openface = {"backend": "csv"} if backend == "csv" else {"backend": "binary", "binary": tool, "loads": [tool]}
+    caveats = []
+    for primaries in (1, 12):  # 12: Display P3
+        study = make_study(tmp_path / str(primaries), video="v.mp4", openface="faces.csv")
+        record_turned(study / "v.mp4", "as it is", seconds=0.24, primaries=primaries)
+        write_openface(study / "faces.csv", frames=6)
+        _, outcomes = extract_session(study, tmp_path / f"{primaries} store", "openface", openface=openface)
+        caveats.append([caveat for caveat in outcomes["openface"].caveats if caveat.startswith("HDR")])
+    assert caveats == [[], [Caveat.TOOL_COLOURS]]
+
+
+@pytest.mark.slow
 def test_what_people_look_at_is_upright_and_so_is_a_recording_by_itself(tmp_path: Path, tiny: dict[str, Any]) -> None:
     seen = {}
     for name in ("as it is", "270"):

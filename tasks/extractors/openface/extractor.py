@@ -186,8 +186,8 @@ class OpenFace(Extractor[OpenFaceSettings]):
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
         note_interlaced(clock, out)
-        if self.settings.backend is Backend.CSV and not self._is_upright(source):
-            out.caveat(Caveat.UNKNOWN_ORIENTATION)
+        if self.settings.backend is Backend.CSV:
+            self._note_other_pictures(source, out)
         view = region_view(source, out, self.common.recording)
         with self._output(source, clock.end_s, out, view) as output:
             try:
@@ -202,11 +202,16 @@ class OpenFace(Extractor[OpenFaceSettings]):
         if self.settings.backend is Backend.CONTAINER and (limits := self._container[0].unenforced):
             out.attributes["limits_not_enforced"] = limits
 
-    def _is_upright(self, source: Source) -> bool:
+    def _note_other_pictures(self, source: Source, out: FeatureWriter) -> None:
+        """Caveats of output from elsewhere, where OpenFace's own decoder may have shown other pictures than ours."""
         try:
-            return read_header(source.file(Input.VIDEO).path, self.common.recording.streams).is_upright
+            header = read_header(source.file(Input.VIDEO).path, self.common.recording.streams)
         except RecordingError as error:
             raise ExtractionError(str(error)) from None
+        if not header.is_upright:
+            out.caveat(Caveat.UNKNOWN_ORIENTATION)
+        if header.has_wide_colours:
+            out.caveat(Caveat.TOOL_COLOURS)
 
     def check_tool(self) -> None:
         """Find the configured binary or image; see :meth:`Extractor.check_tool`."""
