@@ -236,21 +236,21 @@ def test_a_study_of_which_nothing_can_be_extracted_fails(server, small_study: Pa
     assert len(report.failed) == 4
 
 
+@pytest.mark.usefixtures("shared_cluster")
 def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path) -> None:
-    import os
+    """A flow, and a command that extracts in its own process."""
     import subprocess
     import sys
 
-    root = tmp_path / "features"
-    code = (
-        "from pathlib import Path; import sys; from support.servers.prefect_runs import extract;"
-        f"state, report = extract(Path(sys.argv[1]), Path(sys.argv[2]), {ONE}, only=['openface', 'opensmile']);"
-        "sys.exit(0 if state.name == 'Completed' else 1)"
-    )
-    command = [sys.executable, "-c", f"if __name__ == '__main__':\n    {code}", str(small_study), str(root)]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    runs = [subprocess.Popen(command, env=environment) for _ in range(2)]
-    assert [ended(run) for run in runs] == [0, 0]
+    root, only = tmp_path / "features", ["openface", "opensmile"]
+    ask = request(small_study, root, ONE)
+    command = [sys.executable, "-m", "flows.cli", "extract", str(small_study), str(root), "--config", str(ask.config)]
+    command += ["--features", ",".join(only)]
+    alone = subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, text=True)
+    assert alone.stderr is not None
+    began = alone.stderr.readline()  # it has imported what it needs
+    state, _ = extract(small_study, root, ONE, only=only)
+    assert (state.name, ended(alone), began) == ("Completed", 0, "planning …\n")
     from storyframes.store import maintenance
 
     assert not list(maintenance.verify(local(root)))
