@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
+from flows.cli.app import app as storyframes
 from storyframes import FeatureStore
 from storyframes_dyads.commands import app
 from storyframes_dyads.motion import Motion
@@ -37,11 +38,12 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tutorial")
     script = fenced(PAGES[1], "python")
     assert "SECONDS, SIZE, LAG, RATE = 10, 120," in script
-    (folder / "plant.py").write_text(script.replace("= 10, 120,", "= 10, 60,"))
-    subprocess.run([sys.executable, "plant.py"], cwd=folder, check=True)
-    for words in commands(PAGES[1]):
-        out = ["--out", "comparison"] if words[1] == "compare" else []
-        subprocess.run([sys.executable, "-m", "flows.cli", *words, *out], cwd=folder, check=True, capture_output=True)
+    with chdir(folder):
+        exec(compile(script.replace("= 10, 120,", "= 10, 60,"), "plant.py", "exec"), {})
+        for words in commands(PAGES[1]):
+            out = ["--out", "comparison"] if words[1] == "compare" else []
+            done = CliRunner().invoke(storyframes, [*words, *out])
+            assert done.exit_code == 0, (words, done.output)
     return folder
 
 
