@@ -134,11 +134,11 @@ def test_who_asks_again_breaks_nothing_that_is_taken_down_and_who_insists_is_hee
 
 
 @pytest.mark.slow
-def test_three_ctrl_c_of_a_terminal_end_the_workers_without_a_traceback(demo_study: Path, tmp_path: Path) -> None:
-    """A terminal sends each to all processes of the command; the workers are in the middle of their work."""
-    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames,opensmile", "--server"]
+def test_three_ctrl_c_of_a_terminal_end_the_worker_without_a_traceback(demo_study: Path, tmp_path: Path) -> None:
+    """A terminal sends each to all processes of the command; the worker is in the middle of its work."""
+    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames,opensmile", *ONE_WORKER]
     command = subprocess.Popen(
-        [*COMMAND, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*COMMAND, *arguments, "--server"], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     shown = ""
     for line in command.stderr:
