@@ -216,6 +216,7 @@ assert outcomes["mediapipe"].status == "done", outcomes["mediapipe"].reason
 """
 
 
+@pytest.mark.nightly
 def test_it_keeps_the_contract_of_extractors(tmp_path: Path, demo_study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damaged and missing inputs, fingerprints, another process; short recordings show no growth of memory.
 

@@ -245,6 +245,7 @@ def overlap(one: np.ndarray, other: np.ndarray) -> float:
     return float(shared / (np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2]) - shared))
 
 
+@pytest.mark.nightly
 def test_it_keeps_the_contract_of_extractors(short_video: Path, pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damaged and missing inputs, fingerprints, another process; short recordings show no growth of memory."""
     monkeypatch.setattr(contract, "RULES", tuple(rule for rule in rules.RULES if rule is not rules._memory))
