@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
 from flows import interruption
 from storyframes.installation import install_line
+from storyframes.plug_ins import COMMANDS, installed_plug_ins
 from storyframes.store.storage.access import keep_private
 
 # What the extra "pipeline" brings beyond the others, by the names under which it is imported.
@@ -47,15 +49,24 @@ def main() -> None:
         if missing in ("fcntl", "resource"):
             print("error this command needs Linux; on Windows run it in WSL (docs/install.md)", file=sys.stderr)  # noqa: T201
             sys.exit(2)
-        if missing not in _PIPELINE:
+        line = install_line("pipeline") if missing in _PIPELINE else _line_of_command(missing)
+        if not line:
             raise
-        print(f"error this command needs {missing}: {install_line('pipeline')}", file=sys.stderr)  # noqa: T201
+        print(f"error this command needs {missing}: {line}", file=sys.stderr)  # noqa: T201
         sys.exit(2)
     except RuntimeError:
         if _has_home():
             raise
         print("error this user has no home folder: set HOME to a folder that can be written to", file=sys.stderr)  # noqa: T201
         sys.exit(2)
+
+
+def _line_of_command(missing: str) -> str:
+    """The line that installs the plug-in of this command with its libraries, one of which is missing; else nothing."""
+    if not missing or find_spec(missing):  # a part of something that is installed: a fault of the plug-in
+        return ""
+    distributions = [point.dist for point in installed_plug_ins(COMMANDS) if point.name in sys.argv[1:2] and point.dist]
+    return install_line(name=distributions[0].name) if distributions else ""
 
 
 def _has_home() -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from support.messages import missing, naming
-from support.tools.plug_ins import PLUG_INS, write
+from support.tools.plug_ins import PLUG_INS, installed, write
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -94,6 +97,16 @@ def test_a_command_of_a_plug_in_is_in_the_panel_that_it_names(place: Path) -> No
     reason = "storyframes broken comes from door-broken 1.0, which cannot be loaded (ModuleNotFoundError"
     assert (code, reason in text, "'pip install door-broken'" in text) == (2, True, True)
     assert run("--version")[0] == 0
+
+
+def test_a_command_whose_library_is_missing_names_the_line_that_installs_it(place: Path) -> None:
+    needy = GREET.replace('print(f"good', 'import a_library_that_nobody_has; print(f"good')
+    write(place, "door-needy", {"needy": "door_needy:app"}, COMMANDS, door_needy=needy)
+    command = [sys.executable, "-m", "flows.cli", "needy", "greet", "Ada"]
+    environment = os.environ | installed(place)
+    ended = subprocess.run(command, cwd=PLUG_INS.parent, env=environment, capture_output=True, text=True)
+    line = "error this command needs a_library_that_nobody_has: pip install door-needy\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
 
 
 def test_a_plug_in_takes_no_command_s_place_and_two_do_not_share_a_name(place: Path) -> None:
