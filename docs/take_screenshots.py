@@ -21,8 +21,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from flows.settings import load_settings
 from storyframes.store.feature_store import FeatureStore
-from tasks.inspect.report.session_page import ReportOptions
-from tasks.inspect.report.site import build_report
+from storyframes_report.report.session_page import ReportOptions
+from storyframes_report.report.site import build_report
 from tasks.study.load import load_study
 
 IMAGES = Path(__file__).parent / "images"

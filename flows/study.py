@@ -79,8 +79,7 @@ def _ended(plan: Callable[[], Run]) -> State:
 def _bring_up_to_date(run: Run) -> RunResult:
     # With pandas: workers import this module, and are to start without it. Before the work, in which code may change.
     from storyframes.store.feature_store import FeatureStore
-    from tasks.inspect.report.facts import read_facts
-    from tasks.inspect.report.key_tables import key_tables
+    from tasks.inspect.key_tables import key_tables
 
     logger = get_run_logger()
     try:
@@ -89,8 +88,7 @@ def _bring_up_to_date(run: Run) -> RunResult:
         result = result_without(run, str(error))
     publish_result(result)
     if not result.problem:
-        facts = read_facts(run.study, FeatureStore(run.request.features), run.settings, run.settings.labels)
-        publish_key_tables(key_tables(facts))
+        publish_key_tables(key_tables(run.study, FeatureStore(run.request.features)))
     return result
 
 

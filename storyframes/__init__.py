@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from storyframes.array_roles import CLOCKS, END, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable
+    from storyframes.array_roles import CLOCKS, END, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable, value_names
     from storyframes.clips.dataset import ClipDataset
     from storyframes.clips.inputs import ClipInput
     from storyframes.clips.loader import ClipLoader
@@ -156,12 +156,13 @@ __all__ = [
     "stored_clock",
     "ticks",
     "usual_step_s",
+    "value_names",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "array_roles": "CLOCKS ColumnTable END FRAME_ROW PER_FRAME SPEAKER",
+        "array_roles": "value_names CLOCKS ColumnTable END FRAME_ROW PER_FRAME SPEAKER",
         "clips.dataset": "ClipDataset",
         "clips.inputs": "ClipInput",
         "clips.loader": "ClipLoader",

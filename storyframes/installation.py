@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,7 +16,8 @@ def install_line(extra: str = "", name: str = "storyframes") -> str:
 
     That is the checkout or the wheel, where pip noted one (``direct_url.json``, PEP 610) that still exists, and
     otherwise the name in a package index. What is not installed is named by the checkout that this code runs from: the
-    checkout itself, or a plug-in's folder in it.
+    checkout itself, or a plug-in's folder in it. Where an extra brings another distribution of ours, pip is shown where
+    that one is: its folder in the checkout, or the folder of the wheel.
 
     Args:
         extra: or several, with commas between them; "" for the distribution alone.
@@ -31,10 +33,20 @@ def install_line(extra: str = "", name: str = "storyframes") -> str:
         origin = {"url": checkout.as_uri(), "dir_info": {"editable": is_own}} if is_checkout else {}
     except ValueError:  # a file that is not JSON: nothing is known of its origin
         origin = {}
-    return f"pip install {_source(origin, name, wanted)}"
+    return f"pip install {_source(origin, name, wanted, _companions(name, extra))}"
 
 
-def _source(origin: Any, name: str, wanted: str) -> str:
+def _companions(name: str, extra: str) -> list[str]:
+    """The distributions of ours that these extras bring."""
+    try:
+        lines = requires(name) or ()
+    except PackageNotFoundError:
+        return []
+    named = (re.match(r"""(storyframes-[\w-]+).*extra == ["'](\w+)["']""", line) for line in lines)
+    return [match[1] for match in named if match and match[2] in extra.split(",")]
+
+
+def _source(origin: Any, name: str, wanted: str, companions: list[str]) -> str:
     """What is installed, as pip's arguments."""
     url = str(origin.get("url", "")) if isinstance(origin, dict) else ""
     parts = urlsplit(url)
@@ -42,7 +54,11 @@ def _source(origin: Any, name: str, wanted: str) -> str:
         path = Path(unquote(parts.path))
         if path.exists():
             editable = (origin.get("dir_info") or {}).get("editable")
-            return f"{'-e ' if editable else ''}{shlex.quote(f'{path}{wanted}')}"
+            own = f"{'-e ' if editable else ''}{shlex.quote(f'{path}{wanted}')}"
+            if companions and path.is_file():
+                return f"--find-links {shlex.quote(str(path.parent))} {own}"
+            places = [folder / companion for companion in companions for folder in (path / "plugins", path.parent)]
+            return " ".join([own, *(shlex.quote(str(place)) for place in places if place.is_dir())])
     elif url and "@" not in parts.netloc:  # a URL with a name or a password in it is not repeated
         vcs = origin.get("vcs_info") or {}
         where = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url

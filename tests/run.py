@@ -60,8 +60,9 @@ LARGE_PLUG_INS = ("storyframes-empathy",)
 # What shares a process in the rest, by the name of the group: files, and folders but for their files that are named.
 TOGETHER = {
     "the demo": (
-        "tests/cli/test_cli.py", "tests/project/test_docs_site.py", "tests/inspect/test_report.py",
-        "tests/inspect/test_report_browser.py", "tests/project/test_snippets.py", "tests/project/test_wheel.py",
+        "tests/cli/test_cli.py", "tests/project/test_docs_site.py", "tests/project/test_snippets.py",
+        "tests/project/test_wheel.py", "plugins/storyframes-report/tests/test_report.py",
+        "plugins/storyframes-report/tests/test_report_browser.py",
         "plugins/storyframes-empathy/tests/test_demo.py",
     ),
     "containers": (

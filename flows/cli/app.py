@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 import storyframes
-from flows.cli import clips, extract, forget, look, models, runs, start, terminal, upkeep
+from flows.cli import clips, extract, forget, models, runs, start, terminal, upkeep
 from storyframes.installation import install_line
 from storyframes.plug_ins import (
     COMMANDS,
@@ -32,14 +32,18 @@ OTHERS = "More"  # commands of distributions that name no panel
 COMPANIONS = {
     "adopt": "storyframes-adopt",
     "align": "storyframes-transcribe",
+    "compare": "storyframes-report",
     "dyads": "storyframes-dyads",
     "empathy": "storyframes-empathy",
     "export": "storyframes-release",
     "import": "storyframes-labels",
+    "overlay": "storyframes-report",
     "people": "storyframes-people",
     "release": "storyframes-release",
+    "report": "storyframes-report",
     "sync": "storyframes-sync",
     "transcribe": "storyframes-transcribe",
+    "view": "storyframes-report",
 }
 
 
@@ -158,7 +162,7 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
         runs.runs,
         runs.deploy,
     ),
-    "Look": (look.report, look.show, look.view, look.overlay, clips.clips, look.compare),
+    "Look": (runs.show, clips.clips),
     "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, upkeep.share, forget.forget),
 }
 for panel, commands in PANELS.items():

@@ -1,4 +1,4 @@
-"""The commands about runs: ``status`` of a feature store, the last ``runs``, ``deploy`` on a Prefect server.
+"""The commands about runs: ``status`` of a feature store, ``show`` of a session, the last ``runs``, ``deploy``.
 
 ``jobs`` writes scripts that extract a study as an array of jobs of a batch system.
 """
@@ -32,6 +32,7 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.clusters.job_arrays import Job, Scheduler, limits_time, scripts
+from storyframes.spec import MAIN, feature_and_track
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
@@ -220,6 +221,46 @@ def status(
             return
         shown = tables()
     console().print(*shown, sep="\n")
+
+
+def show(
+    store: StoreArgument,
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session.")],
+    track: Annotated[
+        str | None, typer.Option(help="Only this track; 'main' are the session's own files. All tracks otherwise.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show one session: its features, and of each track curves as sparklines and what looks wrong, with times.
+
+    Times are in seconds of the track's own recording.
+    """
+    from flows.cli.tables.session import session_json, session_tables
+    from storyframes.store import record_status
+    from storyframes.store.feature_store import FeatureStore
+    from tasks.inspect.track_curves import has_curves, read_curves
+
+    with usage_errors():
+        feature_store = FeatureStore(store)
+        entries = list(record_status.scan(feature_store.storage, session))
+        if not entries:
+            feature_store.session(session)  # says which session is unknown, and of how many
+        tracks = dict.fromkeys([MAIN, *sorted(feature_and_track(entry.feature)[1] for entry in entries)])
+        if track is not None:
+            if track not in tracks:
+                fail(f"{session} has no track {track!r} in {store}; it has {', '.join(tracks)}", 2)
+            tracks = {track: None}
+            entries = [entry for entry in entries if feature_and_track(entry.feature)[1] == track]
+        curves = {
+            name: read_curves(feature_store, session, name) if has_curves(feature_store, session, name) else None
+            for name in tracks
+        }
+    if json:
+        print(session_json(session, entries, curves))  # noqa: T201
+        return
+    shown = console()
+    for part in session_tables(entries, curves):
+        shown.print(part)
 
 
 def _watch(look: Callable[[], RenderableType], every_s: float) -> None:

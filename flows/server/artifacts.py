@@ -66,7 +66,7 @@ def publish_result(result: RunResult) -> None:
 
 
 def publish_key_tables(tables: str) -> None:
-    """Leave the key tables of the study's report on the server (Markdown, see tasks.inspect.report.key_tables)."""
+    """Leave the key tables of the study on the server (Markdown, see tasks.inspect.key_tables)."""
     create_markdown_artifact(tables, key="study", description="The study and its features after this run")
 
 

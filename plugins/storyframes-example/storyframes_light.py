@@ -12,8 +12,8 @@ from flows import load_settings
 from flows.cli import ConfigOption, StoreArgument, console, usage_errors
 from storyframes import FeatureStore
 from storyframes.store import Table, named_columns
+from storyframes_report import ReportContext, ReportPage, ReportTable
 from tasks import StrictSettings
-from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
 
 
 class LightSettings(StrictSettings):

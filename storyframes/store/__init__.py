@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     )
     from storyframes.store.maintenance import is_intact
     from storyframes.store.publish import FeatureWriter
-    from storyframes.store.record_status import read_status
-    from storyframes.store.records import Caveat, Current, canonical_json
+    from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus, read_status, scan
+    from storyframes.store.records import Caveat, Current, Status, canonical_json
     from storyframes.store.session_times import SessionTimes, stored_clocks
     from storyframes.store.shards import Compression
     from storyframes.store.storage import Storage, StorageError
@@ -61,10 +61,12 @@ __all__ = [
     "CLIPS",
     "ID_PATTERN",
     "MASK",
+    "WHOLE_SESSION",
     "Block",
     "Caveat",
     "Compression",
     "Current",
+    "FeatureStatus",
     "FeatureStore",
     "FeatureWriter",
     "Forgotten",
@@ -72,6 +74,7 @@ __all__ = [
     "LocalStorage",
     "RunMark",
     "SessionTimes",
+    "Status",
     "Storage",
     "StorageError",
     "StoreError",
@@ -102,6 +105,7 @@ __all__ = [
     "read_study_record",
     "read_table",
     "replace_table",
+    "scan",
     "scratch_beside",
     "scratch_folder",
     "sha256_file",
@@ -122,8 +126,8 @@ __getattr__, __dir__ = exports(
         "open_storage why_no_session",
         "maintenance": "is_intact",
         "publish": "FeatureWriter",
-        "record_status": "read_status",
-        "records": "Caveat Current canonical_json",
+        "record_status": "FeatureStatus WHOLE_SESSION scan read_status",
+        "records": "Status Caveat Current canonical_json",
         "session_times": "SessionTimes stored_clocks",
         "shards": "Compression",
         "storage": "Storage StorageError",

@@ -28,13 +28,15 @@ if TYPE_CHECKING:
         ExtractionError,
         Extractor,
         ExtractorSettings,
+        Input,
         MissingInputError,
         Run,
+        Scope,
         Source,
         Tolerance,
     )
     from tasks.extractors.dope.extractor import Dope
-    from tasks.extractors.dope.joints import Part
+    from tasks.extractors.dope.joints import BONES, Part
     from tasks.extractors.embed.sources import snapshot_of
     from tasks.extractors.frame_pass import FrameConsumer, FrameExtractor
     from tasks.extractors.frames import Clock, read_clock
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from tasks.extractors.outside.environment import Requirements
     from tasks.extractors.outside.extractor import OutsideExtractor, OutsideFrameExtractor
     from tasks.extractors.outside.settings import ContainerSettings, OutsideSettings, VenvSettings
-    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.extractors.registry import ExtractorsSettings, registered
     from tasks.extractors.sbert import SbertSettings, encode_whole, model_digests, open_model
     from tasks.extractors.settings import TranscriptSettings
     from tasks.extractors.text.speech import speaker_labels
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL",
+    "BONES",
     "PROGRAM_OF_PUBLIC_IMAGE",
     "AudioShape",
     "Backend",
@@ -74,6 +77,7 @@ __all__ = [
     "FrameRows",
     "ImageEmbedding",
     "ImageSettings",
+    "Input",
     "MissingInputError",
     "OpenFace",
     "OpenFaceOutputError",
@@ -85,6 +89,7 @@ __all__ = [
     "Requirements",
     "Run",
     "SbertSettings",
+    "Scope",
     "Sound",
     "SoundExtractor",
     "SoundRows",
@@ -100,6 +105,7 @@ __all__ = [
     "open_model",
     "read_clock",
     "read_sound",
+    "registered",
     "room_for_temporary_files",
     "snapshot_of",
     "speaker_labels",
@@ -111,10 +117,10 @@ __getattr__, __dir__ = exports(
         "audio.shape": "AudioShape audio_shape",
         "audio.sound": "FrameRows Sound SoundExtractor read_sound",
         "audio.windows": "SoundRows moments",
-        "base": "ALL CommonSettings Cost ExtractionError Extractor ExtractorSettings MissingInputError Run "
+        "base": "Input Scope ALL CommonSettings Cost ExtractionError Extractor ExtractorSettings MissingInputError Run "
         "Source Tolerance",
         "dope.extractor": "Dope",
-        "dope.joints": "Part",
+        "dope.joints": "BONES Part",
         "embed.sources": "snapshot_of",
         "frame_pass": "FrameConsumer FrameExtractor",
         "frames": "Clock read_clock",
@@ -127,7 +133,7 @@ __getattr__, __dir__ = exports(
         "outside.environment": "Requirements",
         "outside.extractor": "OutsideExtractor OutsideFrameExtractor",
         "outside.settings": "ContainerSettings OutsideSettings VenvSettings",
-        "registry": "ExtractorsSettings",
+        "registry": "registered ExtractorsSettings",
         "sbert": "SbertSettings encode_whole model_digests open_model",
         "settings": "TranscriptSettings",
         "text.speech": "speaker_labels",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from storyframes.store.records import MEASURED
@@ -17,19 +16,9 @@ def human_bytes(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def without_folders(text: str) -> str:
-    """``text`` with the names of files instead of their paths, for pages that are passed on."""
-    return re.sub(r"(?<![\w:/.])/(?:[^\s'\"/]+/)+(?=[^\s'\"/])", "", text)
-
-
 def counted(count: int, noun: str) -> str:
     """``2`` and ``"clip"`` are ``2 clips``."""
-    return f"{count} {plural(count, noun)}"
-
-
-def plural(count: int, noun: str) -> str:
-    """The noun as it stands beside a count: ``clip`` for 1, else ``clips``."""
-    return noun if count == 1 else f"{noun}s"
+    return f"{count} {noun if count == 1 else f'{noun}s'}"
 
 
 def human_time(seconds: float) -> str:

@@ -6,3 +6,27 @@ session, and ``units`` makes of what is due the units that begin in order, with 
 
 ``parts`` deals the sessions to processes that run apart.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from tasks.planning.plan import ExpectedVersion, expected_versions
+    from tasks.planning.selection import Selection, SelectionError, check_selection
+
+__all__ = [
+    "ExpectedVersion",
+    "Selection",
+    "SelectionError",
+    "check_selection",
+    "expected_versions",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "plan": "ExpectedVersion expected_versions",
+        "selection": "Selection SelectionError check_selection",
+    },
+)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.study.boxes import Boxes, are_shared
+    from tasks.study.boxes import Boxes, BoxesError, are_shared, read_boxes
     from tasks.study.captions import find_prefixes
     from tasks.study.changed_tables import (
         ChangedTable,
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
         row_key,
     )
     from tasks.study.csv_text import NotTextError, csv_bytes, decode
-    from tasks.study.curves import CurveError, read_curve
+    from tasks.study.curves import CurveError, CurveSamples, read_curve
     from tasks.study.forgotten_ids import read_forgotten_ids
     from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, alike, did_you_mean, folded, listed
-    from tasks.study.load import Study, StudyFileError, declared_schemes, load_study, read_study
+    from tasks.study.load import Phase, Study, StudyFileError, Timepoint, declared_schemes, load_study, read_study
     from tasks.study.missing_values import is_one_of, possibly_missing
     from tasks.study.problems import Problem, StudyError, shortened, shown_value
     from tasks.study.recording_names import FilesError, as_id, session_in_name
-    from tasks.study.rows import Track, as_words, spoken_name
+    from tasks.study.rows import Curve, Person, Track, as_words, fixed_box, spoken_name
     from tasks.study.sessions_from_files import make_sessions
     from tasks.study.strict_tables import (
         Fault,
@@ -50,19 +50,24 @@ if TYPE_CHECKING:
         without_empty_rows,
     )
     from tasks.study.study_identity import check_study_record, people_of
-    from tasks.study.transcript import TranscriptError, Utterance, read_transcript
+    from tasks.study.transcript import TranscriptError, Utterance, Word, read_transcript
     from tasks.study.transcript_formats.drafts import SURE_LANGUAGE
 
 __all__ = [
     "EMPATHY",
     "SURE_LANGUAGE",
     "Boxes",
+    "BoxesError",
     "ChangedTable",
+    "Curve",
     "CurveError",
+    "CurveSamples",
     "Fault",
     "FilesError",
     "Label",
     "NotTextError",
+    "Person",
+    "Phase",
     "Problem",
     "Row",
     "Scheme",
@@ -72,9 +77,11 @@ __all__ = [
     "StudyFileError",
     "Table",
     "TableChangeError",
+    "Timepoint",
     "Track",
     "TranscriptError",
     "Utterance",
+    "Word",
     "alike",
     "are_shared",
     "as_id",
@@ -87,6 +94,7 @@ __all__ = [
     "decode",
     "did_you_mean",
     "find_prefixes",
+    "fixed_box",
     "folded",
     "is_empty",
     "is_one_of",
@@ -101,6 +109,7 @@ __all__ = [
     "possibly_missing",
     "problems_with",
     "put_in_place",
+    "read_boxes",
     "read_curve",
     "read_forgotten_ids",
     "read_study",
@@ -118,24 +127,24 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "boxes": "Boxes are_shared",
+        "boxes": "BoxesError read_boxes Boxes are_shared",
         "captions": "find_prefixes",
         "changed_tables": "ChangedTable TableChangeError check_tables name_transcripts open_table problems_with "
         "put_in_place row_key",
         "csv_text": "NotTextError csv_bytes decode",
-        "curves": "CurveError read_curve",
+        "curves": "CurveSamples CurveError read_curve",
         "forgotten_ids": "read_forgotten_ids",
         "labels": "EMPATHY Label Scheme SchemeType alike did_you_mean folded listed",
-        "load": "Study StudyFileError declared_schemes load_study read_study",
+        "load": "Phase Timepoint Study StudyFileError declared_schemes load_study read_study",
         "missing_values": "is_one_of possibly_missing",
         "problems": "Problem StudyError shortened shown_value",
         "recording_names": "FilesError as_id session_in_name",
-        "rows": "Track as_words spoken_name",
+        "rows": "Curve Person fixed_box Track as_words spoken_name",
         "sessions_from_files": "make_sessions",
         "strict_tables": "Fault Row Table decimal_commas is_empty number_in points_or_thousands read_table "
         "with_decimal_point without_empty_rows",
         "study_identity": "check_study_record people_of",
-        "transcript": "TranscriptError Utterance read_transcript",
+        "transcript": "Word TranscriptError Utterance read_transcript",
         "transcript_formats.drafts": "SURE_LANGUAGE",
     },
 )

@@ -77,8 +77,6 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
             "--features 'frames,,dope': a name is missing",
         ),
         (["extract", "demo/study", "{out}", "--features", " resnet , frames"], "there is no feature 'resnet'"),
-        (["compare", "{out}", "{out}", "--features", " "], "--features ' ': a name is missing"),
-        (["compare", "{out}", "{out}", "--features", "frames,"], "--features 'frames,': a name is missing"),
         (["extract-file", "a.mp4", "--features", ",frames"], "--features ',frames': a name is missing"),
         (["extract", "demo/study", "{out}", "--config", "absent.toml"], "absent.toml: cannot be read"),
         (["extract", "demo/nothing", "{out}"], "is not a folder"),
@@ -93,6 +91,7 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
         (["nothing"], "No such command"),
         (["import", "labels"], "storyframes import comes with storyframes-labels: pip install"),
         (["export", "{out}"], "storyframes export comes with storyframes-release: pip install"),
+        (["report", "demo/study", "{out}"], "storyframes report comes with storyframes-report: pip install"),
     ],
 )
 def test_bad_usage_ends_with_2_and_a_message(

@@ -66,30 +66,23 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         ["show", root, "s00", "--json"],
         ["clips", root], ["clips", root, "--where", "split == 'train'", "--json"], ["verify", root], ["gc", root],
         ["archive", root, "--out", f"{out}/archive"], ["doctor", root], ["doctor", root, "--json"],
-        ["models", "list"], ["compare", root, root],
+        ["models", "list"],
     ]  # fmt: skip
     pipeline = [
         ["extract", "demo/study", f"{out}/new"], ["check", "demo/study"], ["plan", "demo/study"],
         ["index", "demo/study", root, "--replace-study"],
         ["extract-file", "demo/study/sessions.csv", "--features", "frames"], ["extractors", "list"], ["runs"],
-        ["demo", f"{out}/demo"], ["synthesize", f"{out}/s"], ["overlay", "demo/study", root, "s00", "--out", "a.png"],
+        ["demo", f"{out}/demo"], ["synthesize", f"{out}/s"],
     ]  # fmt: skip
-    beside = {
-        "report": ["report", "demo/study", root, "--out", "r"],
-        "view": ["view", "demo/study", root, "s00", "--out", "r"],
-    }
-    commands, allowed = [*light, *pipeline, *beside.values()], ",".join(sorted(modules | {"flows", "tasks"}))
+    commands, allowed = [*light, *pipeline], ",".join(sorted(modules | {"flows", "tasks"}))
     command = [sys.executable, "-c", ONLY_WHAT_IS_DECLARED + RUN_COMMANDS, json.dumps(commands), allowed]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     ends = [line.split(" ended with ") for line in result.stdout.splitlines() if " ended with " in line]
-    assert ends == [[name, "0"] for name, *_ in light] + [[name, "2"] for name, *_ in [*pipeline, *beside.values()]], (
-        result.stderr
-    )
+    assert ends == [[name, "0"] for name, *_ in light] + [[name, "2"] for name, *_ in pipeline], result.stderr
     assert missing(result.stdout, "pipeline is not installed", "av") == []
     told = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error")]
-    extras = ["pipeline"] * len(pipeline) + [f"pipeline,{extra}" for extra in beside]  # all that is missing, at once
-    assert told == [install_line(extra) for extra in extras], result.stderr
+    assert told == [install_line("pipeline")] * len(pipeline), result.stderr
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.clip_index.index import update_clip_index
 from tasks.inspect.quality import Rule, check_quality
-from tasks.inspect.read_curves import read_curves
+from tasks.inspect.track_curves import read_curves
 
 FRAMES, FPS = 60, 15
 POINTS = ArraySpec(

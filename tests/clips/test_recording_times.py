@@ -20,7 +20,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from storyframes.times import last_frame_end_s, usual_rate, usual_step_s
 from tasks.extractors.frames import Clock
-from tasks.inspect.read_curves import read_curves
+from tasks.inspect.track_curves import read_curves
 
 TIMES = [
     ([0.0, 0.1, 0.2, 0.3], 0.4),

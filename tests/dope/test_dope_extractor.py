@@ -9,7 +9,7 @@ import pytest
 import torch
 from support.dope.blank_model import blank_content, expect_everywhere, saved
 from support.media.turned import record_turned
-from support.messages import missing, naming
+from support.messages import missing
 from support.stores import local
 from support.studies import extract_session, make_study
 
@@ -277,48 +277,6 @@ def test_dope_is_not_among_the_features_by_default(study: Path, store_root: Path
     settings = ExtractorsSettings(features=("frames", "dope"), dope={"model": Path(__file__)})
     plan = plan_extraction(load_study(study), store_root, settings, Selection(("s0001",)))
     assert [work.features for work in plan.units] == [("frames", "dope")]
-
-
-# --- overlay ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
-    import cv2
-
-    from tasks.inspect.overlay import OverlayError, draw_overlay, write_picture
-    from tasks.media.recording import read_frames
-
-    plan = plan_extraction(
-        load_study(demo_study), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("openface",))
-    )
-    for work in plan.units:
-        do_work(work)
-    video, store = demo_study / "videos/p01-s01.avi", FeatureStore(store_root)
-    picture = draw_overlay(video, store, "p01-s01", 100)
-    plain = next(batch for batch in read_frames(video, 50) if batch.first == 100).rgb[0]
-    landmarks = store.read("p01-s01", "openface", 100, 101)[0][FEATURES["openface"].groups["landmarks_2d"]]
-    changed = (picture != plain).any(axis=2)
-    for x, y in landmarks.reshape(2, 68).T.round().astype(int):
-        assert changed[y, x]
-    assert changed.mean() < 0.02
-    write_picture(picture, tmp_path / "frame.png")
-    assert (tmp_path / "frame.png").stat().st_mode & 0o077 == 0
-    np.testing.assert_array_equal(cv2.imread(str(tmp_path / "frame.png"))[..., ::-1], picture)
-    with pytest.raises(OverlayError, match=naming(359, 360)):
-        draw_overlay(video, store, "p01-s01", 360)
-    with pytest.raises(OverlayError, match=naming("p09", "landmarks", "joints")):
-        draw_overlay(video, store, "p09", 0)
-
-
-@pytest.mark.slow
-def test_an_overlay_of_poses(study: Path, crowd: Path, store_root: Path) -> None:
-    from tasks.inspect.overlay import draw_overlay
-
-    run(study, store_root, model=crowd, every_n_frames=3)
-    video, store = study / "videos/s0001.avi", FeatureStore(store_root)
-    assert (draw_overlay(video, store, "s0001", 0) == (255, 160, 0)).all(axis=2).any()
-    assert not (draw_overlay(video, store, "s0001", 1) == (255, 160, 0)).all(axis=2).any()  # skipped: nothing to draw
 
 
 # --- regions ---------------------------------------------------------------------------------------------------------

@@ -26,11 +26,7 @@ from flows.cli.app import app
 from flows.request import ExtractionRequest
 from flows.settings import SettingsError, load_settings
 from storyframes.installation import install_line
-from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
-from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import create_store
-from storyframes.store.publish import FeatureWriter
 from tasks.extract import extract
 from tasks.extractors.availability import missing_tools
 from tasks.extractors.base import CommonSettings, ExtractionError
@@ -41,8 +37,6 @@ from tasks.extractors.embed.sources import fetch_source, files_to_fetch, publish
 from tasks.extractors.registry import ExtractorsSettings, build_extractors, registered
 from tasks.extractors.text.extractor import TextEmbedding
 from tasks.extractors.text.model import TextSettings
-from tasks.inspect.compare import compare_stores
-from tasks.inspect.tolerances import Tolerances
 from tasks.models import digests
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection, SelectionError
@@ -464,39 +458,6 @@ def test_weights_of_torchvision_are_checked_by_the_beginning_of_their_sum(
 
 
 # --- looking ---------------------------------------------------------------------------------------------------------
-
-
-def stored(root: Path, change: float, said: object) -> FeatureStore:
-    """A store with an embedding of which no class here knows, and what it says of its tolerance."""
-    create_store(root)
-    spec = FeatureSpec("tiny", "numbers", {"values": ArraySpec(Axis.UTTERANCE, "float32", "a", (2,), ("column",))})
-    with FeatureWriter(local(root), "s", spec) as out:
-        out.write("values", np.full((3, 2), 1 + change, np.float32))
-        out.attributes["tolerance"] = said
-        out.publish("f", {})
-    catalogue.compact(local(root))
-    return FeatureStore(root)
-
-
-@pytest.mark.parametrize(
-    ("of_a", "of_b", "same", "known"),
-    [
-        ({"*": [1e-2, 0]}, {"*": [1e-2, 0]}, True, True),
-        ({"*": [1e-2, 0]}, {"*": [1e-4, 0]}, False, True),  # the stricter
-        ({"*": [1e-2, 0]}, {}, False, True),
-        ({"*": [1e-2, 0]}, None, False, False),
-        ({"*": [-1, 0]}, {"*": [1e-2, 0]}, False, False),
-        ({"*": "wide"}, {"*": [1e-2, 0]}, False, False),
-    ],
-)
-def test_stores_are_compared_by_the_tolerance_that_they_state(
-    tmp_path: Path, of_a: object, of_b: object, same: bool, known: bool
-) -> None:
-    a, b = stored(tmp_path / "a", 0, of_a), stored(tmp_path / "b", 1e-3, of_b)
-    compared = compare_stores(a, b, Tolerances())
-    assert (compared.same, compared.unknown == []) == (same, known)
-    assert not compare_stores(a, b, Tolerances(exact=True)).same
-    assert compare_stores(a, b, Tolerances(given={"tiny": 0.1})).same
 
 
 def test_a_section_states_its_tolerance(study: Path, bert: Path, tmp_path: Path) -> None:

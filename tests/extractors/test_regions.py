@@ -29,8 +29,8 @@ from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.source import Region, Source
 from tasks.inspect.quality import Rule, check_quality
-from tasks.inspect.read_curves import read_curves
 from tasks.inspect.study_check import check_study
+from tasks.inspect.track_curves import read_curves
 from tasks.media import container
 from tasks.media.upright import write_lossless
 from tasks.planning.forecast import forecast, measure_study

@@ -15,7 +15,7 @@ from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.store.tables import named_columns, tables_of
 from tasks.extractors.opensmile.feature_sets import UNDEFINED, FeatureSet
-from tasks.inspect.read_curves import read_curves
+from tasks.inspect.track_curves import read_curves
 
 FORMANTS = (1, 2, 3)
 

@@ -17,8 +17,8 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from tasks.inspect.quality import Quality, Rule, check_quality
-from tasks.inspect.read_curves import read_curves
 from tasks.inspect.session_curves import FaceCurves, SessionCurves, Utterances
+from tasks.inspect.track_curves import read_curves
 from tasks.media.sound import RUN, find_clipped
 
 FRAMES, FPS, SECONDS = 450, 15, 30.0

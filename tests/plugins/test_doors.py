@@ -1,4 +1,4 @@
-"""The entry points for plug-ins beside extractors: commands, sections of the configuration, pages of the report."""
+"""The entry points for plug-ins beside extractors: commands, and sections of the configuration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,8 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.settings import Settings, SettingsError, load_settings
 from storyframes.plug_ins import PlugInError, load_pipeline
-from storyframes.store.feature_store import FeatureStore
-from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.report.session_page import ReportOptions
-from tasks.inspect.report.site import build_report
-from tasks.study.load import load_study
 
-COMMANDS, SETTINGS, PAGES = "storyframes.commands", "storyframes.settings", "storyframes.report_pages"
+COMMANDS, SETTINGS = "storyframes.commands", "storyframes.settings"
 
 GREET = """
 import typer
@@ -44,25 +39,6 @@ class Loose(__import__("pydantic").BaseModel):
     share: float = 0.5
 class Needy(StrictSettings):
     share: float
-"""
-
-PAGE = """
-from tasks.inspect.report.page import ReportPage, ReportTable
-def page(context):
-    count = len(context.store.sessions)
-    quoted = context.disclosure.text
-    return ReportPage("<b>Titles</b>", [f"<script>{count} {quoted}", ReportTable("<i>", ("<u>",), [("</td>&",)])])
-def nothing(context): return None
-def fails(context): raise ValueError("what somebody said")
-def wrong(context): return "<html>"
-"""
-
-CHARTS = """
-import plotly.graph_objects as go
-from tasks.inspect.report.chart import Chart
-from tasks.inspect.report.page import ReportPage
-def flat(context): return ReportPage("Flat", [Chart("chart", "A bar", "One bar.", go.Figure(go.Bar(y=[1])))])
-def globe(context): return ReportPage("Globe", [Chart("chart", "A map", "One place.", go.Figure(go.Scattergeo()))])
 """
 
 
@@ -183,45 +159,6 @@ def test_a_section_that_cannot_be_used_is_an_error_where_it_is_written(place: Pa
             Settings().sections[name]
 
 
-def test_pages_of_plug_ins_are_linked_and_escaped(
-    place: Path, tmp_path: Path, demo_study: Path, store_root: Path
-) -> None:
-    points = {name: f"door_pages:{name}" for name in ("page", "nothing", "fails", "wrong")}
-    write(place, "door-pages", {**points, "../../up": "door_pages:page"}, PAGES, door_pages=PAGE)
-    store = FeatureStore(store_root)
-    site = tmp_path / "site"
-    summary = build_report(load_study(demo_study), store, ExtractorsSettings(), site, ReportOptions())
-    front = (site / "index.html").read_text()
-    assert '<a href="plug-ins/page.html">&lt;b&gt;Titles&lt;/b&gt;</a>' in front
-    assert [path.name for path in (site / "plug-ins").iterdir()] == ["page.html"]
-    page = (site / "plug-ins/page.html").read_text()
-    assert f"&lt;script&gt;{len(store.sessions)} False" in page
-    assert "&lt;/td&gt;&amp;" in page
-    assert "<b>" not in page
-    assert "<u>" not in page
-    faults = " ".join(summary.faults)
-    assert len(summary.faults) == 3
-    assert missing(faults, "1.0 failed", "ValueError") == []
-    assert missing(faults, "1.0 gave", "ReportPage") == []
-    assert "page ../../up: a name has" in faults
-    assert "what somebody said" not in faults + front
-    assert "failed with ValueError" in front
-
-
-def test_a_page_with_a_chart_that_the_pages_bundle_cannot_draw_brings_the_whole_plotly(
-    place: Path, demo_study: Path, store_root: Path, tmp_path: Path
-) -> None:
-    write(place, "door-charts", {"flat": "door_charts:flat", "globe": "door_charts:globe"}, PAGES, door_charts=CHARTS)
-    site = tmp_path / "site"
-    build_report(load_study(demo_study), FeatureStore(store_root), ExtractorsSettings(), site, ReportOptions())
-    pages = ("index.html", "plug-ins/flat.html", "plug-ins/globe.html")
-    libraries = [re.findall(r'data-plotly="([^"]+)"', (site / page).read_text()) for page in pages]
-    usual, whole = "../assets/plotly-cartesian.min.js", "../assets/plotly.min.js"
-    assert libraries == [[usual.removeprefix("../")], [usual], [whole]]
-    assert b"scattergeo" in (site / "plug-ins" / whole).read_bytes()
-    assert b"scattergeo" not in (site / "plug-ins" / usual).read_bytes()
-
-
 def test_the_pipeline_is_reached_through_entry_points_of_storyframes_itself(place: Path) -> None:
     write(place, "door-pipeline", {"trial": "os"}, "storyframes.pipeline")
     assert load_pipeline("trial").__name__ == "tasks.trial"
@@ -232,5 +169,5 @@ def test_the_pipeline_is_reached_through_entry_points_of_storyframes_itself(plac
 
 def test_the_example_uses_every_door() -> None:
     project = (PLUG_INS / "storyframes-example/pyproject.toml").read_text()
-    for group in ("storyframes.extractors", COMMANDS, SETTINGS, PAGES):
+    for group in ("storyframes.extractors", COMMANDS, SETTINGS, "storyframes.report_pages"):
         assert f'[project.entry-points."{group}"]' in project

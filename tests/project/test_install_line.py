@@ -45,6 +45,22 @@ def test_from_a_folder_or_a_wheel_it_has_the_path(place: Path, tmp_path: Path) -
     assert shlex.split(line(place, editable)) == ["pip", "install", "-e", f"{folder}[a]"]
 
 
+def test_an_extra_that_brings_another_distribution_shows_where_that_is(place: Path, tmp_path: Path) -> None:
+    """Its folder in the checkout, or the folder of the wheels; an extra without one has none."""
+    with (place / "METADATA").open("a") as metadata:
+        metadata.write("Requires-Dist: storyframes-other<0.3,>=0.2; extra == 'a'\nRequires-Dist: b; extra == 'b'\n")
+    checkout, wheel = tmp_path / "check out", tmp_path / "dist/some_plug_in-1.0-py3-none-any.whl"
+    (checkout / "plugins/storyframes-other").mkdir(parents=True)
+    wheel.parent.mkdir()
+    wheel.write_bytes(b"")
+    origin = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
+    other = str(checkout / "plugins/storyframes-other")
+    assert shlex.split(line(place, origin, "c,a")) == ["pip", "install", "-e", f"{checkout}[c,a]", other]
+    assert shlex.split(line(place, origin, "b")) == ["pip", "install", "-e", f"{checkout}[b]"]
+    from_wheel = shlex.split(line(place, {"url": wheel.as_uri(), "archive_info": {}}))
+    assert from_wheel == ["pip", "install", "--find-links", str(wheel.parent), f"{wheel}[a]"]
+
+
 def test_from_elsewhere_it_has_the_url_unless_a_secret_is_in_it(place: Path) -> None:
     url = "https://example.org/some_plug_in-1.0.whl"
     assert line(place, {"url": url, "archive_info": {}}) == f"pip install 'some-plug-in[a] @ {url}'"

@@ -17,9 +17,6 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from tasks.clip_index.index import build_clip_index
-from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.report.session_page import ReportOptions
-from tasks.inspect.report.site import build_report
 from tasks.study.load import load_study
 
 LATER = "is later than any recording ends: phases are in seconds from the recording's beginning"
@@ -96,18 +93,3 @@ def test_the_command_writes_the_others_names_it_and_ends_with_1(study_copy: Path
     assert "36 clips of 120 frames" in result.stdout
     assert not missing(result.stderr, "no clips of p01-s01", "phases, row 6", "end_s = '1700000000000.0'", LATER)
     assert set(pd.read_parquet(out)["session_id"]) == {"p01-s02", "p02-s01"}
-
-
-def test_the_report_names_it_and_draws_its_recording_without_the_phases(
-    study_copy: Path, store_root: Path, tmp_path: Path
-) -> None:
-    publish_clock(store_root, "p01-s01")
-    set_phase(study_copy, 4, end_s="1700000000000")
-    catalogue.compact(local(store_root))
-    built = build_report(
-        load_study(study_copy), FeatureStore(store_root), ExtractorsSettings(), tmp_path / "site", ReportOptions()
-    )
-    assert LATER in built.problems["p01-s01"]
-    page = (tmp_path / "site/sessions/p01-s01.html").read_text()
-    assert "phases, row 6" in page
-    assert "cool_down" not in page

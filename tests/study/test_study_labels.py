@@ -22,7 +22,6 @@ from storyframes.store.layout import ID_PATTERN
 from tasks.clip_index.index import build_clip_index
 from tasks.clip_index.label_rules import LabelRule
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.report.facts import scores_of
 from tasks.inspect.study_check import check_study
 from tasks.study.curves import CurveError, read_curve
 from tasks.study.labels import Label, RaterKind, Scheme, SchemeType
@@ -460,14 +459,6 @@ def test_a_video_whose_name_is_no_id_needs_one(tmp_path: Path) -> None:
 def test_participants_are_not_made_up_where_the_table_may_name_them(tmp_path: Path, header: str) -> None:
     (tmp_path / "sessions.csv").write_text(f"{header}\nx,a.avi\n")
     assert any("the column 'participant_id' is missing" in problem for problem in problems(tmp_path))
-
-
-def test_surveys_may_be_taken_at_other_times(study_copy: Path) -> None:
-    surveys = "participant_id,timepoint,scale,score\np01,pre,x,1\np01,week_6,x,2\np01,mid,x,3\n"
-    (study_copy / "surveys.csv").write_text(surveys)
-    scores = scores_of(load_study(study_copy))
-    assert {point: list(of) for point, of in scores["x"].items()} == {"pre": [1.0], "mid": [3.0], "week_6": [2.0]}
-    assert list(scores["x"]) == ["pre", "mid", "week_6"]
 
 
 # --- curves ----------------------------------------------------------------------------------------------------------

@@ -205,8 +205,6 @@ def test_the_commands_refuse_before_anything_is_started_or_written(
     for refused in (
         ("index", another, store_root),
         ("extract", another, store_root),
-        ("overlay", another, store_root, "p01-s01", "--out", tmp_path / "x.png"),
-        ("report", another, store_root, "--out", tmp_path / "site"),
     ):
         result = command(*refused)
         assert result.exit_code == 2, refused

@@ -33,9 +33,6 @@ from storyframes.store.records import Status
 from tasks.clip_index.index import build_clip_index
 from tasks.extract import Outcome
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.inspect.compare import compare_stores
-from tasks.inspect.report.facts import read_facts
-from tasks.inspect.tolerances import parse_tolerances
 from tasks.planning.forecast import forecast, measure_study
 from tasks.planning.plan import Plan, expected_versions, plan_extraction
 from tasks.planning.selection import Selection, SelectionError
@@ -377,37 +374,6 @@ def test_a_session_in_a_notebook_has_its_tracks(study: Path, store_root: Path, g
     tree = FeatureStore(store_root).session("dyad").to_xarray()
     assert tree["openface@child_b"].sizes["frame"] == 30
     np.testing.assert_allclose(tree["openface@child_b"]["frame_time"][-1], 29 / 25, atol=1e-3)
-
-
-def test_a_comparison_reads_the_tracks_own_values(study: Path, store_root: Path, glove: dict, tmp_path: Path) -> None:
-    """With the tolerances of the feature; a difference in one camera is of that one alone."""
-    asked = {"session_ids": ("dyad",), "tracks": ("main", "child_b"), "only": ("openface",)}
-    extracted(study, store_root, glove, **asked)
-    write_openface(study / "b.csv", 30, 0.5625)
-    other = tmp_path / "other"
-    extracted(study, other, glove, **asked)
-    found = compare_stores(FeatureStore(store_root), FeatureStore(other), parse_tolerances([]))
-    assert not found.unknown
-    assert not found.mismatches
-    assert {column.feature for column in found.columns if not column.same} == {"openface@child_b"}
-    assert {column.feature for column in found.columns} >= {"openface", "frames@child_b"}
-    wide = compare_stores(FeatureStore(store_root), FeatureStore(other), parse_tolerances(["openface=0.1"]))
-    assert all(column.same for column in wide.columns)
-
-
-def test_the_words_of_a_session_are_those_of_its_own_transcript(study: Path, store_root: Path, glove: dict) -> None:
-    write_words(study / "main.json", "we sang and sang")
-    write_words(study / "b.json", "we")
-    (study / "sessions.csv").write_text("session_id,participant_id,video,transcript\ndyad,p,a.mkv,main.json\n")
-    (study / "tracks.csv").write_text("session_id,track,video,transcript\ndyad,child_b,b.mkv,b.json\n")
-    (study / "clocks.csv").unlink()
-    extracted(study, store_root, glove)
-    store = FeatureStore(store_root)
-    assert store.describe("dyad", "glove@child_b").shape == (1, 300)
-    facts = read_facts(load_study(study), store, ExtractorsSettings(features=FEATURES_HERE, glove=glove))
-    assert facts.words == {"dyad": 4}
-    assert facts.lengths_s["dyad"] == pytest.approx(2.0, abs=0.01)
-    assert "glove@child_b" in facts.matrix.features
 
 
 @pytest.mark.slow

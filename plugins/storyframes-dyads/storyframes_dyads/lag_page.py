@@ -12,8 +12,7 @@ from storyframes_dyads.lagged_correlation import peaks
 from storyframes_dyads.signals import SignalError
 from storyframes_dyads.synchrony import CorrelatedPair, correlated_pairs
 from storyframes_dyads.window_feature import PREFIX, derivation, is_ours, made_of
-from tasks.inspect.report.chart import COLOURS, Chart, label
-from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
+from storyframes_report import COLOURS, Chart, ReportContext, ReportPage, ReportTable, label
 
 MOST_PICTURES = 24
 """More would make a page that opens slowly."""

@@ -16,7 +16,7 @@ from storyframes.store import FeatureWriter, compact
 from storyframes.store.maintenance.verification import verify
 from storyframes_dyads.commands import app
 from storyframes_dyads.lag_page import lag_page
-from tasks.inspect.report.page import ReportContext
+from storyframes_report import ReportContext
 
 SMILES = ["--between", "openface:AU12_r", "--and", "openface@b:AU12_r", "--max-lag-s", "1", "--window-s", "5"]
 

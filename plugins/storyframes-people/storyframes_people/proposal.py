@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 
 from storyframes import MAIN
@@ -20,11 +22,12 @@ from storyframes_people.detectors import FaceDetector, choose_pictures
 from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, joined
 from storyframes_people.pieces import AT_LEAST_S, find_pieces
 from tasks.forgetting import Asked, Trace, file_trace
-from tasks.inspect.overlay import draw_boxes, read_frame, write_picture
-from tasks.media import FIRST_STREAMS, StreamChoice
+from tasks.media import FIRST_STREAMS, RecordingError, StreamChoice, read_frames
 from tasks.study import Boxes, Study, TableChangeError, open_table, problems_with, put_in_place, shortened
 
 FOLDER = "regions"
+_COLOURS = ((255, 160, 0), (255, 0, 120), (120, 0, 255), (0, 200, 255), (240, 228, 66))  # of boxes, RGB
+_SAME_TIME_S = 1e-6
 
 
 @dataclass(frozen=True)
@@ -213,13 +216,31 @@ def write_preview(proposal: Proposal, folder: Path) -> Path | None:
     times = np.concatenate([boxes.time_s[boxes.seen] for boxes in proposal.regions.values()])
     shown = {track: boxes.at(times, 0) for track, boxes in proposal.regions.items()}
     best = int(np.isfinite([boxes[:, 0] for boxes in shown.values()]).sum(axis=0).argmax())
-    picture = read_frame(proposal.video, float(times[best]), proposal.streams)
+    picture = _read_frame(proposal.video, float(times[best]), proposal.streams)
     size = np.array([picture.shape[1], picture.shape[0]] * 2)
-    draw_boxes(picture, {track: boxes[best] * size for track, boxes in shown.items() if np.isfinite(boxes[best, 0])})
+    _draw_boxes(picture, {track: boxes[best] * size for track, boxes in shown.items() if np.isfinite(boxes[best, 0])})
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{proposal.session_id}{f'@{proposal.of}' if proposal.of else ''}.png"
-    write_picture(picture, path)
+    _, content = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+    write_atomically(path, content.tobytes())
     return path
+
+
+def _read_frame(video: Path, time: float, streams: StreamChoice) -> np.ndarray:
+    """The frame that is shown at this second of the recording: (height, width, 3) uint8 RGB."""
+    for batch in read_frames(video, 16, allow_truncated=True, streams=streams):
+        if batch.time[-1] >= time - _SAME_TIME_S:
+            return batch.rgb[int(np.argmin(np.abs(batch.time - time)))].copy()
+    raise RecordingError(f"{video.name} ends before {time:.3f} s")
+
+
+def _draw_boxes(picture: np.ndarray, boxes: Mapping[str, np.ndarray]) -> None:
+    """Draw boxes by name, (4,) each: left, top, width, height in pixels, on an RGB picture."""
+    for (name, (left, top, width, height)), colour in zip(boxes.items(), cycle(_COLOURS), strict=False):
+        corner = round(float(left)), round(float(top))
+        cv2.rectangle(picture, corner, (round(float(left + width)), round(float(top + height))), colour, 2, cv2.LINE_AA)
+        where = corner[0] + 3, corner[1] + 16
+        cv2.putText(picture, name, where, cv2.FONT_HERSHEY_SIMPLEX, 0.5, colour, 1, cv2.LINE_AA)
 
 
 def find_forgotten(asked: Asked) -> Iterator[Trace]:

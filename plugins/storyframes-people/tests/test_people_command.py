@@ -30,13 +30,13 @@ from storyframes_people.detectors import (
     choose_detector,
     choose_pictures,
 )
+from storyframes_report import build_report
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.extractor import Dope
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.settings import DopeSettings
 from tasks.extractors.settings import CommonSettings, EngineName
-from tasks.inspect.report.site import build_report
 from tasks.media.recording import read_frames
 from tasks.media.region import RegionView
 from tasks.media.upright import write_lossless

@@ -45,7 +45,7 @@ def align(
     Texts are STUDY/texts/SESSION[@TRACK].txt, and transcripts that the tables name whose words have no times. What is
     written is STUDY/transcripts/SESSION[@TRACK].aligned.json; words go nowhere else, and no other file is changed.
     """
-    from flows.settings import load_settings
+    from flows import load_settings
     from storyframes_transcribe.alignment import AlignmentError, align_recording, aligned_path, texts_of
     from storyframes_transcribe.ctc import CtcModel
     from storyframes_transcribe.transcript_file import writing

@@ -60,7 +60,7 @@ def _between(*names: str) -> tuple[tuple[int, int], ...]:
 
 
 # Without the spine and the neck, which run between midpoints of joints.
-BODY_BONES = (
+_BODY_BONES = (
     *_between("right_ankle", "right_knee", "right_hip"),
     *_between("left_ankle", "left_knee", "left_hip"),
     *_between("right_hip", "left_hip"),
@@ -68,7 +68,7 @@ BODY_BONES = (
     *_between("right_wrist", "right_elbow", "right_shoulder"),
     *_between("left_wrist", "left_elbow", "left_shoulder"),
 )
-HAND_BONES = tuple(
+_HAND_BONES = tuple(
     (HAND_JOINTS.index(start), HAND_JOINTS.index(end))
     for finger in FINGERS
     for start, end in (
@@ -78,3 +78,5 @@ HAND_BONES = tuple(
         (f"{finger}_dip", f"{finger}_tip"),
     )
 )
+BONES: dict[tuple[str, ...], tuple[tuple[int, int], ...]] = {BODY_JOINTS: _BODY_BONES, HAND_JOINTS: _HAND_BONES}
+"""By joints, the pairs of their numbers that a line connects."""

@@ -80,7 +80,7 @@ def evaluate(
         error_console().print(f"[bold red]left out[/] {escape(fault)}")
     if report and done.runs:
         from storyframes_empathy.report.benchmark_page import write_benchmark
-        from tasks.inspect.report.pages import ReportError
+        from storyframes_report import ReportError
 
         try:
             write_benchmark(done, tables, runs, report)

@@ -61,7 +61,7 @@ def topics(
     from storyframes import STORIES, FeatureStore
     from storyframes_empathy.report.topics_page import TopicsPage, write_topics
     from storyframes_empathy.text.topics import Space, TopicError, find_topics, topic_terms
-    from tasks.inspect.report.pages import ReportError, check_target
+    from storyframes_report import ReportError, check_target
     from tasks.study import check_study_record, load_study
 
     if (model is None) != (base_url is None):

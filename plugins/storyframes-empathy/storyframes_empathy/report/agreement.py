@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from storyframes_empathy.statistics.agreement import Mean
 from storyframes_empathy.statistics.ratings import Level
 from storyframes_empathy.statistics.study_ratings import LeftOut, study_agreement
+from storyframes_report import ReportContext, ReportPage, ReportTable
 from tasks.inspect import counted
-from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
 from tasks.study import SchemeType, Study
 
 _METRIC = {SchemeType.NOMINAL: "nominal", SchemeType.ORDINAL: "ordinal", SchemeType.INTERVAL: "interval"}

@@ -15,8 +15,7 @@ from storyframes_empathy.scores.evaluation import Evaluation, ScoredRun, table_k
 from storyframes_empathy.scores.run_diagnostics import by_participant, calibration, read_epochs
 from storyframes_empathy.scores.table_formats import HEADINGS, cell_text, count_text, shown_metrics
 from storyframes_empathy.scores.tables import Table, model_name, row_order, table_order
-from tasks.inspect.report.chart import COLOURS, Chart, label
-from tasks.inspect.report.pages import new_site, render
+from storyframes_report import COLOURS, Chart, label, new_site, render
 
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up")
 

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from tasks.inspect.report.chart import COLOURS, Chart, label
-from tasks.inspect.report.pages import new_site, render
+from storyframes_report import COLOURS, Chart, label, new_site, render
 
 FILE = "topics.parquet"
 _SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "star", "x")

@@ -17,8 +17,8 @@ from storyframes_empathy.statistics.agreement import Agreement, Categories, agre
 from storyframes_empathy.statistics.krippendorff import alpha_interval
 from storyframes_empathy.statistics.ratings import Level, Ratings
 from storyframes_empathy.statistics.study_ratings import LeftOut, study_agreement
+from storyframes_report import build_report
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.report.site import build_report
 from tasks.study.load import load_study
 
 LONG = "unit,rater,value\ns1,a,1\ns1,b,2\ns2,a,3.5\ns2,b,3\ns3,a,4\n"

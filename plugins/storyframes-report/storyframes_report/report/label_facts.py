@@ -1,0 +1,122 @@
+"""Facts about labels, from the study's tables and from the clip index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from tasks.study import Curve, Label, Scheme, SchemeType, Study
+
+NO_LABEL = "no label"
+_COUNTED = 20  # an ordinal column with more values (means over raters) is drawn as an interval column
+
+
+@dataclass(frozen=True)
+class SchemeFacts:
+    """One scheme of the study's tables."""
+
+    name: str
+    type: str
+    labels: int  # their number; of a scheme of curves, the number of files
+    sessions: int  # the number of sessions with a label
+    raters: int  # the number of people or machines who rated; 0 where the study names nobody
+    is_numeric: bool = False
+    private: bool = False  # its values are shown nowhere
+    # how often each value was given, in the scheme's order; empty for numbers without steps, and where private
+    counts: Mapping[str, int] = field(default_factory=dict)
+    values: tuple[float, ...] = ()  # of an interval scheme
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """One column of labels of the clip index."""
+
+    name: str
+    type: str
+    # labelled, unlabelled: clips with a value, and without
+    labelled: int
+    unlabelled: int
+    # index the values in order (last :data:`NO_LABEL`, if any), columns the splits; None where numbers have no steps
+    counts: pd.DataFrame | None = None
+    # by split, the numbers; empty where there are counts
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+def scheme_facts(study: Study) -> tuple[SchemeFacts, ...]:
+    """Every scheme that the study's tables declare or use."""
+    return tuple(_scheme(study, scheme) for _, scheme in sorted(study.schemes.items()))
+
+
+def _scheme(study: Study, scheme: Scheme) -> SchemeFacts:
+    every: list[Label | Curve] = [*study.labels, *study.curves]
+    labels = [label for label in every if label.scheme == scheme.name]
+    values = [] if scheme.private else [label.value for label in study.labels if label.scheme == scheme.name]
+    counts: Mapping[str, int] = {}
+    if scheme.type in (SchemeType.NOMINAL, SchemeType.ORDINAL):
+        counts = _in_order(Counter(value_text(value) for value in values), scheme)
+    return SchemeFacts(
+        name=scheme.name,
+        type=str(scheme.type),
+        labels=len(labels),
+        sessions=len({label.session_id for label in labels}),
+        raters=len({label.rater_id for label in labels} - {None}),
+        is_numeric=scheme.is_numeric,
+        private=scheme.private,
+        counts=counts,
+        values=tuple(float(value) for value in values) if scheme.type is SchemeType.INTERVAL else (),
+    )
+
+
+def _in_order(counts: Counter[str], scheme: Scheme) -> dict[str, int]:
+    """Every value that was given and every step of the scheme: a step that nobody gave is information too."""
+    if scheme.labels or not scheme.is_numeric:
+        names = list(scheme.labels) or sorted(counts)
+    else:
+        numbers = {float(text) for text in counts}
+        steps = _steps(scheme) if all(number.is_integer() for number in numbers) else []
+        names = [value_text(number) for number in sorted({*numbers, *steps})]
+    return {name: counts[name] for name in names} if counts else {}
+
+
+def _steps(scheme: Scheme) -> list[float]:
+    if scheme.minimum is None or scheme.maximum is None or scheme.maximum - scheme.minimum > _COUNTED:
+        return []
+    first, last = int(scheme.minimum), int(scheme.maximum)
+    return [float(step) for step in range(first, last + 1)] if first == scheme.minimum else []
+
+
+def label_columns(clips: pd.DataFrame | None) -> tuple[LabelColumn, ...]:
+    """The columns of labels of a clip index, which its ``attrs["schemes"]`` names; none without an index."""
+    if clips is None or clips.empty:
+        return ()
+    return tuple(_column(clips, name, kind) for name, kind in clips.attrs.get("schemes", {}).items() if name in clips)
+
+
+def _column(clips: pd.DataFrame, name: str, kind: str) -> LabelColumn:
+    values, has_value = clips[name], clips[name].notna()
+    labelled = int(has_value.sum())
+    unlabelled = len(clips) - labelled
+    numeric = pd.api.types.is_numeric_dtype(values.dtype)
+    if kind == SchemeType.INTERVAL or (numeric and values.nunique() > _COUNTED):
+        groups = values[has_value].groupby(clips["split"][has_value])
+        by_split = {str(split): tuple(numbers.astype(float)) for split, numbers in groups}
+        return LabelColumn(name, kind, labelled, unlabelled, values=by_split)
+    texts = values.map(value_text, na_action="ignore").astype(object).where(has_value, NO_LABEL)
+    counts = pd.crosstab(texts, clips["split"])
+    rows = [value_text(value) for value in _distinct(values)] + ([NO_LABEL] if unlabelled else [])
+    return LabelColumn(name, kind, labelled, unlabelled, counts.reindex(list(dict.fromkeys(rows)), fill_value=0))
+
+
+def _distinct(values: pd.Series) -> Iterator[object]:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        yield from values.cat.categories
+    else:
+        yield from sorted(values.dropna().unique())
+
+
+def value_text(value: object) -> str:
+    """A value as text: ``3``, ``3.5``, ``low``."""
+    return value if isinstance(value, str) else f"{value:.4g}"
