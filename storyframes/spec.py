@@ -335,7 +335,7 @@ def _check_dtype(where: str, spec: ArraySpec) -> np.dtype:
 def _check_labels(where: str, what: str, names: Sequence[str], sizes: Iterable[int]) -> None:
     if not names:
         return
-    if isinstance(names, str) or not all(isinstance(name, str) and name.isprintable() and name for name in names):
+    if isinstance(names, str) or not _are_printable(names):
         raise SpecError(f"{where}: {what} are to be printable names, one for each entry")
     size = next(iter(sizes), 0)
     if len(names) != size:
@@ -343,6 +343,14 @@ def _check_labels(where: str, what: str, names: Sequence[str], sizes: Iterable[i
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
         raise SpecError(f"{where}: {what} has {twice!r} twice")
+
+
+def _are_printable(names: Iterable[object]) -> bool:
+    """Whether these are texts, none of them empty; without a call for each, as an array may have thousands."""
+    try:
+        return all(map(str.isprintable, names)) and all(names)  # type: ignore[arg-type]  # others raise TypeError
+    except TypeError:
+        return False
 
 
 def _is_whole(number: object) -> bool:

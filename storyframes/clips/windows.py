@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -75,8 +76,13 @@ class SessionSignals:
 
     def rate(self, assumed: float) -> float:
         """Frames per second: by the frames' times, else by the header, else ``assumed``."""
-        assumed = self.header_fps or assumed
-        return assumed if self.time is None else usual_rate(self.time, assumed)
+        measured = self._measured_rate
+        return (self.header_fps or assumed) if math.isnan(measured) else measured
+
+    @cached_property
+    def _measured_rate(self) -> float:
+        """By the frames' times, once for all phases of a session; NaN where these say nothing."""
+        return math.nan if self.time is None else usual_rate(self.time, math.nan)
 
 
 def count_windows(frames: int, window: int, stride: int) -> int:

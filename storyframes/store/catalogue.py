@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -152,8 +153,9 @@ def status_of_row(row: dict[str, Any]) -> FeatureStatus:
     return FeatureStatus(row["session_id"], row["feature"], status, row.get("reason") or "", current)
 
 
-def parse_arrays(text: str) -> dict[str, StoredArray]:
-    """The ``arrays`` column of one row.
+@lru_cache(1024)
+def parse_arrays(text: str) -> Mapping[str, StoredArray]:
+    """The ``arrays`` column of one row; equal texts are parsed once.
 
     Raises:
         StoreError: no array can be as it says.

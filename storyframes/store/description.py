@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,9 @@ OWN_ATTRIBUTES = frozenset(
     {"session_id", "feature", "track", "about", "mask", "face", "groups", "stamps", "provenance"}
 )
 """The attributes of a group that publishing writes; all others are the extractor's."""
+
+
+_DISTINCT = 256  # descriptions that are kept; a store has one for each feature, or a few where settings changed
 
 
 class Version(NamedTuple):
@@ -189,18 +193,30 @@ def _parse(
             face = builtin.face
         if builtin and not groups and MAIN_ARRAY in described and described[MAIN_ARRAY].columns == builtin.columns:
             groups = {name: (group.start, group.stop) for name, group in builtin.groups.items()}
-        return FeatureSpec(
-            name=feature,
-            about=str(attributes.get("about", "")),
-            arrays=described,
-            groups={name: slice(start, stop) for name, (start, stop) in groups.items()},
-            mask=mask,
-            face=face,
-        )
+        columns = tuple((name, start, stop) for name, (start, stop) in groups.items())
+        return _checked(feature, str(attributes.get("about", "")), tuple(described.items()), columns, mask, face)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise StoreError(
             f"{path} has no valid description ({_first_line(error)}): 'storyframes verify' shows whether it is damaged"
         ) from None
+
+
+@lru_cache(_DISTINCT)
+def _checked(
+    name: str,
+    about: str,
+    arrays: tuple[tuple[str, ArraySpec], ...],
+    groups: tuple[tuple[str, int, int], ...],
+    mask: str,
+    face: str,
+) -> FeatureSpec:
+    """The specification of these parts, checked once for all sessions that have it.
+
+    Raises:
+        SpecError: it is not valid.
+    """
+    slices = {group: slice(start, stop) for group, start, stop in groups}
+    return FeatureSpec(name=name, about=about, arrays=dict(arrays), groups=slices, mask=mask, face=face)
 
 
 def _parse_array(document: Mapping[str, Any]) -> ArraySpec:
