@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,8 @@ def main() -> None:
     check_metadata(dist)
     with tempfile.TemporaryDirectory(prefix="storyframes-release-") as scratch:
         for name, wheel in wheels.items():
-            check_wheel(name, [wheels["storyframes"], wheel], Path(scratch) / name)
+            needed = [wheels[other] for other in ("storyframes", *companions(projects()[name]))]
+            check_wheel(name, [*needed, wheel], Path(scratch) / name)
         if not options.offline:
             check_dependencies(wheels["storyframes"], Path(scratch) / "empty")
     print(f"checked: {', '.join(sorted(path.name for path in dist.iterdir()))}")
@@ -61,6 +63,16 @@ def projects() -> dict[str, Path]:
     """The folder of each distribution by its name, storyframes first."""
     folders = [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]
     return {tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"]: folder for folder in folders}
+
+
+def companions(folder: Path) -> list[str]:
+    """The other distributions of ours that one needs, for itself or for an extra."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in project.get("optional-dependencies", {}).values() for line in extra),
+    ]
+    return [match[0] for line in lines if folder != ROOT and (match := re.match(r"storyframes-[\w-]+", line))]
 
 
 def build(project: Path, dist: Path) -> Path:

@@ -69,7 +69,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
         'features = ["frames", "brightness"]\n[brightness]\nnoise = 2.5\n[clips]\nwindow = 15\nstride = 15\n'
         "[cluster]\ncpus = 1\n"
     )
-    knowing = installed(install("storyframes-example", folder / "installed"))
+    knowing = installed(
+        install("storyframes-example", folder / "installed"), install("storyframes-report", folder / "report")
+    )
     made = House(study, folder / "features", config, knowing)
     made.storyframes("extract", study, made.store, "--config", config, *SESSIONS)
     return made

@@ -132,7 +132,8 @@ def test_the_stopwatch_runs_as_it_stands(installed: Installed, demo_study: Path,
     for name, written in (("p01-s01.avi", "p01-s01.avi"), ("p02-s01.avi", "P02.AVI")):
         shutil.copy(demo_study / "videos" / name, folder / written)
     command = [installed.python, ROOT / "docs/stopwatch.py", folder]
-    done = subprocess.run(command, cwd=tmp_path, env=clean(), capture_output=True, text=True)
+    with_report = clean() | {"PYTHONPATH": str(Path(sys.prefix) / "plugins")}
+    done = subprocess.run(command, cwd=tmp_path, env=with_report, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     steps = [line.split(" s  ")[1] for line in done.stdout.splitlines() if " s  " in line]
     page = (ROOT / "docs/stopwatch.md").read_text()

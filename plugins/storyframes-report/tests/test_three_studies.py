@@ -19,7 +19,7 @@ from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
-PAGE = (Path(__file__).parents[2] / "docs" / "three-studies.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "three-studies.md").read_text()
 
 
 @dataclass(frozen=True)
