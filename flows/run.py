@@ -234,7 +234,9 @@ def write_tables(run: Run) -> tuple[IndexSummary, str]:
         run.storage.check_place()  # it may have gone meanwhile, after days
         storage, made_of = open_store(run.request.features).pinned(run.storage.store_id), ""
         if not run.plan.units:
-            made_of = digest_of_inputs(run.study, run.settings.clips, run.settings.labels, storage)
+            made_of = digest_of_inputs(
+                run.study, run.settings.clips, run.settings.labels, run.settings.recording.streams, storage
+            )
             if (kept := kept_index(storage, made_of)) is not None:
                 return kept, ""
         return _made_anew(run, storage, made_of), ""
@@ -254,7 +256,10 @@ def _made_anew(run: Run, storage: Storage, made_of: str) -> IndexSummary:
     store, settings = FeatureStore(run.request.features), run.settings
     store.storage = storage  # which writes where the run did, and nowhere else
     made_of = made_of if is_same else ""
-    return update_clip_index(run.study, settings.clips, store, settings.labels, made_of=made_of).summary
+    streams = settings.recording.streams
+    return update_clip_index(
+        run.study, settings.clips, store, settings.labels, made_of=made_of, streams=streams
+    ).summary
 
 
 def result_without(run: Run, why: str) -> RunResult:

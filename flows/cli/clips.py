@@ -67,6 +67,7 @@ def index(
         settings = load_settings(config)
         loaded = load_study(study)
         check_labels(settings, loaded)
+        streams = settings.recording.streams
         if store is not None:
             storage = open_store(store).pinned(make_id=True)
             arrays = list(arrays_of(storage))
@@ -75,9 +76,11 @@ def index(
             arrays = [array for array in arrays if array.is_complete or not _finish(array, storage, loaded, settings)]
             features = FeatureStore(store)
             features.storage = storage  # which writes nowhere else, should the disk be unmounted
-            built = update_clip_index(loaded, settings.clips, features, settings.labels, progress=progress)
+            built = update_clip_index(
+                loaded, settings.clips, features, settings.labels, progress=progress, streams=streams
+            )
         elif out is not None:
-            built = build_clip_index(loaded, settings.clips, None, settings.labels, progress)
+            built = build_clip_index(loaded, settings.clips, None, settings.labels, progress, streams)
             export_clip_index(built.clips, out)
     shown, clips = console(), built.clips
     incomplete = any(not array.is_complete for array in arrays) and not parts_may_be_missing

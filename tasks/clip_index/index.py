@@ -31,6 +31,7 @@ from tasks.clip_index.remarks import assumed_rates, empty_splits, no_frames, why
 from tasks.clip_index.session_windows import StudySessions, look_at_sessions
 from tasks.clip_index.shared_recordings import SharedRecording, find_shared_recordings, shared_recording_remarks
 from tasks.clip_index.tracks import stored_clock_errors, stored_clocks, with_coverage
+from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.models.digests import DigestCache
 from tasks.study.labels import EMPATHY
 from tasks.study.load import Study
@@ -61,6 +62,7 @@ def build_clip_index(
     store: FeatureStore | None,
     rules: Mapping[str, LabelRule] | None = None,
     progress: Callable[[str, int, int], None] = lambda *_: None,
+    streams: StreamChoice = FIRST_STREAMS,
 ) -> ClipIndex:
     """Cut the study into clips; what is wrong with one session costs its clips alone.
 
@@ -68,9 +70,10 @@ def build_clip_index(
         store: the study's features; None makes the index from the tables and the recordings' headers.
         rules: by scheme, how its labels meet clips; ``label_rule_faults`` finds no fault in them.
         progress: called with (session_id, number, how many) before each session that is read.
+        streams: which picture of files that have several, where a header says how long a session is.
     """
     rules = rules or {}
-    sessions = look_at_sessions(study, spec, store, rules, progress)
+    sessions = look_at_sessions(study, spec, store, rules, progress, streams)
     shared = _shared_recordings(study, store)
     meetings = _meetings(study, shared)
     cut = [session_id for session_id in sessions.left if session_id not in sessions.frameless]
@@ -240,6 +243,7 @@ def update_clip_index(
     *,
     made_of: str = "",
     progress: Callable[[str, int, int], None] = lambda *_: None,
+    streams: StreamChoice = FIRST_STREAMS,
 ) -> ClipIndex:
     """Make the store's clip index of all sessions; the file is left alone where its content stays the same.
 
@@ -248,12 +252,13 @@ def update_clip_index(
     Args:
         made_of: of :func:`tasks.clip_index.kept_index.digest_of_inputs` before ``store`` was opened, to be noted.
         progress: called with (session_id, number, how many) before each session that is read.
+        streams: as of :func:`build_clip_index`.
 
     Raises:
         StoreError: the store's index has a newer format; it was left as it is.
         StorageError: the store cannot be read or written.
     """
-    index = build_clip_index(study, spec, store, rules, progress)
+    index = build_clip_index(study, spec, store, rules, progress, streams)
     sha256 = write_clip_index(index.clips, store.storage)
     if store.storage.info(WINDOWS):
         store.storage.remove([WINDOWS])

@@ -26,6 +26,7 @@ from storyframes.store.records import RecordError, canonical_json, seal, unseal
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.table_files import is_proved
 from tasks.clip_index.label_rules import LabelRule
+from tasks.media.container import StreamChoice
 from tasks.study.load import Study
 
 _LOG = logging.getLogger("storyframes")
@@ -47,7 +48,9 @@ class IndexSummary:
     remarks: tuple[str, ...] = ()
 
 
-def digest_of_inputs(study: Study, spec: WindowSpec, rules: Mapping[str, LabelRule], storage: Storage) -> str:
+def digest_of_inputs(
+    study: Study, spec: WindowSpec, rules: Mapping[str, LabelRule], streams: StreamChoice, storage: Storage
+) -> str:
     """A digest of everything that the catalogue and the clip index of a store are made of; empty if it cannot be known.
 
     It is taken before these are made: what is published meanwhile is then noticed next time.
@@ -62,7 +65,7 @@ def digest_of_inputs(study: Study, spec: WindowSpec, rules: Mapping[str, LabelRu
         return ""
     if not study.digests or not all(study.digests.values()) or catalogue is None or not (code := _code()):
         return ""
-    digest = hashlib.sha256(repr((code, spec, sorted(rules.items()))).encode())
+    digest = hashlib.sha256(repr((code, spec, sorted(rules.items()), streams)).encode())
     digest.update(canonical_json([dict(study.digests), dict(study.excluded)]))
     records = digest_of_records(storage)
     digest.update(records)

@@ -33,6 +33,7 @@ from tasks.clip_index.tracks import (
     recorded_s,
     without_frames,
 )
+from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.study.load import Study, StudyFileError
 
 Progress = Callable[[str, int, int], None]
@@ -80,6 +81,7 @@ class StudySessions:
     # sessions of a study without any video where windows count frames: nothing is wrong with them
     frameless: Sequence[str] = ()
     progress: Progress = lambda *_: None
+    streams: StreamChoice = FIRST_STREAMS  # of recordings whose headers are looked at
 
     @property
     def left(self) -> list[str]:
@@ -105,15 +107,21 @@ Step = Callable[[StudySessions], StudySessions]
 
 
 def look_at_sessions(
-    study: Study, spec: WindowSpec, store: FeatureStore | None, rules: Mapping[str, LabelRule], progress: Progress
+    study: Study,
+    spec: WindowSpec,
+    store: FeatureStore | None,
+    rules: Mapping[str, LabelRule],
+    progress: Progress,
+    streams: StreamChoice,
 ) -> StudySessions:
     """Cut the sessions of a study into windows; what is wrong with one session costs its own windows alone.
 
     Args:
         store: the study's features; None makes the windows from the tables and the recordings' headers.
         progress: called with (session_id, number, how many) before each session that is read.
+        streams: which picture of files that have several.
     """
-    sessions = StudySessions(study, spec, store, rules, progress=progress)
+    sessions = StudySessions(study, spec, store, rules, progress=progress, streams=streams)
     for step in STEPS:
         sessions = step(sessions)
     return sessions
@@ -137,7 +145,8 @@ def of_unknown_length(sessions: StudySessions) -> StudySessions:
     """Look at headers, sound and transcripts where the store has no frame times. Phases of their own need no length."""
     study = sessions.study
     unknown = [name for name in sessions.left if name not in sessions.with_frame_times]
-    header_fps, lengths_s = _look_at_headers(study, [name for name in unknown if study.sessions[name].video])
+    with_video = [name for name in unknown if study.sessions[name].video]
+    header_fps, lengths_s = _look_at_headers(study, with_video, sessions.streams)
     ends_s = ends_without_frames(study, sessions.store, [name for name in unknown if not study.sessions[name].video])
     sessions = replace(sessions, header_fps=header_fps, lengths_s=lengths_s, ends_s=ends_s)
     endless = [name for name, end_s in ends_s.items() if math.isinf(end_s)]
@@ -314,7 +323,9 @@ def _phases(sessions: StudySessions) -> dict[str, list[PhaseRow]]:
     return phases
 
 
-def _look_at_headers(study: Study, sessions: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
+def _look_at_headers(
+    study: Study, sessions: Sequence[str], streams: StreamChoice
+) -> tuple[dict[str, float], dict[str, float]]:
     """The frames per second and the lengths that the headers of recordings say, by session."""
     from tasks.media.container import RecordingError
     from tasks.media.video_header import read_rate  # PyAV, which is not needed where all sessions have their times
@@ -322,7 +333,7 @@ def _look_at_headers(study: Study, sessions: Sequence[str]) -> tuple[dict[str, f
     rates, lengths_s = {}, {}
     for session_id in sessions:
         try:
-            fps, length_s = read_rate(study.path(study.sessions[session_id].video or ""))
+            fps, length_s = read_rate(study.path(study.sessions[session_id].video or ""), streams)
         except (RecordingError, StudyFileError, OSError):
             continue  # extraction and check say what is wrong with it
         if fps:

@@ -12,6 +12,7 @@ import pytest
 from support.media.recordings import write_two_cameras
 from support.studies import extract_session, make_study
 
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import OPENFACE_COLUMNS
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSION_CLOCK
@@ -20,6 +21,7 @@ from storyframes_report.overlay import draw_overlay
 from storyframes_report.report.previews import write_preview
 from storyframes_report.report.session_page import ReportOptions
 from storyframes_report.report.site import build_report
+from tasks.clip_index.index import build_clip_index
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.source import InputFile, Microphone, Microphones, Source
 from tasks.media.container import StreamChoice
@@ -91,6 +93,17 @@ def test_a_copy_for_browsers_is_made_of_the_chosen_picture(study: Path, tmp_path
         with av.open(str(tmp_path / "s.mp4")) as copy:
             sizes.append((copy.streams.video[0].width, copy.streams.video[0].height))
     assert sizes == [(64, 48), (80, 32)]
+
+
+def test_clips_before_extraction_are_cut_by_the_header_of_the_chosen_picture(study: Path, tmp_path: Path) -> None:
+    alone = make_study(tmp_path / "alone", video="second.mkv")
+    (alone / "second.mkv").hardlink_to(study / "second.mkv")
+    spec = WindowSpec(window=4, stride=4)
+    first, second, expected = (
+        len(build_clip_index(load_study(root), spec, None, streams=streams).clips)
+        for root, streams in ((study, StreamChoice()), (study, StreamChoice(1)), (alone, StreamChoice()))
+    )
+    assert second == expected < first
 
 
 @pytest.mark.slow
