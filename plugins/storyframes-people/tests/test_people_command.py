@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.dope.blank_model import blank_content, expect_everywhere, saved
+from support.media.recordings import write_two_cameras
 from support.messages import missing, naming
 from support.studies import extract_session
 from support.tools.plug_ins import PLUG_INS, write
@@ -37,6 +38,7 @@ from tasks.extractors.dope.extractor import Dope
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.settings import DopeSettings
 from tasks.extractors.settings import CommonSettings, EngineName
+from tasks.media.container import StreamChoice
 from tasks.media.recording import read_frames
 from tasks.media.region import RegionView
 from tasks.media.upright import write_lossless
@@ -260,6 +262,14 @@ def test_pictures_are_evenly_chosen_frames_of_the_recording(study: Path) -> None
     assert (pictures.width, pictures.height, pictures.frame_s) == (200, 120, pytest.approx(0.04))
     assert [int(rgb[60, 40, 0]) for rgb in pictures][:3] == [240] * 3
     assert len(list(pictures)) == len(pictures) == 51
+
+
+def test_faces_are_looked_for_in_the_chosen_picture(tmp_path: Path) -> None:
+    both, second = write_two_cameras(tmp_path)
+    pictures = choose_pictures(both, 240, StreamChoice(video=1))
+    assert (pictures.width, pictures.height, len(pictures)) == (80, 32, 9)
+    expected = np.concatenate([batch.rgb for batch in read_frames(second, 9)])
+    np.testing.assert_array_equal(np.stack([*pictures]), expected)
 
 
 class Fixed(FaceDetector):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted import RATE, as_int16, planted
 from storyframes_transcribe.align_command import app
-from support.media.recordings import FPS, write_recording, write_wave
+from support.media.recordings import FPS, write_recording, write_streams, write_wave
 from support.messages import missing
 from support.studies import make_study
 from tiny_ctc import FOLDER
@@ -66,6 +66,20 @@ def test_words_begin_where_they_were_planted(study: Path) -> None:
     before = (study / MADE).stat().st_mtime_ns
     assert "there already" in align(study).output
     assert (study / MADE).stat().st_mtime_ns == before
+
+
+def test_the_sound_that_the_configuration_chooses_is_aligned(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", audio="s.mkv")
+    sound = as_int16(planted(SAID, SECONDS))[:, None]
+    write_streams(study / "s.mkv", {"eng": 0 * sound, "fra": sound}, pictures=0)
+    (study / "texts").mkdir()
+    hand_in(study, " ".join(word for word, _ in SAID))
+    assert align(study).exit_code == 1
+    (tmp_path / "config.toml").write_text("[recording]\nsound_stream = 1\n")
+    result = align(study, "--config", str(tmp_path / "config.toml"))
+    assert result.exit_code == 0, result.output
+    assert dict(SAID) == pytest.approx(starts(study / MADE), abs=0.05)
+    assert json.loads((study / MADE).read_text())["provenance"]["sound"]["sound_stream"] == 1
 
 
 def test_words_before_and_after_the_picture_are_left_out_and_counted(tmp_path: Path) -> None:
