@@ -57,7 +57,7 @@ def measures() -> dict[str, Measure]:
     """All measures by name."""
     from benchmarks.scaling import scale_index as index
 
-    every = (index.INDEXING, index.INDEXING_UNCHANGED, index.INDEXING_CHANGED, index.OPENING, index.FILTERING)
+    every = (index.INDEXING, index.OPENING, index.FILTERING)
     return {measure.name: measure for measure in every}
 
 

@@ -1,4 +1,4 @@
-"""The clip index of very many sessions of seconds: made for the first time, brought up to date, opened and filtered."""
+"""The clip index of very many sessions of seconds: made, opened and filtered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ LINKS = 30_000  # to one file; ext4 allows 65,000
 _S = 10  # of each session, seconds
 _ROWS = {"frames": 15 * _S, "openface": 15 * _S, "opensmile": 100 * _S, "glove": 2 * _S}
 _SPEC = WindowSpec(window=30, stride=15)
-_CHANGED = 10
 
 
 def sessions_of_seconds(folder: Path, sessions: int) -> tuple[Path, Path]:
@@ -74,19 +73,9 @@ def index(made: tuple[Path, Path]) -> str:
     return f"{len(built.clips):,} clips"
 
 
-def unchanged(folder: Path, sessions: int) -> tuple[Path, Path]:
+def indexed(folder: Path, sessions: int) -> tuple[Path, Path]:
     made = sessions_of_seconds(folder, sessions)
     index(made)
-    return made
-
-
-def changed(folder: Path, sessions: int) -> tuple[Path, Path]:
-    """The sound of ten sessions was extracted again after the index was made."""
-    made = unchanged(folder, sessions)
-    storage = LocalStorage(made[1])
-    for number in range(_CHANGED):
-        _first(storage, f"s{number:06d}", "opensmile", _ROWS["opensmile"])
-    catalogue.compact(storage)
     return made
 
 
@@ -99,8 +88,6 @@ def filtered(made: tuple[Path, Path]) -> str:
     return f"{len(chosen):,} clips"
 
 
-INDEXING = Measure("the clip index, first time", sessions_of_seconds, index)
-INDEXING_UNCHANGED = Measure("the clip index, nothing changed", unchanged, index)
-INDEXING_CHANGED = Measure("the clip index, 10 sessions changed", changed, index)
-OPENING = Measure("opening the clip index", unchanged, opened)
-FILTERING = Measure("clips of one participant", unchanged, filtered)
+INDEXING = Measure("the clip index", sessions_of_seconds, index)
+OPENING = Measure("opening the clip index", indexed, opened)
+FILTERING = Measure("clips of one participant", indexed, filtered)
