@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from storyframes.array_roles import CLOCKS, END, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable, value_names
+    from storyframes.array_roles import CLOCKS, FRAME_ROW, ColumnTable, value_names
     from storyframes.clips.dataset import ClipDataset
     from storyframes.clips.inputs import ClipInput
     from storyframes.clips.loader import ClipLoader
@@ -38,17 +38,15 @@ if TYPE_CHECKING:
     from storyframes.clips.splits import SplitSpec
     from storyframes.config_file import ConfigFileError, read_toml
     from storyframes.derivation import Derivation
-    from storyframes.derived_status import CODE_KEY
     from storyframes.features import CLOCK, FEATURES, STORIES, STORY_FEATURES, column_unit, in_order
     from storyframes.installation import install_line
-    from storyframes.label_curves import NEAREST, CurveRule, curve_spec
+    from storyframes.label_curves import CurveRule, curve_spec
     from storyframes.notebook import percent
     from storyframes.one_file import ExtractedFile, extract
-    from storyframes.plug_ins import EXPORT_FORMATS, PlugInError, installed_plug_ins, load_plug_in, plug_in
-    from storyframes.pooling import MEAN, POOLED_OVER, can_be_pooled, check_functionals, pool, pooled_spec, pools
-    from storyframes.speaking import SPEAKING, Attribution, Speech, attribute, read_speech
+    from storyframes.plug_ins import PlugInError, installed_plug_ins, load_plug_in, plug_in
+    from storyframes.pooling import POOLED_OVER, can_be_pooled, check_functionals, pool, pooled_spec, pools
+    from storyframes.speaking import Attribution, Speech, attribute, read_speech
     from storyframes.spec import (
-        LABEL_PREFIX,
         MAIN,
         MAIN_ARRAY,
         ArraySpec,
@@ -66,7 +64,6 @@ if TYPE_CHECKING:
     from storyframes.store.feature_store import FeatureStore
     from storyframes.times import (
         PER_SECOND,
-        ROUNDING,
         SESSION_CLOCK,
         SOUND_FITS_S,
         Clock,
@@ -82,24 +79,14 @@ __version__ = "0.2.0"
 __all__ = [
     "CLOCK",
     "CLOCKS",
-    "CODE_KEY",
-    "END",
-    "EXPORT_FORMATS",
     "FEATURES",
     "FRAME_ROW",
-    "LABEL_PREFIX",
     "MAIN",
     "MAIN_ARRAY",
-    "MEAN",
-    "NEAREST",
-    "PER_FRAME",
     "PER_SECOND",
     "POOLED_OVER",
-    "ROUNDING",
     "SESSION_CLOCK",
     "SOUND_FITS_S",
-    "SPEAKER",
-    "SPEAKING",
     "STORIES",
     "STORY_FEATURES",
     "ArraySpec",
@@ -162,7 +149,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "array_roles": "value_names CLOCKS ColumnTable END FRAME_ROW PER_FRAME SPEAKER",
+        "array_roles": "CLOCKS ColumnTable FRAME_ROW value_names",
         "clips.dataset": "ClipDataset",
         "clips.inputs": "ClipInput",
         "clips.loader": "ClipLoader",
@@ -171,19 +158,18 @@ __getattr__, __dir__ = exports(
         "clips.splits": "SplitSpec",
         "config_file": "ConfigFileError read_toml",
         "derivation": "Derivation",
-        "derived_status": "CODE_KEY",
         "features": "CLOCK FEATURES STORIES STORY_FEATURES column_unit in_order",
         "installation": "install_line",
-        "label_curves": "CurveRule NEAREST curve_spec",
+        "label_curves": "CurveRule curve_spec",
         "notebook": "percent",
         "one_file": "ExtractedFile extract",
-        "plug_ins": "EXPORT_FORMATS PlugInError installed_plug_ins load_plug_in plug_in",
-        "pooling": "MEAN POOLED_OVER can_be_pooled check_functionals pool pooled_spec pools",
-        "speaking": "Attribution SPEAKING Speech attribute read_speech",
-        "spec": "ArraySpec Axis FeatureSpec LABEL_PREFIX MAIN MAIN_ARRAY SpecError column_of "
-        "feature_and_track is_label_curve may_be_called of_scheme of_track shown_names",
+        "plug_ins": "PlugInError installed_plug_ins load_plug_in plug_in",
+        "pooling": "POOLED_OVER can_be_pooled check_functionals pool pooled_spec pools",
+        "speaking": "Attribution Speech attribute read_speech",
+        "spec": "ArraySpec Axis FeatureSpec MAIN MAIN_ARRAY SpecError column_of feature_and_track "
+        "is_label_curve may_be_called of_scheme of_track shown_names",
         "store.feature_store": "FeatureStore",
-        "times": "Clock PER_SECOND ROUNDING SESSION_CLOCK SOUND_FITS_S last_frame_end_s spoken_rows "
-        "stored_clock ticks usual_step_s",
+        "times": "Clock PER_SECOND SESSION_CLOCK SOUND_FITS_S last_frame_end_s spoken_rows stored_clock "
+        "ticks usual_step_s",
     },
 )

@@ -13,9 +13,7 @@ from storyframes.lazy import exports
 if TYPE_CHECKING:
     from tasks.strict_settings import StrictSettings
 
-__all__ = [
-    "StrictSettings",
-]
+__all__ = ["StrictSettings"]
 
 __getattr__, __dir__ = exports(
     __name__,

@@ -11,7 +11,7 @@ from pydantic import Field
 from flows import load_settings
 from flows.cli import ConfigOption, StoreArgument, console, usage_errors
 from storyframes import FeatureStore
-from storyframes.store import Table, named_columns
+from storyframes.store import Table
 from storyframes_report import ReportContext, ReportPage, ReportTable
 from tasks import StrictSettings
 
@@ -57,7 +57,7 @@ def write_lines(table: Table, path: Path) -> None:
     """`<session>/<feature>.jsonl` has a JSON object for each row; what is missing is null."""
     with path.with_name(f"{path.name}.jsonl").open("w", encoding="utf-8") as file:
         for block in table.blocks():
-            rows = pd.DataFrame(named_columns(table, block)).astype(object)
+            rows = pd.DataFrame(table.named(block)).astype(object)
             file.writelines(f"{json.dumps(row)}\n" for row in rows.where(rows.notna(), None).to_dict("records"))
 
 

@@ -19,21 +19,18 @@ if TYPE_CHECKING:
     from storyframes.clips.clip_index import COLUMNS, weight_column
     from storyframes.clips.dataset import BatchBuffers, new_memory
     from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
-    from storyframes.clips.inputs import MASK
     from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
     from storyframes.clips.oversampling import balanced, values_to_balance
-    from storyframes.clips.readers import Batch, Field
+    from storyframes.clips.readers import Field
     from storyframes.clips.splits import SPLITS
     from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
 
 __all__ = [
     "COLUMNS",
-    "MASK",
     "RATING",
     "SPLITS",
     "STORY_FEATURE",
     "WINDOW_COLUMNS",
-    "Batch",
     "BatchBuffers",
     "Field",
     "WindowSpec",
@@ -54,10 +51,9 @@ __getattr__, __dir__ = exports(
         "clip_index": "COLUMNS weight_column",
         "dataset": "BatchBuffers new_memory",
         "filters": "complete_clips filter_clips lacking_clips parse_filter",
-        "inputs": "MASK",
         "named_inputs": "RATING STORY_FEATURE needed_features",
         "oversampling": "balanced values_to_balance",
-        "readers": "Batch Field",
+        "readers": "Field",
         "splits": "SPLITS",
         "window_spec": "WINDOW_COLUMNS WindowSpec",
     },

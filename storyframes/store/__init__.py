@@ -18,8 +18,7 @@ from storyframes.lazy import exports
 
 if TYPE_CHECKING:
     from storyframes.store.catalogue import compact
-    from storyframes.store.clip_table import to_table
-    from storyframes.store.feature_store import FeatureStore
+    from storyframes.store.clip_table import write_clips
     from storyframes.store.layout import (
         CLIPS,
         ID_PATTERN,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
         create_store,
         current_path,
         leave_mark,
-        new_version,
         open_storage,
         why_no_session,
     )
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from storyframes.store.storage import Storage, StorageError
     from storyframes.store.storage.access import keep_private
     from storyframes.store.storage.files import flush_folder, flush_tree, sha256_file, write_atomically
-    from storyframes.store.storage.local_folder import LocalStorage
     from storyframes.store.storage.locks import if_free, lock_new_file, locked
     from storyframes.store.storage.scratch import scratch_beside, scratch_folder
     from storyframes.store.study import (
@@ -53,25 +50,21 @@ if TYPE_CHECKING:
         read_forgotten,
         read_study_record,
     )
-    from storyframes.store.table_files import read_table, replace_table
-    from storyframes.store.tables import MASK, Block, Key, Table, flat_arrays, named_columns, tables_of
+    from storyframes.store.tables import Block, Key, Table, tables_of
     from storyframes.store.validation import parse_json
 
 __all__ = [
     "CLIPS",
     "ID_PATTERN",
-    "MASK",
     "WHOLE_SESSION",
     "Block",
     "Caveat",
     "Compression",
     "Current",
     "FeatureStatus",
-    "FeatureStore",
     "FeatureWriter",
     "Forgotten",
     "Key",
-    "LocalStorage",
     "RunMark",
     "SessionTimes",
     "Status",
@@ -84,7 +77,6 @@ __all__ = [
     "compact",
     "create_store",
     "current_path",
-    "flat_arrays",
     "flush_folder",
     "flush_tree",
     "id_words",
@@ -95,50 +87,43 @@ __all__ = [
     "leave_mark",
     "lock_new_file",
     "locked",
-    "named_columns",
-    "new_version",
     "note_given",
     "open_storage",
     "parse_json",
     "read_forgotten",
     "read_status",
     "read_study_record",
-    "read_table",
-    "replace_table",
     "scan",
     "scratch_beside",
     "scratch_folder",
     "sha256_file",
     "stored_clocks",
     "tables_of",
-    "to_table",
     "why_no_session",
     "write_atomically",
+    "write_clips",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
         "catalogue": "compact",
-        "clip_table": "to_table",
-        "feature_store": "FeatureStore",
-        "layout": "CLIPS ID_PATTERN RunMark StoreError create_store current_path leave_mark new_version "
-        "open_storage why_no_session",
+        "clip_table": "write_clips",
+        "layout": "CLIPS ID_PATTERN RunMark StoreError create_store current_path leave_mark open_storage "
+        "why_no_session",
         "maintenance": "is_intact",
         "publish": "FeatureWriter",
-        "record_status": "FeatureStatus WHOLE_SESSION scan read_status",
-        "records": "Status Caveat Current canonical_json",
+        "record_status": "FeatureStatus WHOLE_SESSION read_status scan",
+        "records": "Caveat Current Status canonical_json",
         "session_times": "SessionTimes stored_clocks",
         "shards": "Compression",
         "storage": "Storage StorageError",
         "storage.access": "keep_private",
         "storage.files": "flush_folder flush_tree sha256_file write_atomically",
-        "storage.local_folder": "LocalStorage",
         "storage.locks": "if_free lock_new_file locked",
         "storage.scratch": "scratch_beside scratch_folder",
         "study": "Forgotten StudyRecord id_words is_distinctive note_given read_forgotten read_study_record",
-        "table_files": "read_table replace_table",
-        "tables": "Block Key MASK Table flat_arrays named_columns tables_of",
+        "tables": "Block Key Table tables_of",
         "validation": "parse_json",
     },
 )

@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storyframes.store.layout import CLIPS, ClipFormatError, StoreError
+from storyframes.store.storage import Storage
+from storyframes.store.table_files import replace_table
 from storyframes.store.validation import ID_PATTERN, InvalidError, is_whole, parse_json, shown
 from storyframes.times import StoredClocks
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = 3
+ROW_GROUP = 16_384
+"""Rows of the file that are read at the least."""
 _KEY = b"storyframes"
 _MOST_FRAMES = 2**31  # of a recording: two years at 30 a second
 _WITHOUT_TRACK = ("raters", "ranges", "clocks", "clock_errors", "window_s")  # parts of the metadata that any format has
@@ -48,6 +52,15 @@ def to_table(index: pd.DataFrame) -> pa.Table:
         about |= {"format": FORMAT, "track": track}
     table = pa.Table.from_pandas(index, preserve_index=False)
     return table.replace_schema_metadata({_KEY: json.dumps(about, sort_keys=True)})
+
+
+def write_clips(storage: Storage, index: pd.DataFrame) -> str:
+    """Replace the clip index of a store; see :func:`to_table` for its ``attrs``.
+
+    Returns:
+        The checksum of the file.
+    """
+    return replace_table(storage, CLIPS, lambda: to_table(index), ROW_GROUP)
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

@@ -342,7 +342,7 @@ def pandas_frame(table: tables.Table) -> pd.DataFrame:
     """
     block = table.read(0, table.rows)
     parts = [pd.DataFrame({name: pd.Series(values) for name, values in block.keys.items()})]
-    for array, flat in tables.flat_arrays(block).items():
+    for array, flat in block.flat.items():
         parts.append(pd.DataFrame(flat, columns=[column.name for column in table.columns if column.array == array]))
     frame = pd.concat(parts, axis=1)
     index = next((name for name in INDICES if name in block.keys), None)
@@ -367,7 +367,7 @@ def polars_frame(table: tables.Table) -> pl.DataFrame:
         import polars as pl
     except ModuleNotFoundError:
         raise ModuleNotFoundError(f"to_polars needs polars: {install_line('explore')}", name="polars") from None
-    columns = tables.named_columns(table, table.read(0, table.rows))
+    columns = table.named(table.read(0, table.rows))
     texts = {name for name, values in columns.items() if values.dtype == object}
     return pl.DataFrame(
         [pl.Series(name, values, pl.String if name in texts else None) for name, values in columns.items()]

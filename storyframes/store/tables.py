@@ -82,6 +82,11 @@ class Block(NamedTuple):
     keys: dict[str, np.ndarray]
     arrays: dict[str, np.ndarray]
 
+    @property
+    def flat(self) -> dict[str, np.ndarray]:
+        """Each array as (n, values of a row)."""
+        return {name: rows.reshape(len(rows), math.prod(rows.shape[1:])) for name, rows in self.arrays.items()}
+
 
 @dataclass(frozen=True)
 class Table:
@@ -179,6 +184,12 @@ class Table:
         size = max(1, BLOCK_BYTES // max(width, 8))
         for start in range(0, max(self.rows, 1), size):
             yield self.read(start, min(start + size, self.rows))
+
+    def named(self, block: Block) -> dict[str, np.ndarray]:
+        """Each column of a block of the table as (n,): the keys, then the values."""
+        flat = block.flat
+        values = {column.name: np.ascontiguousarray(flat[column.array][:, column.place]) for column in self.columns}
+        return block.keys | values
 
     def read(self, start: int, stop: int) -> Block:
         """Rows ``start`` to ``stop`` (exclusive), which have to exist.
@@ -364,18 +375,6 @@ def _widened(rows: np.ndarray) -> np.ndarray:
     return rows.astype(np.float32) if rows.dtype == np.float16 else rows
 
 
-def flat_arrays(block: Block) -> dict[str, np.ndarray]:
-    """Each array of a block as (n, values of a row)."""
-    return {name: rows.reshape(len(rows), math.prod(rows.shape[1:])) for name, rows in block.arrays.items()}
-
-
-def named_columns(table: Table, block: Block) -> dict[str, np.ndarray]:
-    """Each column of a block of a table as (n,): the keys, then the values."""
-    flat = flat_arrays(block)
-    values = {column.name: np.ascontiguousarray(flat[column.array][:, column.place]) for column in table.columns}
-    return block.keys | values
-
-
 def find_curves(
     store: FeatureReader, session_id: str, features: Iterable[str], names: Sequence[str], times: SessionTimes
 ) -> list[Curve]:
@@ -410,7 +409,7 @@ def _find_curve(tables: Mapping[str, Table], name: str) -> Curve:
     if TIME not in {key.name for key in table.keys}:
         raise ValueError(f"{name!r}: the store does not know when the rows of {table.feature} are in the session")
     blocks = list(replace(table, arrays={column.array: table.arrays[column.array]}).blocks())
-    stored = np.concatenate([flat_arrays(block)[column.array][:, column.place].astype(np.float64) for block in blocks])
+    stored = np.concatenate([block.flat[column.array][:, column.place].astype(np.float64) for block in blocks])
     values = np.where(np.concatenate([block.keys[MASK] for block in blocks]), stored, np.nan)
     time = np.concatenate([block.keys[TIME] for block in blocks])
     return Curve(name, "dB", time, loudness_db(values)) if is_level else Curve(name, column.unit, time, values)

@@ -15,14 +15,14 @@ from storyframes.clips.splits import components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import MAIN, feature_and_track
-from storyframes.store.clip_table import check_replaceable, to_table
+from storyframes.store.clip_table import ROW_GROUP, check_replaceable, to_table, write_clips
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS, WINDOWS
 from storyframes.store.records import CURRENT
 from storyframes.store.storage import Storage
 from storyframes.store.storage.files import write_atomically
 from storyframes.store.study import confirm_study_record, describe_left, read_forgotten, sessions_left
-from storyframes.store.table_files import replace_table, to_parquet
+from storyframes.store.table_files import to_parquet
 from storyframes.times import SOUND_FITS_S
 from tasks.clip_index.kept_index import IndexSummary, note_index
 from tasks.clip_index.label_rules import LabelRule, indexed_schemes
@@ -36,7 +36,6 @@ from tasks.models.digests import DigestCache
 from tasks.study.labels import EMPATHY
 from tasks.study.load import Study
 
-ROW_GROUP = 16_384
 _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
 
 
@@ -276,7 +275,7 @@ def write_clip_index(index: pd.DataFrame, storage: Storage) -> str:
     """
     if (content := storage.read(CLIPS)) is not None:
         check_replaceable(content)
-    return replace_table(storage, CLIPS, lambda: to_table(index), ROW_GROUP)
+    return write_clips(storage, index)
 
 
 def export_clip_index(index: pd.DataFrame, path: Path) -> None:

@@ -36,16 +36,13 @@ if TYPE_CHECKING:
         Tolerance,
     )
     from tasks.extractors.dope.extractor import Dope
-    from tasks.extractors.dope.joints import BONES, Part
+    from tasks.extractors.dope.joints import BONES
     from tasks.extractors.embed.sources import snapshot_of
     from tasks.extractors.frame_pass import FrameConsumer, FrameExtractor
     from tasks.extractors.frames import Clock, read_clock
     from tasks.extractors.image.extractor import ImageEmbedding
-    from tasks.extractors.image.faces import Faces
-    from tasks.extractors.image.settings import Crop, ImageSettings
-    from tasks.extractors.openface.csv_output import OpenFaceOutputError
-    from tasks.extractors.openface.extractor import PROGRAM_OF_PUBLIC_IMAGE, Backend, OpenFace, OpenFaceSettings
-    from tasks.extractors.openface.several_faces import face_boxes
+    from tasks.extractors.image.settings import ImageSettings
+    from tasks.extractors.openface.all_faces import OpenFaceBoxes
     from tasks.extractors.outside.environment import Requirements
     from tasks.extractors.outside.extractor import OutsideExtractor, OutsideFrameExtractor
     from tasks.extractors.outside.settings import ContainerSettings, OutsideSettings, VenvSettings
@@ -53,25 +50,20 @@ if TYPE_CHECKING:
     from tasks.extractors.sbert import SbertSettings, encode_whole, model_digests, open_model
     from tasks.extractors.settings import TranscriptSettings
     from tasks.extractors.text.speech import speaker_labels
-    from tasks.extractors.tool_folder import room_for_temporary_files
 
 __all__ = [
     "ALL",
     "BONES",
-    "PROGRAM_OF_PUBLIC_IMAGE",
     "AudioShape",
-    "Backend",
     "Clock",
     "CommonSettings",
     "ContainerSettings",
     "Cost",
-    "Crop",
     "Dope",
     "ExtractionError",
     "Extractor",
     "ExtractorSettings",
     "ExtractorsSettings",
-    "Faces",
     "FrameConsumer",
     "FrameExtractor",
     "FrameRows",
@@ -79,13 +71,10 @@ __all__ = [
     "ImageSettings",
     "Input",
     "MissingInputError",
-    "OpenFace",
-    "OpenFaceOutputError",
-    "OpenFaceSettings",
+    "OpenFaceBoxes",
     "OutsideExtractor",
     "OutsideFrameExtractor",
     "OutsideSettings",
-    "Part",
     "Requirements",
     "Run",
     "SbertSettings",
@@ -99,14 +88,12 @@ __all__ = [
     "VenvSettings",
     "audio_shape",
     "encode_whole",
-    "face_boxes",
     "model_digests",
     "moments",
     "open_model",
     "read_clock",
     "read_sound",
     "registered",
-    "room_for_temporary_files",
     "snapshot_of",
     "speaker_labels",
 ]
@@ -117,26 +104,22 @@ __getattr__, __dir__ = exports(
         "audio.shape": "AudioShape audio_shape",
         "audio.sound": "FrameRows Sound SoundExtractor read_sound",
         "audio.windows": "SoundRows moments",
-        "base": "Input Scope ALL CommonSettings Cost ExtractionError Extractor ExtractorSettings MissingInputError Run "
-        "Source Tolerance",
+        "base": "ALL CommonSettings Cost ExtractionError Extractor ExtractorSettings Input "
+        "MissingInputError Run Scope Source Tolerance",
         "dope.extractor": "Dope",
-        "dope.joints": "BONES Part",
+        "dope.joints": "BONES",
         "embed.sources": "snapshot_of",
         "frame_pass": "FrameConsumer FrameExtractor",
         "frames": "Clock read_clock",
         "image.extractor": "ImageEmbedding",
-        "image.faces": "Faces",
-        "image.settings": "Crop ImageSettings",
-        "openface.csv_output": "OpenFaceOutputError",
-        "openface.extractor": "Backend OpenFace OpenFaceSettings PROGRAM_OF_PUBLIC_IMAGE",
-        "openface.several_faces": "face_boxes",
+        "image.settings": "ImageSettings",
+        "openface.all_faces": "OpenFaceBoxes",
         "outside.environment": "Requirements",
         "outside.extractor": "OutsideExtractor OutsideFrameExtractor",
         "outside.settings": "ContainerSettings OutsideSettings VenvSettings",
-        "registry": "registered ExtractorsSettings",
+        "registry": "ExtractorsSettings registered",
         "sbert": "SbertSettings encode_whole model_digests open_model",
         "settings": "TranscriptSettings",
         "text.speech": "speaker_labels",
-        "tool_folder": "room_for_temporary_files",
     },
 )

@@ -13,12 +13,7 @@ from storyframes.lazy import exports
 if TYPE_CHECKING:
     from tasks.forgetting.traces import Asked, Trace, file_trace, table_traces
 
-__all__ = [
-    "Asked",
-    "Trace",
-    "file_trace",
-    "table_traces",
-]
+__all__ = ["Asked", "Trace", "file_trace", "table_traces"]
 
 __getattr__, __dir__ = exports(
     __name__,

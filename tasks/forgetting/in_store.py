@@ -11,17 +11,16 @@ from typing import Any
 from storyframes.features import STORIES
 from storyframes.spec import feature_and_track
 from storyframes.store import catalogue
-from storyframes.store.clip_table import to_frame, to_table
+from storyframes.store.clip_table import to_frame, write_clips
 from storyframes.store.layout import CATALOGUE, CLIPS, CLIPS_NOTE, INPUTS, STUDY, WINDOWS, StoreError
 from storyframes.store.record_status import scan
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.storage.local_folder import LocalStorage
-from storyframes.store.table_files import parse_table, read_table, replace_table
+from storyframes.store.table_files import parse_table, read_table
 from tasks.forgetting.scope import Scope
 from tasks.forgetting.traces import Trace, digest_of, remove_folder, rows_about
 
-ROW_GROUP = 16_384
 Inputs = dict[str, set[str]]
 """By session, the SHA-256 of every file that its versions were made of."""
 
@@ -148,7 +147,7 @@ def _clip_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
                 kept.attrs[key] = left
         for name in kept.select_dtypes("category"):
             kept[name] = kept[name].cat.remove_unused_categories() if name.endswith("_id") else kept[name]
-        replace_table(storage, CLIPS, lambda: to_table(kept), ROW_GROUP)
+        write_clips(storage, kept)
 
     yield _rows(storage, CLIPS, count or len(noted), change, "the clip index")
 

@@ -72,12 +72,12 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "stored_feature": "StoredFeature",
-        "session_curves": "ACTION_UNITS CHOSEN_UNITS CurveSummary SessionCurves Utterances named_curves "
-        "summarize summarize_curves",
-        "track_curves": "has_curves read_curves",
-        "quality": "Quality QualityFinding Rule Span check_quality total_s",
+        "formatting": "counted human_bytes human_time markdown_table measured_rows measured_share plain_markdown",
         "key_tables": "SplitRow leaked_participants participants_of split_rows",
-        "formatting": "human_bytes measured_rows measured_share counted human_time markdown_table plain_markdown",
+        "quality": "Quality QualityFinding Rule Span check_quality total_s",
+        "session_curves": "ACTION_UNITS CHOSEN_UNITS CurveSummary SessionCurves Utterances named_curves summarize "
+        "summarize_curves",
+        "stored_feature": "StoredFeature",
+        "track_curves": "has_curves read_curves",
     },
 )

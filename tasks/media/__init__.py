@@ -13,7 +13,7 @@ from storyframes.lazy import exports
 
 if TYPE_CHECKING:
     from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice
-    from tasks.media.recording import FrameBatch, file_for_tools, read_frame_times, read_frames
+    from tasks.media.recording import FrameBatch, read_frame_times, read_frames
     from tasks.media.sound import AudioBlock, NoAudioError, find_clipped, read_audio, sound_length_s, sound_s
     from tasks.media.sound_bands import HOP_S, SoundBands, read_bands
     from tasks.media.speech import over_floor, step_levels
@@ -30,7 +30,6 @@ __all__ = [
     "SoundBands",
     "StreamChoice",
     "are_first",
-    "file_for_tools",
     "find_clipped",
     "over_floor",
     "promised_length_s",
@@ -48,12 +47,12 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "streams": "are_first",
         "container": "FIRST_STREAMS RecordingError StreamChoice",
-        "recording": "FrameBatch file_for_tools read_frame_times read_frames",
-        "sound": "find_clipped AudioBlock NoAudioError read_audio sound_length_s sound_s",
+        "recording": "FrameBatch read_frame_times read_frames",
+        "sound": "AudioBlock NoAudioError find_clipped read_audio sound_length_s sound_s",
         "sound_bands": "HOP_S SoundBands read_bands",
         "speech": "over_floor step_levels",
+        "streams": "are_first",
         "video_header": "promised_length_s read_header read_streams",
     },
 )

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
     from tasks.models.libraries import import_torchvision
     from tasks.models.weights import ModelFile, find_model_file
 
-__all__ = [
-    "ModelFile",
-    "find_model_file",
-    "import_torchvision",
-    "model_digest",
-]
+__all__ = ["ModelFile", "find_model_file", "import_torchvision", "model_digest"]
 
 __getattr__, __dir__ = exports(
     __name__,

@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from tasks.planning.plan import ExpectedVersion, expected_versions
     from tasks.planning.selection import Selection, SelectionError, check_selection
 
-__all__ = [
-    "ExpectedVersion",
-    "Selection",
-    "SelectionError",
-    "check_selection",
-    "expected_versions",
-]
+__all__ = ["ExpectedVersion", "Selection", "SelectionError", "check_selection", "expected_versions"]
 
 __getattr__, __dir__ = exports(
     __name__,

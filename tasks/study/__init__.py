@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         check_tables,
         name_transcripts,
         open_table,
-        problems_with,
         put_in_place,
         row_key,
     )
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, alike, did_you_mean, folded, listed
     from tasks.study.load import Phase, Study, StudyFileError, Timepoint, declared_schemes, load_study, read_study
     from tasks.study.missing_values import is_one_of, possibly_missing
-    from tasks.study.problems import Problem, StudyError, shortened, shown_value
+    from tasks.study.problems import Problem, StudyError, shown_value
     from tasks.study.recording_names import FilesError, as_id, session_in_name
     from tasks.study.rows import Curve, Person, Track, as_words, fixed_box, spoken_name
     from tasks.study.sessions_from_files import make_sessions
@@ -107,7 +106,6 @@ __all__ = [
     "people_of",
     "points_or_thousands",
     "possibly_missing",
-    "problems_with",
     "put_in_place",
     "read_boxes",
     "read_curve",
@@ -117,7 +115,6 @@ __all__ = [
     "read_transcript",
     "row_key",
     "session_in_name",
-    "shortened",
     "shown_value",
     "spoken_name",
     "with_decimal_point",
@@ -127,24 +124,23 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "boxes": "BoxesError read_boxes Boxes are_shared",
+        "boxes": "Boxes BoxesError are_shared read_boxes",
         "captions": "find_prefixes",
-        "changed_tables": "ChangedTable TableChangeError check_tables name_transcripts open_table problems_with "
-        "put_in_place row_key",
+        "changed_tables": "ChangedTable TableChangeError check_tables name_transcripts open_table put_in_place row_key",
         "csv_text": "NotTextError csv_bytes decode",
-        "curves": "CurveSamples CurveError read_curve",
+        "curves": "CurveError CurveSamples read_curve",
         "forgotten_ids": "read_forgotten_ids",
         "labels": "EMPATHY Label Scheme SchemeType alike did_you_mean folded listed",
-        "load": "Phase Timepoint Study StudyFileError declared_schemes load_study read_study",
+        "load": "Phase Study StudyFileError Timepoint declared_schemes load_study read_study",
         "missing_values": "is_one_of possibly_missing",
-        "problems": "Problem StudyError shortened shown_value",
+        "problems": "Problem StudyError shown_value",
         "recording_names": "FilesError as_id session_in_name",
-        "rows": "Curve Person fixed_box Track as_words spoken_name",
+        "rows": "Curve Person Track as_words fixed_box spoken_name",
         "sessions_from_files": "make_sessions",
         "strict_tables": "Fault Row Table decimal_commas is_empty number_in points_or_thousands read_table "
         "with_decimal_point without_empty_rows",
         "study_identity": "check_study_record people_of",
-        "transcript": "Word TranscriptError Utterance read_transcript",
+        "transcript": "TranscriptError Utterance Word read_transcript",
         "transcript_formats.drafts": "SURE_LANGUAGE",
     },
 )

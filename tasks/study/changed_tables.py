@@ -29,7 +29,15 @@ _UNNAMED = "\n"  # the beginning of the names that columns without a name have h
 
 
 class TableChangeError(Exception):
-    """The table cannot be changed; the message names it and says what to do."""
+    """The table cannot be changed; the message names it and says what to do.
+
+    Attributes:
+        problems: those of the study that it would be.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 @dataclass
@@ -196,8 +204,9 @@ def check_tables(root: Path, content: Mapping[str, bytes], what: str, but: str =
         TableChangeError: the study would not be valid.
     """
     if wrong := [problem for problem in problems_with(root, content) if not but or problem.kind != but]:
-        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
-        raise TableChangeError(f"with these {what} the study would not be valid; nothing is written:\n{shown}")
+        wrong = shortened(wrong)
+        shown = "\n".join(f"  {problem}" for problem in wrong)
+        raise TableChangeError(f"with these {what} the study would not be valid; nothing is written:\n{shown}", wrong)
 
 
 def put_in_place(root: Path, content: Mapping[str, bytes]) -> None:

@@ -13,7 +13,7 @@ from support.media.spoken_sound import RATE, extract_spoken, spoken
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.features import COMPARE_2016_COLUMNS
-from storyframes.store.tables import named_columns, tables_of
+from storyframes.store.tables import tables_of
 from tasks.extractors.opensmile.feature_sets import UNDEFINED, FeatureSet
 from tasks.inspect.track_curves import read_curves
 
@@ -134,7 +134,7 @@ def test_clips_tables_curves_and_training_agree(extracted: Extracted) -> None:
         np.testing.assert_array_equal(clip["audio"][:length], values[4 * start : 4 * start + length])
         assert clip["audio_mask"][:length].all()  # a row without an F0 is a row of the sound all the same
     for table, rows in zip(tables_of(store, "s", "opensmile"), (values, per_frame), strict=True):
-        written = pd.DataFrame(named_columns(table, table.read(0, table.rows)))
+        written = pd.DataFrame(table.named(table.read(0, table.rows)))
         np.testing.assert_array_equal(written["F0final_sma"], rows[:, f0])
         assert written.loc[written["mask"], "pcm_RMSenergy_sma"].notna().all()
         measured = ~np.isnan(rows[:, loudness])

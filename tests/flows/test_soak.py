@@ -13,7 +13,7 @@ from support.synthetic_features import write_features
 from benchmarks.soak import parts
 from benchmarks.soak.final_checks import stray_files
 from benchmarks.soak.soak_paths import SoakPaths
-from storyframes.store import FeatureStore
+from storyframes import FeatureStore
 from storyframes.store.publish import record_attempt
 from storyframes.store.records import Status
 

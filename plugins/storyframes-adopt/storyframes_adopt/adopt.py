@@ -18,11 +18,10 @@ import numpy as np
 import storyframes
 from storyframes import (
     CLOCK,
-    END,
     FEATURES,
-    ROUNDING,
     SOUND_FITS_S,
     FeatureSpec,
+    FeatureStore,
     SpecError,
     last_frame_end_s,
     may_be_called,
@@ -32,7 +31,6 @@ from storyframes import (
 )
 from storyframes.store import (
     Caveat,
-    FeatureStore,
     FeatureWriter,
     SessionTimes,
     canonical_json,
@@ -44,6 +42,7 @@ from storyframes.store import (
 from storyframes_adopt.adopted_files import MAY_LACK, MAY_LACK_S, MEASURED, TIME_UNITS, AdoptError, Adoption, Rows
 from storyframes_adopt.adopted_sequences import Source, holds_many
 
+_ROUNDING = 1000  # ticks by which times may differ, as a container that counts milliseconds rounds them
 VERSION = 1
 """Of this code; raised when it would give other values of the same file."""
 
@@ -218,7 +217,7 @@ def _publish(store: FeatureStore, adopted: Adopted, how: Adoption) -> None:
     with FeatureWriter(store.storage, adopted.session_id, adopted.spec, track=how.track) as out:
         out.caveat(Caveat.MADE_ELSEWHERE)
         out.write("values", rows.values)
-        for name, times in (("time", rows.time), (END, rows.end)):
+        for name, times in (("time", rows.time), ("end", rows.end)):
             if times is not None:
                 out.write(name, times)
         out.write(MEASURED, rows.mask)
@@ -264,7 +263,7 @@ def _check_times(
         before, after = rows.time[wrong[0]], rows.time[wrong[0] + 1]
         raise AdoptError(f"row {wrong[0] + 2}: is at {after:g} s, after a row at {before:g} s: times have to increase")
     if rows.end is not None and not how.per_frame:
-        overlaps = np.flatnonzero(ticks(rows.end[:-1]) > ticks(rows.time[1:]) + ROUNDING).tolist()
+        overlaps = np.flatnonzero(ticks(rows.end[:-1]) > ticks(rows.time[1:]) + _ROUNDING).tolist()
         if overlaps:
             raise AdoptError(
                 f"row {overlaps[0] + 1}: ends at {rows.end[overlaps[0]]:g} s, and the next row is at "

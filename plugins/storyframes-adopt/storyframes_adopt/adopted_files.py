@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from storyframes import END, MAIN, ArraySpec, Axis, FeatureSpec
+from storyframes import MAIN, ArraySpec, Axis, FeatureSpec
 from storyframes.store import StoreError
 
 ABOUT = "adopted from files that another program made"
@@ -70,7 +70,7 @@ class Adoption:
         axis = Axis.FRAME if self.per_frame else Axis.MOMENT
         about = "as in the file; NaN where it has none"
         arrays = {"values": ArraySpec(axis, "float32", about, (len(rows.columns),), ("column",), columns=rows.columns)}
-        for name, what, times in (("time", "is", rows.time), (END, "ends", rows.end)):
+        for name, what, times in (("time", "is", rows.time), ("end", "ends", rows.end)):
             if times is not None:
                 told = f"when the row {what}, on the recording's clock, by its file"
                 arrays[name] = ArraySpec(axis, "float64", told, units="s")

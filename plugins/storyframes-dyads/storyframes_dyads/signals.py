@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from storyframes import CODE_KEY, MAIN_ARRAY, Axis, FeatureStore
+from storyframes import Axis, FeatureStore
 from storyframes.store import StoreError
 from storyframes_dyads.turns import FEATURE, FEATURE_CODE
 
@@ -93,7 +93,7 @@ def read_frame(store: FeatureStore, session_id: str, feature: str, rate: float |
     """
     try:
         frame = store.to_pandas(session_id, feature, rate=rate)
-        code = str(store.attributes(session_id, feature)["provenance"].get(CODE_KEY)) if feature == FEATURE else ""
+        code = str(store.attributes(session_id, feature)["provenance"].get("code")) if feature == FEATURE else ""
     except StoreError as error:
         raise SignalError(str(error)) from None
     if code.startswith(FEATURE_CODE.rstrip("0123456789")) and code != FEATURE_CODE:
@@ -140,7 +140,7 @@ def pairs_of(
     if first.column != second.column:
         raise SignalError(f"{first} and {second}: a pattern of columns has to be the same on both sides")
     others = _no_measurements(store, session_id, first.feature)
-    measured = [name for name in columns[0] if name.removeprefix(f"{MAIN_ARRAY}.") not in others]
+    measured = [name for name in columns[0] if name.removeprefix("values.") not in others]
     shared = [name for name in fnmatch.filter(measured, first.column) if name in set(columns[1])]
     if not shared:
         raise SignalError(
@@ -153,7 +153,7 @@ def _no_measurements(store: FeatureStore, session_id: str, feature: str) -> set[
     """The columns of a feature that describe the others: which row it is, when, and how sure the others are."""
     spec = store.spec(session_id, feature)
     measured = spec.columns[spec.groups.get("measurements", slice(None))]
-    return {*spec.columns, *(name for name in spec.arrays if name != MAIN_ARRAY)} - {*measured}
+    return {*spec.columns, *(name for name in spec.arrays if name != "values")} - {*measured}
 
 
 def read_pairs(

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
+from storyframes import FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES
-from storyframes.store import FeatureStore, FeatureWriter, catalogue, create_store, open_storage
+from storyframes.store import FeatureWriter, catalogue, create_store, open_storage
 from storyframes.times import Clock
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.study.load import Phase, Session, Study

@@ -16,10 +16,9 @@ from tasks.study import (
     Study,
     TableChangeError,
     as_words,
+    check_tables,
     open_table,
-    problems_with,
     put_in_place,
-    shortened,
 )
 
 _ROWS = re.compile(r"\brows? \d+(?:, \d+)*")
@@ -56,9 +55,13 @@ def changed_tables(
             content[table.name] = table.content()
     except TableChangeError as error:
         raise ImportFaultError(str(error)) from None
-    if wrong := problems_with(root, content):
-        lines = "\n".join(f"  {_in_the_files(problem, first, origins)}" for problem in shortened(wrong))
-        raise ImportFaultError(f"with these labels the study would not be valid; nothing is written:\n{lines}")
+    try:
+        check_tables(root, content, "labels")
+    except TableChangeError as error:
+        lines = "\n".join(f"  {_in_the_files(problem, first, origins)}" for problem in error.problems)
+        raise ImportFaultError(
+            f"with these labels the study would not be valid; nothing is written:\n{lines}"
+        ) from None
     return content
 
 

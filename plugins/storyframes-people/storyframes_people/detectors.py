@@ -15,22 +15,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from storyframes import PlugInError, installed_plug_ins, load_plug_in, plug_in
-from storyframes.store import new_version
 from tasks.extractors import (
-    PROGRAM_OF_PUBLIC_IMAGE,
-    Backend,
     CommonSettings,
     Dope,
     ExtractionError,
     ExtractorsSettings,
-    OpenFace,
-    OpenFaceOutputError,
-    OpenFaceSettings,
-    Part,
-    face_boxes,
-    room_for_temporary_files,
+    OpenFaceBoxes,
 )
-from tasks.media import FIRST_STREAMS, StreamChoice, file_for_tools, read_frame_times, read_frames, read_header
+from tasks.media import FIRST_STREAMS, StreamChoice, read_frame_times, read_frames, read_header
 
 DETECTORS = "storyframes.detectors"
 _BATCH = 8  # frames that are decoded at once
@@ -132,15 +124,10 @@ class DopeFaces(FaceDetector):
     """The faces that DOPE finds: everybody's, as with ``people = "all"``."""
 
     def check(self, settings: Any) -> None:
-        Dope(settings, ExtractorsSettings().common).model_file()
+        Dope(settings, CommonSettings()).model_file()
 
     def faces(self, pictures: Pictures, settings: Any) -> Iterator[np.ndarray]:
-        detector = Dope(settings, ExtractorsSettings().common).load_detector()
-        for rgb in pictures:
-            (frame,) = detector.detect([rgb])
-            faces = frame.parts[Part.FACE]
-            low, high = faces.pose2d.min(1), faces.pose2d.max(1)
-            yield np.column_stack([low, high - low, np.minimum(faces.score, 1)])
+        return Dope(settings, CommonSettings()).face_boxes(pictures)
 
 
 class OpenFaceFaces(FaceDetector):
@@ -149,26 +136,13 @@ class OpenFaceFaces(FaceDetector):
     It reads the whole video. With ``backend = "csv"``, which runs nothing, the container's is run.
     """
 
-    def check(self, settings: OpenFaceSettings) -> None:
-        self._tool(settings).check_tool()
+    def check(self, settings: Any) -> None:
+        OpenFaceBoxes(settings).check_tool()
 
-    def faces(self, pictures: Pictures, settings: OpenFaceSettings) -> Iterator[np.ndarray]:
-        with (
-            room_for_temporary_files(),
-            file_for_tools(pictures.path, streams=pictures.streams) as video,
-            self._tool(settings).run_tool(video, float(pictures.clock[-1]), new_version()) as output,
-        ):
-            try:
-                found = face_boxes(output.csv, pictures.clock)
-            except OpenFaceOutputError as error:
-                raise ExtractionError(f"{error}{output.remark}") from None
+    def faces(self, pictures: Pictures, settings: Any) -> Iterator[np.ndarray]:
+        boxes = OpenFaceBoxes(settings).boxes(pictures.path, pictures.clock, pictures.streams)
         for frame in pictures.frames:
-            yield found[slice(*np.searchsorted(found[:, 0], [frame, frame + 1])), 1:]
-
-    def _tool(self, settings: OpenFaceSettings) -> OpenFace:
-        binary = (settings.binary or Path(PROGRAM_OF_PUBLIC_IMAGE)).with_name("FaceLandmarkVidMulti")
-        backend = Backend.CONTAINER if settings.backend is Backend.CSV else settings.backend
-        return OpenFace(settings.model_copy(update={"backend": backend, "binary": binary}), CommonSettings())
+            yield boxes[slice(*np.searchsorted(boxes[:, 0], [frame, frame + 1])), 1:]
 
 
 def _load(name: str) -> FaceDetector:

@@ -19,7 +19,7 @@ from storyframes_people.attribution import Person, are_at_once, by_themselves
 from storyframes_people.detections import LOOK, look_distance
 from storyframes_people.detectors import Pictures
 from storyframes_people.pieces import AT_LEAST_S, BRIDGE_S, Piece
-from tasks.extractors import Crop, ExtractionError, ExtractorsSettings, Faces, ImageEmbedding, ImageSettings
+from tasks.extractors import ExtractionError, ExtractorsSettings, ImageEmbedding, ImageSettings
 
 MARGIN = 0.1
 _LOOKED_AT = 8  # sure faces of each piece
@@ -47,7 +47,7 @@ class SameFace:
         name, _, limit = text.partition("=")
         section = next((each for each in settings.embed if each.name == name.strip()), None)
         try:
-            if not (isinstance(section, ImageSettings) and section.crop is Crop.FACE and 0 < float(limit) <= 1):
+            if not (isinstance(section, ImageSettings) and section.crop == "face" and 0 < float(limit) <= 1):
                 raise ValueError
             model = ImageEmbedding(section, settings.common)
             model.check_tool()
@@ -117,7 +117,7 @@ def embed_pieces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedd
     places: list[tuple[int, int]] = []
 
     def faces() -> Iterator[np.ndarray]:
-        for number, row, face in _faces(pictures, pieces, model.settings.margin):
+        for number, row, face in _faces(pictures, pieces, model):
             places.append((number, row))
             yield face
 
@@ -145,18 +145,18 @@ def _of_length_1(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
-def _faces(pictures: Pictures, pieces: Sequence[Piece], margin: float) -> Iterator[tuple[int, int, np.ndarray]]:
+def _faces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding) -> Iterator[tuple[int, int, np.ndarray]]:
     """Square pictures of the pieces' faces, each with its piece's number and its row; the recording is decoded once."""
     wanted: dict[float, list[tuple[int, int, np.ndarray]]] = defaultdict(list)
     for number, piece in enumerate(pieces):
         for row in rows_to_embed(piece):
             left, top, width, height = piece.box[row]
-            place = [left + width / 2, top + height / 2, max(width, height) * (1 + 2 * margin)]
-            wanted[float(piece.time[row])].append((number, row, np.array([place])))
+            place = [left + width / 2, top + height / 2, max(width, height) * (1 + 2 * model.settings.margin)]
+            wanted[float(piece.time[row])].append((number, row, np.array(place)))
     pictures = replace(pictures, frames=np.flatnonzero(np.isin(pictures.clock, list(wanted))))
     for time, rgb in zip(pictures.time, pictures, strict=True):
         for number, row, square in wanted[float(time)]:
-            face = Faces(square).cut(0, rgb)
+            face = model.face_in(rgb, square)
             if face is not None:
                 yield number, row, face
 

@@ -23,7 +23,7 @@ from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, j
 from storyframes_people.pieces import AT_LEAST_S, find_pieces
 from tasks.forgetting import Asked, Trace, file_trace
 from tasks.media import FIRST_STREAMS, RecordingError, StreamChoice, read_frames
-from tasks.study import Boxes, Study, TableChangeError, open_table, problems_with, put_in_place, shortened
+from tasks.study import Boxes, Study, TableChangeError, check_tables, open_table, put_in_place
 
 FOLDER = "regions"
 _COLOURS = ((255, 160, 0), (255, 0, 120), (120, 0, 255), (0, 200, 255), (240, 228, 66))  # of boxes, RGB
@@ -166,10 +166,7 @@ def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: boo
     contents = {p.file(track): csv_of(boxes) for p in proposals for track, boxes in p.regions.items()}
     if rows:
         table.add(rows)
-        wrong = problems_with(study.root, {table.name: table.content()})
-        if wrong:
-            shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
-            raise TableChangeError(f"with these tracks the study would not be valid; nothing is written:\n{shown}")
+        check_tables(study.root, {table.name: table.content()}, "tracks")
     folder = study.root / FOLDER
     if folder.is_symlink():
         raise TableChangeError(f"{FOLDER}: is a link, through which files would be written elsewhere: make it a folder")

@@ -61,7 +61,7 @@ def export_store(
 ) -> None:
     """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
     # pandas and the rest here: storyframes --help imports this module
-    from storyframes import MEAN, FeatureStore
+    from storyframes import FeatureStore
     from storyframes_release.export.clip_formats import CLIP_WRITERS
     from storyframes_release.export.clips import export_clips
     from storyframes_release.export.formats import ExportError
@@ -69,7 +69,7 @@ def export_store(
     from storyframes_release.study_sessions import study_sessions
 
     names = listed("--features", features)
-    computed = tuple(listed("--functionals", functionals)) or MEAN
+    computed = tuple(listed("--functionals", functionals)) or ("mean",)
     with usage_errors(), progress_bar("exporting") as progress:
         if config is not None and raw_text is None:
             raise ExportError(

@@ -65,7 +65,7 @@ def report(
     """Write a site about a study and its features, to open from disk; no frame and no text unless asked for."""
     need("av", "pipeline")
     from flows import load_settings
-    from storyframes.store import FeatureStore
+    from storyframes import FeatureStore
     from storyframes_report.comparison_tables import report_table
     from storyframes_report.report.page import Disclosure
     from storyframes_report.report.pages import ReportError, check_proxy_folder, check_target
@@ -138,7 +138,7 @@ def compare(
     json: JsonOption = False,
 ) -> None:
     """Compare two feature stores column by column; exit 0 if they are the same within tolerance, 1 if not."""
-    from storyframes.store import FeatureStore
+    from storyframes import FeatureStore
     from storyframes_report.compare import compare_stores
     from storyframes_report.comparison_tables import comparison_json, comparison_tables
     from storyframes_report.tolerances import ComparisonError, parse_tolerances
@@ -199,7 +199,7 @@ def view(
     """
     need("av", "pipeline")
     need("rerun", "view", DISTRIBUTION)
-    from storyframes.store import FeatureStore
+    from storyframes import FeatureStore
     from storyframes_report.rerun_export import ExportedTrack, export_recording
     from tasks.inspect import has_curves
     from tasks.media import RecordingError
@@ -271,7 +271,7 @@ def overlay(
 ) -> None:
     """Draw landmarks and poses on one frame, to look at: writes a picture of the recording to --out."""
     need("av", "pipeline")
-    from storyframes.store import FeatureStore
+    from storyframes import FeatureStore
     from storyframes_report.devices import devices_of
     from storyframes_report.overlay import OverlayError, draw_overlay, write_picture
     from tasks.study import StudyFileError, check_study_record, load_study

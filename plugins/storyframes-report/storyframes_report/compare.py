@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from storyframes import CLOCK, STORIES, Axis, feature_and_track, of_track, value_names
-from storyframes.store import WHOLE_SESSION, Current, FeatureStore, StoreError, scan
+from storyframes import CLOCK, STORIES, Axis, FeatureStore, feature_and_track, of_track, value_names
+from storyframes.store import WHOLE_SESSION, Current, StoreError, scan
 from storyframes_report.tolerances import ComparisonError, Tolerances, check_tolerances
 from tasks.extractors import Tolerance
 from tasks.inspect import StoredFeature, counted

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from storyframes import CLOCK, MAIN, SESSION_CLOCK, Clock, of_track
-from storyframes.store import FeatureStore
+from storyframes import CLOCK, MAIN, SESSION_CLOCK, Clock, FeatureStore, of_track
 from tasks.extractors import Input
 from tasks.media import FIRST_STREAMS, StreamChoice
 from tasks.study import Person, Study, Track

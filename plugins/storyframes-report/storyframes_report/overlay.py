@@ -18,8 +18,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from storyframes import CLOCK, MAIN, MAIN_ARRAY, Axis, of_track
-from storyframes.store import FeatureStore, write_atomically
+from storyframes import CLOCK, MAIN, MAIN_ARRAY, Axis, FeatureStore, of_track
+from storyframes.store import write_atomically
 from storyframes_report.devices import stored_streams
 from tasks.extractors import BONES
 from tasks.inspect import StoredFeature

@@ -15,8 +15,7 @@ import cv2
 import numpy as np
 import rerun as rr
 
-from storyframes import MAIN, SESSION_CLOCK, Clock
-from storyframes.store import FeatureStore
+from storyframes import MAIN, SESSION_CLOCK, Clock, FeatureStore
 from storyframes_report.devices import stored_streams
 from storyframes_report.overlay import picture_points
 from tasks.inspect import ACTION_UNITS, SessionCurves, read_curves

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from storyframes import STORIES, feature_and_track, value_names
-from storyframes.store import FeatureStore
+from storyframes import STORIES, FeatureStore, feature_and_track, value_names
 from tasks.extractors import ALL, Scope, Tolerance, registered
 from tasks.inspect import StoredFeature
 

@@ -70,7 +70,7 @@ def transcribe(
     """
     need("faster_whisper", "", "storyframes-transcribe")
     from flows import load_settings, promise
-    from storyframes.store import FeatureStore
+    from storyframes import FeatureStore
     from storyframes_transcribe.models import ModelError, find_model
     from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
     from storyframes_transcribe.session import Transcriber

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from storyframes import SESSION_CLOCK, Clock
+from storyframes import Clock
 from storyframes_transcribe.words import HeardWord
 from tasks.media import FIRST_STREAMS, StreamChoice, over_floor, read_bands, step_levels
 
@@ -76,7 +76,7 @@ def session_levels(microphones: Mapping[str, Microphone]) -> dict[str, np.ndarra
     ends = [float(one.clock.to_session(bands[name].start_s + bands[name].seconds)) for name, one in microphones.items()]
     steps = max(math.ceil(max(ends, default=0.0) / STEP_S), 0)
     return {
-        name: step_levels(bands[name], one.clock, SESSION_CLOCK, steps, STEP_S) for name, one in microphones.items()
+        name: step_levels(bands[name], one.clock, Clock("session"), steps, STEP_S) for name, one in microphones.items()
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -89,6 +89,19 @@ class Dope(FrameExtractor[DopeSettings]):
             raise ExtractionError(str(error).replace(f"{self.model_file().parent}/", "")) from None
         except ValueError as error:
             raise ExtractionError(f"[dope] {error}") from None
+
+    def face_boxes(self, pictures: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """The faces of each picture, (n, 5): left, top, width, height in pixels, and the score, 0 to 1.
+
+        Raises:
+            ExtractionError: see :meth:`load_detector`.
+        """
+        detector = self.load_detector()
+        for rgb in pictures:
+            (frame,) = detector.detect([rgb])
+            faces = frame.parts[Part.FACE]
+            low, high = faces.pose2d.min(1), faces.pose2d.max(1)
+            yield np.column_stack([low, high - low, np.minimum(faces.score, 1)])
 
     def model_file(self) -> Path:
         """Where the model is.

@@ -41,6 +41,15 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
         # Only the engine: the digest of the model's files comes from planning, and must not be taken again here.
         super().__init__(NetworkSettings.resolved(settings), common)
 
+    @staticmethod
+    def face_in(rgb: np.ndarray, square: np.ndarray) -> np.ndarray | None:
+        """The face in a (height, width, 3) uint8 picture, or None where it is too small or large.
+
+        Args:
+            square: (3,) x and y of the centre and the side, in pixels.
+        """
+        return Faces(square[None]).cut(0, rgb)
+
     @property
     def after(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("frames", *self.reads)

@@ -17,9 +17,6 @@ import pandas as pd
 from storyframes import (
     CLOCK,
     FRAME_ROW,
-    LABEL_PREFIX,
-    MAIN_ARRAY,
-    PER_FRAME,
     STORIES,
     Axis,
     FeatureStore,
@@ -229,9 +226,9 @@ class _Study:
     def _features_by_modality(self, sessions: Sequence[str], stored: set[str]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for feature in sorted(stored - {CLOCK}):
-            if not feature.startswith(LABEL_PREFIX):
+            if not feature.startswith("label."):
                 session = next(name for name in sessions if self.store.has(name, feature))
-                values = self.store.spec(session, feature).arrays.get(MAIN_ARRAY)
+                values = self.store.spec(session, feature).arrays.get("values")
                 if values is not None and values.axis in MODALITY_OF:
                     found.setdefault(MODALITY_OF[values.axis], []).append(feature)
         return found
@@ -266,7 +263,7 @@ class _Study:
         for feature in needed_features(part.clip_input(), self.store):
             sessions = [name for name in clips["session_id"].unique() if self.store.has(name, feature)]
             found += [spec.arrays for spec in self.store.specs(sessions, feature).values()]
-        main = found[0].get(MAIN_ARRAY) if found else None
+        main = found[0].get("values") if found else None
         return (main.axis if main else None), found
 
     def _is_by_frame(self, part: InputSettings, clips: pd.DataFrame) -> bool:
@@ -274,7 +271,7 @@ class _Study:
         axis, arrays = self._axis_and_arrays(part, clips)
         if axis is None or axis not in (Axis.AUDIO_FRAME, *FRAME_ROW):
             return True
-        name = FRAME_ROW.get(axis, PER_FRAME)
+        name = FRAME_ROW.get(axis, "per_frame")
         sessions = clips["session_id"].unique()
         return all(name in of_session for of_session in arrays) and all(self.store.has(one, CLOCK) for one in sessions)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from storyframes.store import MASK, Block, Table, named_columns
+from storyframes.store import Block, Table
 
 
 def write_parquet(table: Table, path: Path) -> None:
@@ -39,7 +39,7 @@ def write_named_sessions(table: Table, path: Path) -> None:
 
 def arrow_schema(table: Table) -> pa.Schema:
     """The Arrow schema of a table; units and descriptions are metadata of the columns."""
-    empty = named_columns(table, table.read(0, 0))
+    empty = table.named(table.read(0, 0))
     about = {key.name: (key.about, key.unit) for key in table.keys}
     about |= {column.name: (column.about, column.unit) for column in table.columns}
     fields = []
@@ -53,7 +53,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 def arrow_table(table: Table, block: Block, schema: pa.Schema) -> pa.Table:
     """Some rows of a table; NaN stays NaN and does not become null."""
-    columns = named_columns(table, block)
+    columns = table.named(block)
     arrays = [pa.array(columns[field.name], field.type, from_pandas=field.type == pa.string()) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -69,7 +69,7 @@ def write_csv(table: Table, path: Path) -> None:
     with path.with_name(f"{path.name}.csv").open("wb") as file:
         for number, block in enumerate(table.blocks()):
             rows = arrow_table(table, block, schema)
-            rows = rows.set_column(rows.column_names.index(MASK), MASK, rows[MASK].cast(pa.uint8()))
+            rows = rows.set_column(rows.column_names.index("mask"), "mask", rows["mask"].cast(pa.uint8()))
             lines = pa.BufferOutputStream()
             pyarrow.csv.write_csv(rows, lines, pyarrow.csv.WriteOptions(include_header=number == 0))
             file.write(_QUOTED_OR_NOT_A_NUMBER.sub(_replaced, lines.getvalue()))

@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storyframes import ClipDataset
-from storyframes.clips import Batch
 from storyframes_release.export.formats import ExportError
 
 _AT_ONCE = 16  # clips that are read together
@@ -98,13 +97,13 @@ class Clips:
     are_aligned: bool = False
     measured: set[str] = field(default_factory=set)
 
-    def read(self, numbers: np.ndarray) -> Batch:
+    def read(self, numbers: np.ndarray) -> Mapping[str, np.ndarray]:
         """Some clips, by their numbers in the dataset."""
         batch = self.dataset.read(numbers.tolist())
         self.measured |= {name.removesuffix("_mask") for name in batch if name.endswith("_mask") and batch[name].any()}
         return batch
 
-    def batches(self, numbers: np.ndarray) -> Iterator[tuple[Batch, pd.DataFrame]]:
+    def batches(self, numbers: np.ndarray) -> Iterator[tuple[Mapping[str, np.ndarray], pd.DataFrame]]:
         """Some clips at a time, with their rows of the clip index."""
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import storyframes
 from storyframes import (
     MAIN,
-    MEAN,
     Axis,
     ClipDataset,
     ClipInput,
@@ -23,11 +22,11 @@ from storyframes import (
     pools,
     ticks,
 )
-from storyframes.clips import MASK, RATING, SPLITS, needed_features, parse_filter
+from storyframes.clips import RATING, SPLITS, needed_features, parse_filter
 from storyframes.store import note_given
 from storyframes_release.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
 from storyframes_release.export.formats import ExportError
-from storyframes_release.export.pooled_tables import check_pooling
+from storyframes_release.export.pooled_tables import MEAN, check_pooling
 from storyframes_release.export.readme import data_configs, front_matter, markdown_table
 from storyframes_release.export.whole_folder import Described, refuse_inside, seal, whole_folder
 from storyframes_release.study_sessions import StudySessions, study_sessions
@@ -232,12 +231,12 @@ def _inputs(
     for name, spec in specs.items():
         columns = ["measurements", *needed[name][1:]] if bare and "measurements" in spec.groups else None
         if over and pools(spec):
-            pooled = ClipInput(name, columns, over, functionals=functionals, aligned_to=aligned_to, missing=MASK)
+            pooled = ClipInput(name, columns, over, functionals=functionals, aligned_to=aligned_to, missing="mask")
             inputs.append(pooled)
         elif over and name not in spoken:
             raise ExportError(f"--per {over}: {name!r} has no row for each {over}, and cannot be pooled over them")
         else:
-            inputs.append(ClipInput(name, columns, missing=MASK))
+            inputs.append(ClipInput(name, columns, missing="mask"))
     return inputs
 
 

@@ -9,11 +9,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from storyframes import EXPORT_FORMATS, PlugInError, install_line, installed_plug_ins, load_plug_in, plug_in
+from storyframes import PlugInError, install_line, installed_plug_ins, load_plug_in, plug_in
 from storyframes.store import StoreError, Table
 
 Write = Callable[[Table, Path], None]
 """Writes a table into files whose names begin with the path."""
+
+_GROUP = "storyframes.export_formats"  # of entry points: formats that plug-ins add
 
 
 class ExportError(StoreError):
@@ -45,7 +47,7 @@ _WRITERS = {
 def formats() -> list[str]:
     """The names of all formats: the project's own, then those of plug-ins."""
     own = (*Format, *_OF_CLIPS)
-    return [*own, *(point.name for point in installed_plug_ins(EXPORT_FORMATS) if point.name not in own)]
+    return [*own, *(point.name for point in installed_plug_ins(_GROUP) if point.name not in own)]
 
 
 def writer(to: str) -> Write:
@@ -70,7 +72,7 @@ def about_format(to: str) -> str:
 
 def _plug_in_writer(to: str) -> Write:
     try:
-        point = plug_in(EXPORT_FORMATS, to)
+        point = plug_in(_GROUP, to)
         if point is None:
             raise ExportError(f"--format {to!r}: there are {', '.join(formats())}")
         write: Write = load_plug_in(point)

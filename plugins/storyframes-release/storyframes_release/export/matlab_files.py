@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
-from storyframes.store import Block, Table, flat_arrays
+from storyframes.store import Block, Table
 from storyframes_release.export.array_files import array_name
 from storyframes_release.export.formats import ExportError
 
@@ -93,7 +93,7 @@ def _matrices(table: Table, block: Block) -> dict[str, np.ndarray]:
     for key, values in keys.items():
         if values.dtype in (np.int64, np.bool_):
             keys[key] = values.astype(np.int32 if values.dtype == np.int64 else np.uint8)
-    return keys | {array_name(table, name): rows for name, rows in flat_arrays(block).items()}
+    return keys | {array_name(table, name): rows for name, rows in block.flat.items()}
 
 
 def _check_size(table: Table, name: str, size: int) -> None:

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from storyframes import (
-    MEAN,
     POOLED_OVER,
     Axis,
     FeatureStore,
@@ -20,8 +19,10 @@ from storyframes import (
     pooled_spec,
     pools,
 )
-from storyframes.store import MASK, Block, Key, SessionTimes, StoreError, Table, tables_of
+from storyframes.store import Block, Key, SessionTimes, StoreError, Table, tables_of
 from storyframes_release.export.formats import ExportError
+
+MEAN = ("mean",)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class PooledTable(Table):
     def keys(self) -> tuple[Key, ...]:
         """Those of the words."""
         about = {
-            MASK: f"whether a row of {self.feature} during the {self.axis} is a measurement",
+            "mask": f"whether a row of {self.feature} during the {self.axis} is a measurement",
             str(self.axis): f"which {self.axis} of {self.words.feature} it is, from 0",
         }
         return tuple(key._replace(about=about.get(key.name, key.about)) for key in self.words.keys)
@@ -69,7 +70,7 @@ class PooledTable(Table):
         measured = np.array(np.broadcast_to(self.mask.of(take), last - first))
         before = np.append(0, np.cumsum(measured))
         keys = self.words.read(start, stop).keys
-        keys[MASK] = before[spans[:, 1] - first] > before[spans[:, 0] - first]
+        keys["mask"] = before[spans[:, 1] - first] > before[spans[:, 0] - first]
         pooled = {
             name: pool(take(name), measured, spans - first, self.functionals).astype(spec.dtype)
             for name, spec in self.arrays.items()

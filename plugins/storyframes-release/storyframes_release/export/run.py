@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from storyframes import MAIN, MEAN, STORIES, Axis, FeatureStore, feature_and_track, in_order, of_track
+from storyframes import MAIN, STORIES, Axis, FeatureStore, feature_and_track, in_order, of_track
 from storyframes.store import (
     CLIPS,
     SessionTimes,
@@ -20,7 +20,7 @@ from storyframes.store import (
     why_no_session,
 )
 from storyframes_release.export.formats import ExportError, Format, Write, writer
-from storyframes_release.export.pooled_tables import check_pooling, pooled_tables
+from storyframes_release.export.pooled_tables import MEAN, check_pooling, pooled_tables
 from storyframes_release.export.readme import Exported, readme
 from storyframes_release.export.whole_folder import README, refuse_inside, seal, whole_folder
 from storyframes_release.study_sessions import StudySessions, study_sessions

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import storyframes
 from storyframes import FeatureStore
-from storyframes.store import LocalStorage, flush_folder, flush_tree, parse_json, scratch_beside, sha256_file
+from storyframes.store import flush_folder, flush_tree, open_storage, parse_json, scratch_beside, sha256_file
 from storyframes_release.export.formats import ExportError
 
 README, MANIFEST = "README.md", "export.json"
@@ -38,7 +38,8 @@ def refuse_inside(store: FeatureStore, target: Path) -> None:
     Raises:
         ExportError: it is inside.
     """
-    if isinstance(store.storage, LocalStorage) and target.resolve().is_relative_to(store.storage.root.resolve()):
+    folder = store.storage.local("")
+    if folder and target.resolve().is_relative_to(folder.resolve()):
         raise ExportError(f"{target} is inside the feature store: give a place outside of it")
 
 
@@ -80,7 +81,7 @@ def refuse_to_replace(target: Path, *, replace: bool) -> None:
     if not replace:
         raise ExportError(f"{target} is there already: give another place, or --replace where it is an earlier export")
     try:
-        files = parse_json(LocalStorage(target.absolute()).read(MANIFEST) or b"")["files"]
+        files = parse_json(open_storage(target.absolute()).read(MANIFEST) or b"")["files"]
         written = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise ExportError(f"{target} is no export (no {MANIFEST} of one), so it is not replaced") from None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from storyframes import NEAREST, STORIES, CurveRule, FeatureStore
+from storyframes import STORIES, CurveRule, FeatureStore
 from storyframes.store import Caveat, Compression, Current, FeatureWriter, Storage, current_path
 from storyframes_release.release.ids import Key
 from storyframes_release.release.provenance import FEATURE_SETS, released_provenance
@@ -89,7 +89,7 @@ def _attributes(attributes: Mapping[str, Any], key: Key) -> dict[str, Any]:
     if FEATURE_SETS.fullmatch(str(attributes.get("feature_set", ""))):
         kept["feature_set"] = attributes["feature_set"]
     rule = CurveRule.of({key: attributes[key] for key in ("between", "longest_gap_s") if key in attributes}, "a curve")
-    if rule != NEAREST:
+    if rule != CurveRule():
         kept |= {"between": str(rule.between), "longest_gap_s": rule.longest_gap_s}
     return kept
 

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from storyframes import LABEL_PREFIX, STORIES, FeatureStore, is_label_curve
-from storyframes.store import CLIPS, Forgotten, id_words, is_distinctive, read_table, write_atomically
+from storyframes import STORIES, FeatureStore, is_label_curve
+from storyframes.store import CLIPS, Forgotten, id_words, is_distinctive, write_atomically
 from storyframes_release.release.provenance import SOURCE
 from storyframes_release.release.released_features import ReleasedFeature
 from storyframes_release.release.settings import ReleaseError, ReleaseSettings
@@ -109,7 +109,7 @@ def check_names(
     Raises:
         ReleaseError: one of them names an id.
     """
-    clips = store.clips() if read_table(store.storage, CLIPS) is not None else None
+    clips = store.clips() if store.storage.info(CLIPS) is not None else None
     sessions = {session for session, _ in planned}
     raters = () if settings.allow_rater_ids or known.record is None else known.record.raters
     ids = _ids_by_words(store, clips, {*known.names(), *raters}, key, sessions)
@@ -194,10 +194,10 @@ def _check_raters(settings: ReleaseSettings, raters: Mapping[str, str]) -> None:
     """Refuse labels and curves of one rater, whose id is in their names, unless the configuration allows them."""
     if settings.allow_rater_ids:
         return
-    of_features = [feature for feature in settings.features if feature.removeprefix(LABEL_PREFIX) in raters]
+    of_features = [feature for feature in settings.features if feature.removeprefix("label.") in raters]
     for name in (*(label for label in settings.labels if label in raters), *of_features):
         raise ReleaseError(
-            f"{name!r} has the id of the rater {raters[name.removeprefix(LABEL_PREFIX)]!r} in its name: take it off "
+            f"{name!r} has the id of the rater {raters[name.removeprefix('label.')]!r} in its name: take it off "
             'the list, release the mean of all raters (raters = "mean" in the [labels] section of the study\'s '
             "configuration), or set allow_rater_ids = true if this id tells nobody who it is"
         )

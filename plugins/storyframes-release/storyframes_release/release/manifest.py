@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from storyframes import MAIN_ARRAY, FeatureStore, is_label_curve
-from storyframes.store import CLIPS, LocalStorage, StorageError, parse_json, sha256_file
+from storyframes import FeatureStore, is_label_curve
+from storyframes.store import CLIPS, StorageError, open_storage, parse_json, sha256_file
 from storyframes_release.export.whole_folder import described_files
 from storyframes_release.release.ids import KEY, read_key
 from storyframes_release.release.settings import ReleaseError
@@ -37,7 +37,7 @@ def verify_release(folder: Path) -> list[str]:
         ReleaseError: the folder is not a release, or its manifest is damaged.
     """
     try:
-        manifest = LocalStorage(folder.absolute()).read(MANIFEST)
+        manifest = open_storage(folder.absolute()).read(MANIFEST)
         if manifest is None:
             raise ReleaseError(f"{folder} is no release: it has no {MANIFEST}")
         content = parse_json(manifest)
@@ -114,7 +114,7 @@ def _leaked(folder: Path, digests: Mapping[str, str]) -> Iterator[str]:
     shards: dict[tuple[str, str], tuple[str, ...]] = {}
     for path, digest in sorted(digests.items()):
         match path.split("/"):
-            case [_, session, feature, _, str(array), "c", *_] if array == MAIN_ARRAY and session in split_of:
+            case [_, session, feature, _, str(array), "c", *_] if array == "values" and session in split_of:
                 shards[session, feature] = (*shards.get((session, feature), ()), digest)
     having: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (session, feature), content in shards.items():

@@ -16,12 +16,8 @@ from typing import Any
 
 from storyframes import (
     CLOCKS,
-    END,
     FEATURES,
     FRAME_ROW,
-    MAIN_ARRAY,
-    PER_FRAME,
-    SPEAKER,
     STORIES,
     STORY_FEATURES,
     ArraySpec,
@@ -128,7 +124,7 @@ def _chosen(
 ) -> dict[str, ReleasedArray]:
     """The requested arrays and columns."""
     if requested is None:
-        return {name: ReleasedArray(name, base.arrays[name]) for name in stored.arrays if name != SPEAKER}
+        return {name: ReleasedArray(name, base.arrays[name]) for name in stored.arrays if name != "speaker"}
     named = [name for name in requested if name in stored.arrays]
     columns = [name for name in requested if name not in stored.arrays]
     arrays = {
@@ -137,12 +133,12 @@ def _chosen(
     }
     if not columns:
         return arrays
-    if MAIN_ARRAY in named or MAIN_ARRAY not in stored.arrays or not stored.arrays[MAIN_ARRAY].columns:
+    if "values" in named or "values" not in stored.arrays or not stored.arrays["values"].columns:
         raise ReleaseError(f"{feature!r} has no array {columns[0]!r} to release; it has {', '.join(stored.arrays)}")
-    for name in (MAIN_ARRAY, PER_FRAME):
+    for name in ("values", "per_frame"):
         if name not in stored.arrays or name in named or not stored.arrays[name].columns:
             continue
-        table = ColumnTable(stored.arrays[name].columns, stored.groups if is_known and name == MAIN_ARRAY else {})
+        table = ColumnTable(stored.arrays[name].columns, stored.groups if is_known and name == "values" else {})
         try:
             picked = table.choose(columns)
         except ValueError as error:
@@ -168,9 +164,9 @@ def _about(feature: str, columns: tuple[str, ...]) -> str:
 def _beside(stored: FeatureSpec, arrays: Mapping[str, ReleasedArray]) -> list[str]:
     """The arrays that must accompany the chosen ones: times, speakers and masks of their rows."""
     axes = {array.spec.axis for array in arrays.values()}
-    clocks = {name for axis in axes for name in (*CLOCKS.get(axis, ()), END)}
+    clocks = {name for axis in axes for name in (*CLOCKS.get(axis, ()), "end")}
     ways = {FRAME_ROW[axis] for axis in axes if axis in FRAME_ROW}
-    names = [name for name in (*clocks, stored.mask, SPEAKER) if name in stored.arrays]
+    names = [name for name in (*clocks, stored.mask, "speaker") if name in stored.arrays]
     names = [name for name in names if stored.arrays[name].axis in axes] + [way for way in ways if way in stored.arrays]
     return sorted({*names} - {array.source for array in arrays.values()})
 
@@ -184,9 +180,9 @@ def _bare(array: ArraySpec, feature: str = "") -> ArraySpec:
 
 def _groups(base: FeatureSpec, arrays: Mapping[str, ReleasedArray]) -> dict[str, slice]:
     """The groups whose columns are all released, side by side as before."""
-    if MAIN_ARRAY not in arrays:
+    if "values" not in arrays:
         return {}
-    columns, groups = arrays[MAIN_ARRAY].spec.columns, {}
+    columns, groups = arrays["values"].spec.columns, {}
     for name, group in base.groups.items():
         of_group = base.columns[group]
         if of_group and of_group[0] in columns:

@@ -15,17 +15,14 @@ import pyarrow.parquet as pq
 from storyframes import MAIN, STORIES, Axis, FeatureStore, feature_and_track, in_order
 from storyframes.store import (
     CLIPS,
-    LocalStorage,
     Storage,
     compact,
     create_store,
     flush_folder,
     flush_tree,
     note_given,
-    read_table,
-    replace_table,
     scratch_beside,
-    to_table,
+    write_clips,
 )
 from storyframes_release.release.copying import MOMENT_S, copy_feature
 from storyframes_release.release.croissant import croissant
@@ -133,8 +130,8 @@ def _check_places(store: FeatureStore, target: Path, key_file: Path) -> None:
         raise ReleaseError(f"{target} is there already: give another place")
     if key_file.resolve().is_relative_to(target.resolve()):
         raise ReleaseError(f"{key_file} would be inside the release: the key leads back to the ids; keep it elsewhere")
-    if isinstance(store.storage, LocalStorage):
-        root = store.storage.root.resolve()
+    if folder := store.storage.local(""):
+        root = folder.resolve()
         for place in (target, key_file):
             if place.resolve().is_relative_to(root):
                 raise ReleaseError(f"{place} is inside the feature store: give a place outside of it")
@@ -142,7 +139,7 @@ def _check_places(store: FeatureStore, target: Path, key_file: Path) -> None:
 
 def _clips(store: FeatureStore, settings: ReleaseSettings, known: StudySessions) -> pd.DataFrame | None:
     """The clip index of the study's sessions that are not left out; None for a store without one."""
-    if read_table(store.storage, CLIPS) is None:
+    if store.storage.info(CLIPS) is None:
         if settings.labels:
             raise ReleaseError(f"{store.storage.location} has no clip index, and so no labels {settings.labels[0]!r}")
         return None
@@ -285,7 +282,7 @@ def _write_clips(
         having.setdefault(session, set()).add(feature)
     having.pop(STORIES, None)
     index = released_clips(clips, key, settings, having)
-    replace_table(storage, CLIPS, lambda: to_table(index), row_group_size=16_384)
+    write_clips(storage, index)
     return index
 
 

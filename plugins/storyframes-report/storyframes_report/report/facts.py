@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from storyframes import CLOCK, FEATURES, MAIN, STORIES, feature_and_track
-from storyframes.store import Current, FeatureStatus, FeatureStore, StoreError, scan
+from storyframes import CLOCK, FEATURES, MAIN, STORIES, FeatureStore, feature_and_track
+from storyframes.store import Current, FeatureStatus, StoreError, scan
 from storyframes_report.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from storyframes_report.report.matrix import Matrix, build_matrix
 from tasks.extractors import ExtractorsSettings

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from storyframes.store import FeatureStore
+from storyframes import FeatureStore
 from tasks.study import Study
 
 if TYPE_CHECKING:

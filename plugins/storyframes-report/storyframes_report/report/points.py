@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from storyframes import MAIN, last_frame_end_s
-from storyframes.store import FeatureStore
+from storyframes import MAIN, FeatureStore, last_frame_end_s
 from storyframes_report.devices import Device, stored_streams
 from storyframes_report.overlay import PicturePoints, picture_points
 from storyframes_report.report.packing import deflate, deflate_blocks

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from storyframes import CLOCK, MAIN, of_track
-from storyframes.store import FeatureStore, StoreError
+from storyframes import CLOCK, MAIN, FeatureStore, of_track
+from storyframes.store import StoreError
 from storyframes_report.devices import Device, devices_of, stored_streams
 from storyframes_report.overlay import OverlayError, draw_overlays
 from storyframes_report.report.chart import Chart

@@ -14,8 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storyframes import STORIES, PlugInError, installed_plug_ins, load_plug_in, may_be_called, plug_in
-from storyframes.store import FeatureStore
+from storyframes import STORIES, FeatureStore, PlugInError, installed_plug_ins, load_plug_in, may_be_called, plug_in
 from storyframes_report.report.chart import Chart
 from storyframes_report.report.facts import StudyFacts, facts_with_clips, read_clips
 from storyframes_report.report.packing import deflate_json
