@@ -15,7 +15,7 @@ import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +93,7 @@ def score(scene: Scene, people: list[Person], *, with_faces: bool) -> Counter[st
 class Drawn(Pictures):
     """The pictures of a scene, for a real detector."""
 
-    scene: Scene
+    scene: Scene = field(kw_only=True)
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return (picture(self.scene, float(t)) for t in self.time)
@@ -106,7 +106,7 @@ def faces_of(scene: Scene, seed: int, detector: str | None) -> Detections:
     settings = Settings()
     name, finder = choose_detector(settings, detector)
     frames = evenly(len(scene.time), 1 / scene.fps, RATE)
-    drawn = Drawn(Path(scene.kind), scene.time, frames, WIDTH, HEIGHT, scene)
+    drawn = Drawn(Path(scene.kind), scene.time, frames, WIDTH, HEIGHT, scene=scene)
     return detect_faces(drawn, finder, getattr(settings, name), 0.5)
 
 
