@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -169,6 +171,14 @@ def test_what_a_package_exports_exists_and_is_documented(package: str) -> None:
     assert FACES[package] <= set(dir(module))
     assert {name for name in FACES[package] if isinstance(getattr(module, name), ModuleType)} == set()
     assert FACES[package] - {"__version__"} == documented_names()[package]
+
+
+def test_importing_packages_imports_no_library() -> None:
+    heavy = "torch numpy pandas zarr prefect dask av cv2 typer pydantic".split()
+    code = f"import sys, {', '.join(PACKAGES)}; print([name for name in {heavy} if name in sys.modules])"
+    code = code.replace(" storyframes.testing,", "")  # a test imports it
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_packages_export_no_more_than_somebody_can_read() -> None:
