@@ -158,6 +158,13 @@ class ColumnTable:
 
     Attributes:
         groups: by name, the columns of a group.
+
+    Example:
+        >>> columns = ColumnTable(("pitch", "yaw", "AU12_r"), {"pose": slice(0, 2)})
+        >>> columns
+        ColumnTable(pitch yaw AU12_r; groups pose)
+        >>> "pose" in columns
+        True
     """
 
     names: tuple[str, ...]

@@ -19,7 +19,14 @@ _TABLE = re.compile(r"^[ \t]*\[+[ \t]*([^\]\n]{1,80}?)[ \t]*\]", re.MULTILINE)
 
 
 class ConfigFileError(ValueError):
-    """A configuration cannot be used; the message says what is wrong in one line, without the file's name."""
+    """A configuration cannot be used; the message says what is wrong in one line, without the file's name.
+
+    Example:
+        >>> _ = Path("bad.toml").write_text("[glove")
+        >>> read_toml(Path("bad.toml"))
+        Traceback (most recent call last):
+        storyframes.config_file.ConfigFileError: ...
+    """
 
 
 def read_toml(path: Path) -> dict[str, Any]:

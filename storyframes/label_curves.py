@@ -53,6 +53,10 @@ class CurveRule:
         longest_gap_s: seconds. "linear": between moments that are further apart the curve has no value; "hold": a value
             holds for at most this time; "nearest": the nearest moment is at most half of it away, and None takes the
             curve's usual step.
+
+    Example:
+        >>> CurveRule(Between.LINEAR, longest_gap_s=2.0).between.value
+        'linear'
     """
 
     between: Between = Between.NEAREST

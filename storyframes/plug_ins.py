@@ -24,7 +24,13 @@ _LONGEST = 300  # characters of a plug-in's own error in a message
 
 
 class PlugInError(Exception):
-    """A plug-in, or a part of one, cannot be used; the message says why."""
+    """A plug-in, or a part of one, cannot be used; the message says why.
+
+    Example:
+        >>> raise PlugInError("brightness: its class is no Extractor")
+        Traceback (most recent call last):
+        storyframes.plug_ins.PlugInError: brightness: its class is no Extractor
+    """
 
 
 def installed_plug_ins(group: str) -> list[EntryPoint]:

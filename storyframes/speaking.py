@@ -26,7 +26,12 @@ _SURE = 0.99  # no mean of probabilities counts as surer
 
 @dataclass(frozen=True)
 class Speech:
-    """How likely the person of one track speaks, step by step."""
+    """How likely the person of one track speaks, step by step.
+
+    Example:
+        >>> Speech(time_s=np.array([0.05, 0.15]), probability=np.array([0.02, 0.97])).probability.max().item()
+        0.97
+    """
 
     time_s: np.ndarray  # (n,) middles of the steps, seconds of the session, ascending
     probability: np.ndarray  # (n,) 0 to 1, NaN where it is not known
@@ -34,7 +39,12 @@ class Speech:
 
 @dataclass(frozen=True)
 class Attribution:
-    """Whose track some words belong to."""
+    """Whose track some words belong to.
+
+    Example:
+        >>> Attribution(track="anna", probability=0.98).track
+        'anna'
+    """
 
     track: str | None  # None where it is not clear enough
     probability: float  # that they are of this track's person, or of the most likely one; NaN where nothing is known

@@ -37,7 +37,13 @@ TRACK_SIGN = "@"
 
 
 class SpecError(ValueError):
-    """A feature's specification is not valid; the message says where and why."""
+    """A feature's specification is not valid; the message says where and why.
+
+    Example:
+        >>> FeatureSpec("brightness", "How bright each frame is.", {})
+        Traceback (most recent call last):
+        storyframes.spec.SpecError: brightness: a feature has at least one array
+    """
 
 
 class Axis(StrEnum):
@@ -132,6 +138,10 @@ class ArraySpec:
         joints: a name for each entry of the dimension before it, where that is joints or landmarks.
         optional: stored only if a setting asks for it.
         units: the unit, if all columns share one.
+
+    Example:
+        >>> ArraySpec(Axis.FRAME, "float32", "Where she looks.", (2,), ("angle",), columns=("x", "y"), units="rad")
+        ArraySpec(frame x 2 angle, float32, rad, columns x y)
     """
 
     axis: Axis
@@ -152,6 +162,7 @@ class ArraySpec:
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
+        """The names of its dimensions, as the store has them."""
         return (str(self.axis), *self.dims)
 
 
@@ -173,6 +184,13 @@ class FeatureSpec:
 
     Raises:
         SpecError: it is not valid: a name of another form, dimensions that disagree, and the like.
+
+    Example:
+        >>> brightness = ArraySpec(Axis.FRAME, "float32", "Mean brightness of the picture.")
+        >>> FeatureSpec("brightness", "How bright each frame is.", {"values": brightness})
+        FeatureSpec brightness: How bright each frame is.
+          values: ArraySpec(frame, float32)
+          mask: none
     """
 
     name: str

@@ -189,6 +189,10 @@ class Clock:
     Attributes:
         clock_s: (n,) moments in seconds of the device, increasing.
         session_s: (n,) the same moments in seconds of the session, increasing.
+
+    Example:
+        >>> Clock("lapel", clock_s=(0.0, 100.0), session_s=(2.0, 102.01)).to_session([50.0]).tolist()
+        [52.005]
     """
 
     name: str
