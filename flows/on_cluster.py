@@ -145,6 +145,8 @@ class ClusterExecutor(Executor[O]):
             raise WorkerLostError from error
         if isinstance(given_up, JobTooShortError):
             raise WorkerLostError(str(given_up))
+        if future.wrapped_future.cancelled():  # by a client that lost its scheduler, which is not the unit's fault
+            wait_until_settled(self._runner.client)
         state = future.state
         if not state.is_final():  # Dask gave the task up: no worker was left to say how it ended
             raise WorkerLostError

@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from support.commands import storyframes
@@ -427,3 +428,21 @@ def test_nothing_is_given_to_a_client_while_it_gives_its_scheduler_up(monkeypatc
         with pytest.raises(CommClosedError):
             wait_until_settled(client)
         assert client.status == "closed"
+
+
+@pytest.mark.slow
+def test_a_unit_that_is_tried_while_the_scheduler_ends_is_not_blamed() -> None:
+    """Its worker may have lived: the run ends with the scheduler, and a later one does the unit."""
+    from distributed import Client, LocalCluster
+    from distributed.comm import CommClosedError
+    from prefect_dask.task_runners import PrefectDaskFuture
+
+    from flows.on_cluster import ClusterExecutor
+
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        client = Client(cluster.scheduler_address, timeout=1, set_as_default=False)
+        executor = ClusterExecutor(SimpleNamespace(client=client), None, {}, lambda _: {}, ())
+        future = PrefectDaskFuture(uuid4(), client.submit(int))
+        cluster.sync(cluster.scheduler.close)
+        with pytest.raises(CommClosedError):
+            executor.read(future, Bundle([]))
