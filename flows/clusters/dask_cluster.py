@@ -77,6 +77,7 @@ def dask_cluster(
 
 
 _LOOPBACK = "127.0.0.1"
+_SAFE_PATH = "PYTHONSAFEPATH"  # where it is not empty, Python imports nothing from the folder it is started in
 
 
 @contextmanager
@@ -91,6 +92,7 @@ def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Co
     common: dict[str, Any] = {"host": _LOOPBACK, "protocol": "tls://", "security": security, "dashboard": False}
     gpus = itertools.cycle(_devices(settings.gpus))
     gpu_memory = MEMORY_LIMIT // max(settings.gpus * sharing, 1)
+    safe_path = os.environ.get(_SAFE_PATH, "")
 
     def worker(resources: dict[str, float]) -> dict[str, Any]:
         options: dict[str, Any] = {
@@ -102,8 +104,10 @@ def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Co
             # is gone before its last heartbeat.
             "silence_logs": logging.CRITICAL,
         }
-        # A GPU's process sees its own only, the others see none.
-        options["env"] = {"CUDA_VISIBLE_DEVICES": next(gpus) if "GPU" in resources else ""}
+        # A GPU's process sees its own only, the others see none. How Python looks for modules is for the process that
+        # forks workers (see _forked_workers), not for programs that they run.
+        devices = next(gpus) if "GPU" in resources else ""
+        options["env"] = {"CUDA_VISIBLE_DEVICES": devices, _SAFE_PATH: safe_path}
         return {"cls": Nanny, "options": common | options}
 
     with ExitStack() as stack:
@@ -147,6 +151,9 @@ def _forked_workers(folder: Path) -> Iterator[None]:
             yield
             return
         before = config.get("tempdir"), server._preload_modules
+        safe_path = os.environ.get(_SAFE_PATH)
+        # The server imports before it knows this process's path: a user's tasks.py would be taken for our package.
+        os.environ[_SAFE_PATH] = "1"
         config["tempdir"] = short
         utils._forkserver_preload_set = True  # Dask would import pandas, here and in the server
         forkserver.set_forkserver_preload(["flows.worker_imports"])
@@ -158,6 +165,9 @@ def _forked_workers(folder: Path) -> Iterator[None]:
                 os.kill(server._forkserver_pid, signal.SIGTERM)  # the workers have ended
                 server._stop()
             config["tempdir"], server._preload_modules = before
+            os.environ.pop(_SAFE_PATH)
+            if safe_path is not None:
+                os.environ[_SAFE_PATH] = safe_path
     finally:
         os.close(descriptor)
 

@@ -368,6 +368,23 @@ def test_a_worker_is_forked_without_threads_and_with_its_own_random_numbers() ->
 
 
 @pytest.mark.slow
+def test_a_worker_imports_nothing_from_the_folder_in_which_a_run_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def where() -> tuple[str | None, str | None]:
+        import tasks
+
+        return tasks.__file__, os.environ.get("PYTHONSAFEPATH") or None
+
+    (tmp_path / "tasks.py").touch()  # of the name of a package of ours
+    monkeypatch.chdir(tmp_path)
+    before = os.environ.get("PYTHONSAFEPATH")
+    with dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]) as connection, connection.client() as client:
+        assert client.submit(where).result(60) == (str(ROOT / "tasks" / "__init__.py"), before or None)
+    assert os.environ.get("PYTHONSAFEPATH") == before
+
+
+@pytest.mark.slow
 def test_a_worker_can_use_a_fork_server_itself() -> None:
     def text_of_a_new_process() -> str:
         with multiprocessing.get_context("forkserver").Pool(1) as pool:
