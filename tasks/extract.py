@@ -218,6 +218,7 @@ def _look_at(storage: Storage, unit: ExtractionUnit, feature: str) -> _Due | Out
 
 def _extract_one(storage: Storage, due: _Due) -> Outcome:
     try:
+        _check_clock(storage, due)
         with _writer(storage, due) as out:
             if due.unit.source.region and not isinstance(due.extractor, FrameExtractor):  # whose pass does so
                 begin_region(due.extractor, due.unit.source, out)
@@ -263,6 +264,7 @@ def _extract_together(storage: Storage, due: list[_Due]) -> list[Outcome]:
             try:
                 if failure := failures[extractor]:
                     raise failure
+                _check_clock(storage, one)
                 outcomes.append(done(_publish(one, out)))
             except Exception as error:
                 outcomes.append(failed(storage, one.unit, extractor, error, one.fingerprint.digest, one.after))
@@ -288,6 +290,24 @@ def _publish(due: _Due, out: FeatureWriter) -> Current:
     private = {"private": due.extractor.is_private}  # whether words may be in the values, for releases
     provenance = due.fingerprint.provenance(due.extractor.libraries) | private
     return out.publish(due.fingerprint.digest, provenance, after=due.after)
+
+
+def _check_clock(storage: Storage, due: _Due) -> None:
+    """Refuse the times of another picture of the video, which the store still has where those of the chosen one failed.
+
+    Nothing else tells them apart: they are of the same file, and may be as many.
+    """
+    if CLOCK not in due.extractor.after:
+        return
+    entry = read_status(storage, due.unit.session_id, due.unit.stored(CLOCK))
+    if entry is None or entry.record is None:
+        return
+    stored = entry.record.provenance.get("settings", {}).get("video_stream", 0)
+    if stored != (chosen := due.extractor.common.recording.video_stream):
+        why = entry.reason or "extract frames first"
+        raise ExtractionError(
+            f"needs the frame times: those in the store are of [recording] video_stream = {stored}, not {chosen}: {why}"
+        )
 
 
 def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.media.recordings import write_recording
+from support.media.recordings import write_recording, write_two_cameras
 from support.messages import missing
 from support.studies import extract_session, make_study
 
@@ -25,7 +25,7 @@ from tasks.extractors.frame_pass import BATCH_FRAMES, FrameConsumer, FrameExtrac
 from tasks.extractors.frames import read_clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media import container
-from tasks.media.container import PictureError
+from tasks.media.container import PictureError, StreamChoice
 from tasks.media.recording import FrameBatch, PictureConverter, RecordingReader, read_frame_times
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
@@ -188,6 +188,19 @@ def test_pictures_that_cannot_be_made_leave_the_clock(
     for feature in ("mean", "at_its_end"):
         assert outcomes[feature].status is Status.FAILED
         assert missing(outcomes[feature].reason, str(error)) == []
+
+
+def test_the_clock_of_another_picture_of_the_file_is_not_used(study: Path, tmp_path: Path) -> None:
+    write_two_cameras(tmp_path)[0].replace(study / "v.mkv")
+    store, _ = extract_session(study, tmp_path / "store", "frames")
+    second = {"recording": {"video_stream": 1}}
+    store, _ = extract_session(study, tmp_path / "store", "follows", **second)
+    times = read_frame_times(study / "v.mkv", streams=StreamChoice(video=1)).time
+    np.testing.assert_array_equal(store.read("s", "follows"), times)
+    third = {"recording": {"video_stream": 2}}  # there is none, and the store has the clock of the second
+    _, outcomes = extract_session(study, tmp_path / "store", "follows", **third)
+    assert outcomes["follows"].status is Status.FAILED
+    assert missing(outcomes["follows"].reason, "needs the frame times", outcomes["frames"].reason) == []
 
 
 def test_where_something_waits_for_the_clock_it_comes_first(study: Path, tmp_path: Path) -> None:
