@@ -368,6 +368,22 @@ def test_a_worker_is_forked_without_threads_and_with_its_own_random_numbers() ->
 
 
 @pytest.mark.slow
+def test_a_plug_in_that_imports_numpys_generator_leaves_each_worker_its_own_numbers() -> None:
+    code = (
+        "import numpy.random, flows.worker_imports, os\n"
+        "for _ in range(2):\n"
+        "    if not (child := os.fork()):\n"
+        "        print(numpy.random.random(), flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)"
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment)
+    first, second = done.stdout.split()
+    assert first != second
+
+
+@pytest.mark.slow
 def test_a_worker_imports_nothing_from_the_folder_in_which_a_run_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
