@@ -121,7 +121,15 @@ class FeatureWriter:
         """The array ``name`` of the feature, to append rows to.
 
         ``columns`` replaces the specification's where a setting chooses others (another descriptor set).
+
+        Raises:
+            PublishError: the array was begun before: its rows would be lost.
         """
+        if name in self._writers:
+            raise PublishError(
+                f"{self.spec.name}: the array {name!r} is begun twice, so that its first rows would be lost: keep what "
+                f"array({name!r}) gives, and append to it"
+            )
         spec = self.spec.arrays[name]
         self._columns[name] = spec.columns if columns is None else tuple(columns)
         shape = spec.shape if columns is None else (*spec.shape[:-1], len(columns))

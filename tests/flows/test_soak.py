@@ -50,6 +50,7 @@ def test_parts_that_are_killed_at_random_and_requeued_are_one_run(
     assert any(str(damaged.name) in problem for problem in parts.differences(root, tmp_path / "one"))
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_failed_attempt_is_no_stray_file(tmp_path: Path) -> None:
     paths = SoakPaths(tmp_path, ("openface",))
     for root in (paths.store, paths.reference):

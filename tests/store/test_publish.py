@@ -73,6 +73,14 @@ def test_an_error_while_writing_leaves_nothing_and_keeps_what_was(store_root: Pa
     assert versions(store_root) == [before]
 
 
+def test_an_array_is_begun_once(store_root: Path) -> None:
+    """A second beginning would lose the rows of the first, and publish the rest as if it were all."""
+    with FeatureWriter(local(store_root), "a", FEATURES["glove"]) as out:
+        out.write("values", np.zeros((2, 300), np.float32))
+        with pytest.raises(PublishError, match="'values' is begun twice"):
+            out.write("values", np.zeros((3, 300), np.float32))
+
+
 def test_a_forgotten_array_is_not_published(store_root: Path) -> None:
     with pytest.raises(PublishError, match=naming("valid, confidence")):
         with FeatureWriter(local(store_root), "a", FEATURES["openface"]) as out:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from support.synthetic_features import StudySpec, write_features
 from typer.main import get_command
 
 import storyframes
@@ -90,7 +91,10 @@ DOCTESTS = [path for path in (PLUG_IN / "storyframes_empathy").rglob("*.py") if 
 
 
 @pytest.mark.parametrize("path", DOCTESTS, ids=lambda path: path.stem)
-def test_examples_in_docstrings_are_true(path: Path) -> None:
+def test_examples_in_docstrings_are_true(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "STORE" in path.read_text():
+        write_features(tmp_path / "STORE", StudySpec(sessions=10, frames=240, window=120, stride=15))
+    monkeypatch.chdir(tmp_path)
     module = import_module(".".join(path.relative_to(PLUG_IN).with_suffix("").parts))
     assert doctest.testmod(module) == (0, doctest.testmod(module).attempted)
     assert doctest.testmod(module).attempted > 0

@@ -346,4 +346,3 @@ def test_every_documented_command_has_its_options() -> None:
     options = {name for each in get_command(command).params for name in each.opts}
     assert len(commands) == 5
     assert {word for line in commands for word in line.split() if word.startswith("--")} <= options
-    assert text.count("pip install ./plugins/storyframes-people\n") == len(pages)
