@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from storyframes.installation import install_line
 from storyframes.store.publish import PublishError
 from storyframes.store.storage import Storage, StorageError
 from tasks.extractors.base import ExtractionError, Extractor, MissingInputError
@@ -26,6 +27,8 @@ def explain(storage: Storage, extractor: Extractor[Any], error: Exception) -> st
     match error:
         case MissingInputError() | ExtractionError() | PublishError() | StorageError() if may_tell:
             return str(error)
+        case ModuleNotFoundError(name=str(library)):
+            return f"the library {library!r} is not installed where it was extracted: {install_line('pipeline')}"
         case OSError():
             return _explain_os_error(error, storage, name_file=may_tell)
         case _ if extractor.is_private:

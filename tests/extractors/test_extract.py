@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -419,6 +420,16 @@ def test_only_what_may_pass_is_worth_another_try(study_copy, store_root, monkeyp
     assert (
         run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"].transient is transient
     )
+
+
+def test_a_library_that_is_not_installed_is_named_with_what_installs_it(
+    study_copy: Path, store_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "tasks.extractors.opensmile.stream", raising=False)
+    monkeypatch.setitem(sys.modules, "opensmile", None)
+    outcome = run(study_copy, store_root, Selection(("p01-s01",), ("opensmile",)))["p01-s01/opensmile"]
+    assert outcome.status is Status.FAILED
+    assert missing(outcome.reason, "'opensmile'", "pip install", "pipeline") == []
 
 
 @pytest.mark.parametrize("error", [ExtractionError("zebra"), OSError(5, "zebra", "/tmp/zebra.wav"), KeyError("zebra")])
