@@ -178,6 +178,7 @@ def test_no_picture_is_left_of_a_worker_that_is_killed(tmp_path: Path, pictures:
     assert copy.parent.stat().st_mode & 0o777 == 0o700
     worker.send_signal(signal.SIGKILL)
     worker.wait()
-    wait_for(lambda: not [*temporary.rglob("storyframes-upright-*")])
-    wait_for(lambda: not [path for path in temporary.rglob("*") if path.is_file()])
+    # os.walk, because rglob fails where a folder goes away meanwhile.
+    wait_for(lambda: not any("storyframes-upright-" in folder for folder, _, _ in os.walk(temporary)))
+    wait_for(lambda: not any(names for _, _, names in os.walk(temporary)))
     assert not [*(tmp_path / "features").rglob("values/c/*")]
