@@ -60,7 +60,12 @@ STORED = Orientation()
 
 def orientation_of(picture: av.VideoFrame) -> Orientation | None:
     """How a decoded frame is to be turned; None where its matrix does something else than to turn and to mirror."""
-    stored: Any = picture.side_data.get("DISPLAYMATRIX")
+    from av.sidedata import sidedata
+
+    # picture.side_data would keep the container, and the container the picture: their memory would be free only when
+    # Python looks for such cycles, hundreds of frames later.
+    container: Any = sidedata.SideDataContainer
+    stored: Any = container(picture).get("DISPLAYMATRIX")
     if stored is None:
         return STORED
     matrix = np.frombuffer(bytes(stored), np.int32)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import av
@@ -8,7 +9,7 @@ import pytest
 from support.media.recordings import write_video
 from support.messages import naming
 
-from tasks.media.container import RecordingError
+from tasks.media.container import RecordingError, ShownFrames
 from tasks.media.recording import read_frame_times, read_frames
 from tasks.media.video_header import TruncatedError, read_header
 
@@ -108,3 +109,21 @@ def test_a_missing_file(tmp_path: Path) -> None:
 def test_a_name_with_a_pattern_in_it_is_just_a_name(tmp_path: Path) -> None:
     path = write_video(tmp_path / "take %02d [a], 'b'.avi", "mpeg4", list(range(0, 660, 66)))
     assert len(read_frame_times(path).time) == 10
+
+
+def test_the_memory_of_a_frame_is_free_when_the_next_one_is_read(tmp_path: Path) -> None:
+    """Not only when Python looks for objects that refer to each other: hundreds of large pictures are gigabytes."""
+    path = write_video(tmp_path / "video.avi", "mpeg4", list(range(0, 1980, 66)))
+
+    def frames_in_memory() -> int:
+        return sum(isinstance(thing, av.VideoFrame) for thing in gc.get_objects())
+
+    gc.collect()
+    before = frames_in_memory()
+    gc.disable()
+    try:
+        with ShownFrames(path) as frames:
+            assert sum(1 for _ in frames) == 30
+            assert frames_in_memory() - before <= 2
+    finally:
+        gc.enable()
