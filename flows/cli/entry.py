@@ -52,7 +52,7 @@ def main() -> None:
         line = install_line("pipeline") if missing in _PIPELINE else _line_of_command(missing)
         if not line:
             raise
-        print(f"error this command needs {missing}: {line}", file=sys.stderr)  # noqa: T201
+        print(f"error this command needs {missing}: {line}", file=sys.stderr)  # noqa: T201 - rich may be what is missing
         sys.exit(2)
     except RuntimeError:
         if _has_home():

@@ -256,7 +256,7 @@ def show(
             for name in tracks
         }
     if json:
-        print(session_json(session, entries, curves))  # noqa: T201
+        print(session_json(session, entries, curves))  # noqa: T201 - for a program, not the console
         return
     shown = console()
     for part in session_tables(entries, curves):

@@ -1,29 +1,15 @@
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.messages import naming
+from support.oversampling import ORACLE, Clips, oracles_clips
 
 from storyframes.clips.oversampling import OversamplingSampler
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
-
-
-@dataclass
-class Clips:
-    """As much of a ClipDataset as a sampler looks at."""
-
-    clips: pd.DataFrame
-    schemes: dict[str, str] = field(default_factory=lambda: {"empathy": "ordinal"})
-
-    def __len__(self) -> int:
-        return len(self.clips)
 
 
 def clips(sizes: list[int], split: str = "train", seed: int = 0, labels: int = 1) -> Clips:
@@ -232,20 +218,6 @@ def test_only_training_clips_are_oversampled(split: str) -> None:
         OversamplingSampler(clips([20], split))
     with pytest.raises(ValueError, match="test and val"):
         OversamplingSampler(ALL_SPLITS)
-
-
-ORACLE = json.loads((Path(__file__).parents[1] / "data/oversampling.json").read_text())
-
-
-def oracles_clips() -> Clips:
-    """A study of five participants; the oracle's numbers were computed from the definitions, not with this package."""
-    rows = [
-        (participant, int(rating), ORACLE["split"][participant])
-        for participant, counts in ORACLE["clips"].items()
-        for rating, count in counts.items()
-        for _ in range(count)
-    ]
-    return Clips(pd.DataFrame(rows, columns=["participant_id", "empathy", "split"]))
 
 
 def test_oversampling_the_training_clips_has_the_oracles_counts() -> None:

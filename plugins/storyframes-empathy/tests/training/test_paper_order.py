@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
-import support
 from support.messages import naming
+from support.oversampling import ORACLE, Clips, oracles_clips
 
 from storyframes import SplitSpec
 from storyframes.clips import SPLITS
 from storyframes_empathy.training.paper_order import PaperOrderOversamplingSampler
-
-ORACLE = json.loads((Path(support.__file__).parents[1] / "data/oversampling.json").read_text())
-
-
-@dataclass
-class Clips:
-    """As much of a ClipDataset as a sampler looks at."""
-
-    clips: pd.DataFrame
-    schemes: dict[str, str] = field(default_factory=lambda: {"empathy": "ordinal"})
-
-    def __len__(self) -> int:
-        return len(self.clips)
-
-
-def oracles_clips() -> Clips:
-    """A study of five participants; the oracle's numbers were computed from the definitions, not with this package."""
-    rows = [
-        (participant, int(rating), ORACLE["split"][participant])
-        for participant, counts in ORACLE["clips"].items()
-        for rating, count in counts.items()
-        for _ in range(count)
-    ]
-    return Clips(pd.DataFrame(rows, columns=["participant_id", "empathy", "split"]))
 
 
 def test_the_papers_order_has_the_copies_that_the_oracle_counts() -> None:
