@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.clip_indexes import ORACLE, Clips, oracles_clips
 from support.messages import naming
-from support.oversampling import ORACLE, Clips, oracles_clips
 
 from storyframes.clips.oversampling import OversamplingSampler
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler

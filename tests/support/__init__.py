@@ -1,10 +1,10 @@
 """What several files of tests share. The fixtures are in `fixtures`, which conftest.py takes.
 
 Studies and stores: `studies` (small studies, and their extraction without Prefect and Dask) · `pairs` (studies of two
-people with several cameras and microphones, extracted) · `clip_indexes` (from tables in memory, and of studies
-with curves) · `stores` (versions in a folder) · `object_stores` (versions on an object store) · `hostile_stores` (as a
-stranger may make them) · `synthetic_features` (the features of a whole study, without any extraction) ·
-`track_features` (those of sessions with several devices) · `oversampling` (clips as a sampler looks at them).
+people with several cameras and microphones, extracted) · `clip_indexes` (from tables in memory, of studies with curves,
+and what oversampling makes of one) · `stores` (versions in a folder) · `object_stores` (versions on an object store) ·
+`hostile_stores` (as a stranger may make them) · `synthetic_features` (the features of a whole study, without any
+extraction) · `track_features` (those of sessions with several devices).
 
 Rules of all tests: `needs` (what a test needs, looked for before it is set up) · `messages` (what a message names) ·
 `costs` (what each test costs).

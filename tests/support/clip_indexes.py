@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -123,3 +125,30 @@ def index(study: Path, root: Path) -> None:
     catalogue.compact(local(root))
     windows = WindowSpec(window=WINDOW, stride=7, split_shares=(1, 0, 0))
     write_clip_index(build_clip_index(load_study(study), windows, FeatureStore(root)).clips, local(root))
+
+
+# --- oversampling: counts that were computed from the definitions ---
+
+ORACLE = json.loads((Path(__file__).parents[1] / "data/oversampling.json").read_text())
+
+
+@dataclass
+class Clips:
+    """As much of a ClipDataset as a sampler looks at."""
+
+    clips: pd.DataFrame
+    schemes: dict[str, str] = field(default_factory=lambda: {"empathy": "ordinal"})
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+
+def oracles_clips() -> Clips:
+    """A study of five participants; the oracle's numbers were computed from the definitions, not with this package."""
+    rows = [
+        (participant, int(rating), ORACLE["split"][participant])
+        for participant, counts in ORACLE["clips"].items()
+        for rating, count in counts.items()
+        for _ in range(count)
+    ]
+    return Clips(pd.DataFrame(rows, columns=["participant_id", "empathy", "split"]))

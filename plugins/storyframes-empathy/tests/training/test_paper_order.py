@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from support.clip_indexes import ORACLE, Clips, oracles_clips
 from support.messages import naming
-from support.oversampling import ORACLE, Clips, oracles_clips
 
 from storyframes import SplitSpec
 from storyframes.clips import SPLITS
