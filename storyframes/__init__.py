@@ -7,11 +7,11 @@ fills a feature store is the extra ``storyframes[pipeline]``.
 
 >>> import storyframes
 >>> store = storyframes.FeatureStore("STORE")
->>> store.read("s00", "vision", 0, 120).shape  # rows are frames
-(120, 2762)
->>> dataset = storyframes.ClipDataset(store, ["vision", "label"], 'split == "train"')
->>> dataset[0]["vision"].shape, dataset[0]["vision"].dtype
-((120, 2762), dtype('float32'))
+>>> store.read("s00", "vision.measured", 0, 120).shape  # rows are frames
+(120, 2757)
+>>> dataset = storyframes.ClipDataset(store, ["vision.measured", "label"], 'split == "train"')
+>>> dataset[0]["vision.measured"].shape, dataset[0]["vision.measured"].dtype
+((120, 2757), dtype('float32'))
 
 Features of one recording, with one line (this needs the pipeline):
 

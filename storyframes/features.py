@@ -21,6 +21,7 @@ __all__ = [
     "FEATURES",
     "FINGERS",
     "HAND_JOINTS",
+    "MEASURED_VISION",
     "OPENFACE_COLUMNS",
     "STORIES",
     "STORY_FEATURES",
@@ -369,7 +370,10 @@ STORY_FEATURES: Mapping[str, FeatureSpec] = {
 """The features of the story texts; the attribute ``story_ids`` names the rows."""
 
 VISION: tuple[str, ...] = ("openface", "resnet50")
-"""``vision`` is these two side by side: the 2762 columns of the paper's visual input."""
+"""``vision`` is these two side by side: the 2762 columns of the paper's visual input, five of them bookkeeping."""
+
+MEASURED_VISION = "vision.measured"
+"""``vision`` without the bookkeeping (frame number, face, time, confidence, success): 2757 columns."""
 
 
 def in_order(features: Iterable[str]) -> list[str]:

@@ -146,8 +146,10 @@ def demo(
     clips = store.clips()
     if len(clips) and result.good:
         clip = clips.iloc[0]
-        vision = store.read(clip["session_id"], "vision", clip["start_frame"], clip["stop_frame"])
-        shown.print(f"\nClip {clip['clip_id']}: vision {vision.shape} {vision.dtype}, empathy {clip['empathy']}")
+        vision = store.read(clip["session_id"], "vision.measured", clip["start_frame"], clip["stop_frame"])
+        shown.print(
+            f"\nClip {clip['clip_id']}: vision.measured {vision.shape} {vision.dtype}, empathy {clip['empathy']}"
+        )
     base = escape(str(folder))
     shown.print("\nNext:")
     shown.print(f"  storyframes status {base}/features")

@@ -61,16 +61,16 @@ class ClipDataset:
         ValueError: no clip is left, a clip lacks an input, or no input or column has such a name.
 
     Example:
-        >>> dataset = ClipDataset("STORE", ["vision", "label"], 'split == "train" and phase == "reflection"')
+        >>> dataset = ClipDataset("STORE", ["vision.measured", "label"], 'split == "train" and phase == "reflection"')
         >>> clip = dataset[0]
         >>> sorted(clip)
-        ['index', 'label', 'vision', 'vision_mask']
-        >>> clip["vision"].shape, clip["vision"].dtype, clip["vision_mask"].shape
-        ((120, 2762), dtype('float32'), (120,))
+        ['index', 'label', 'vision.measured', 'vision.measured_mask']
+        >>> clip["vision.measured"].shape, clip["vision.measured"].dtype, clip["vision.measured_mask"].shape
+        ((120, 2757), dtype('float32'), (120,))
         >>> dataset.clips["phase"].unique().tolist()
         ['reflection']
-        >>> dataset.read([0, 1, 2])["vision"].shape
-        (3, 120, 2762)
+        >>> dataset.read([0, 1, 2])["vision.measured"].shape
+        (3, 120, 2757)
     """
 
     def __init__(
@@ -236,14 +236,14 @@ class ClipDataset:
             and clips, the places of its clips in the dataset, (n,) int64, increasing.
 
         Example:
-            >>> dataset = ClipDataset("STORE", ["vision", "label"])
+            >>> dataset = ClipDataset("STORE", ["vision.measured", "label"])
             >>> windows = dataset.windows()
             >>> len(dataset), len(windows)  # every session has three ratings
             (60, 20)
             >>> batch = dataset.read([clips[0] for clips in windows["clips"]])  # each window once
             >>> labels = [dataset.clips["empathy"].iloc[clips].tolist() for clips in windows["clips"]]
-            >>> batch["vision"].shape, len(labels), len(labels[0])
-            ((20, 120, 2762), 20, 3)
+            >>> batch["vision.measured"].shape, len(labels), len(labels[0])
+            ((20, 120, 2757), 20, 3)
         """
         columns = ["session_id", "start_frame", "stop_frame", "start_s", "stop_s"]
         window = self.clips.groupby(["session_id", "start_frame"], sort=False).ngroup().to_numpy()

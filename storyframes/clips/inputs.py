@@ -22,13 +22,15 @@ class ClipInput:
     """One input of clips, as a training job asks for it.
 
     Attributes:
-        name: any feature of the store, or vision, audio, words, sentence, story or label; of another track also
-            written ``<name>@<track>``. ``label.<scheme>`` is a scheme's curve, at each frame of the clip.
+        name: any feature of the store, or vision.measured, vision, audio, words, sentence, story or label;
+            of another track also written ``<name>@<track>``. ``label.<scheme>`` is a scheme's curve, at each
+            frame of the clip.
         columns: names of columns or groups of ``values``, in the order of the field, and of the feature's other arrays;
             None takes all columns of ``values``, or all arrays of a feature without ``values``.
             :meth:`FeatureStore.spec` shows them. The groups of openface and vision are "gaze", "eye_landmarks", "pose",
             "landmarks_2d", "landmarks_3d", "shape", "action_units", "bookkeeping", and "measurements", which is all of
-            these except the bookkeeping; vision has "openface" and "resnet50" as well. dope has no ``values`` but
+            these except the bookkeeping; vision has "openface" and "resnet50" as well, and vision.measured is vision
+            without its bookkeeping. dope has no ``values`` but
             arrays ("body_2d", "hands_3d"). The columns of label are schemes, each a field of its own.
         axis: what a row stands for; None takes what it is in ``values``. :attr:`Axis.FRAME` gives a feature of sound,
             words or utterances one row per frame, if the store has its rows by frame, and one of windows of the video

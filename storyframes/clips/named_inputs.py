@@ -5,7 +5,8 @@ what a study is about:
 
 | name | a clip's arrays | a row is |
 |---|---|---|
-| vision | vision (k, 2762) float32, vision_mask: openface and resnet50 side by side | a frame |
+| vision.measured | vision.measured (k, 2757) float32, vision.measured_mask: openface and resnet50 | a frame |
+| vision | vision (k, 2762) float32, vision_mask: the same after openface's bookkeeping, the paper's | a frame |
 | audio | audio (n, 65) float32, audio_mask, audio_length: opensmile | 10 ms from the clip's start; or a frame |
 | words | words (n, 300) float32, words_mask, words_length: glove | a word; or a frame |
 | sentence | sentence (n, 384) float32, sentence_mask, sentence_length: sbert | an utterance; or a frame |
@@ -21,6 +22,7 @@ not voiced.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -36,7 +38,7 @@ from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.pooled_rows import pooling_needs
 from storyframes.clips.readers import Field, FieldPart, FrameRows, InputReader, Labels, StoryVector
 from storyframes.clips.row_finders import IndexedSound, refuse_speakers
-from storyframes.features import CLOCK, STORIES, VISION
+from storyframes.features import CLOCK, MEASURED_VISION, STORIES, VISION
 from storyframes.pooling import POOLED_OVER
 from storyframes.spec import MAIN, MAIN_ARRAY, Axis, FeatureSpec, is_label_curve, of_scheme, of_track
 from storyframes.store.feature_store import FeatureStore
@@ -46,6 +48,8 @@ RATING = "empathy"
 STORY_FEATURE = "sbert"
 """The feature of the story texts that ``story`` gives."""
 _FLOAT32 = np.dtype(np.float32)
+_MEASURED = ("measurements", VISION[1])
+"""The groups of the columns of ``vision`` that are measurements."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,19 @@ def _alias(feature: str, sound: IndexedSound | None = None) -> NamedInput:
 def _vision(source: ClipSource, requested: ClipInput) -> list[InputReader]:
     _check_axis(requested, Axis.FRAME)
     features = [of_track(feature, requested.track) for feature in VISION]
-    specs = [common_spec(source, feature, groups=requested.columns is not None) for feature in features]
-    chosen = side_by_side(specs).choose(requested.columns)
+    measured = requested.name == MEASURED_VISION
+    specs = [common_spec(source, feature, groups=measured or requested.columns is not None) for feature in features]
+    table = side_by_side(specs)
+    chosen = table.choose(_MEASURED if measured and requested.columns is None else requested.columns)
+    if measured and (odd := set(chosen.names) - set(table.choose(_MEASURED).names)):
+        raise ValueError(f"{MEASURED_VISION!r} has no bookkeeping, as {min(odd)!r}: it is a column of 'vision'")
+    if not measured and requested.columns is None:
+        warnings.warn(
+            "'vision' begins with five columns that a model should not see: frame number, face, time, confidence and "
+            f"success. {MEASURED_VISION!r} has the 2757 others; ClipInput('vision', {list(VISION)!r}) takes them all "
+            "without this warning",
+            stacklevel=5,  # where the ClipDataset is made
+        )
     grid = grid_of(source, requested, CLOCK)
     field = Field((len(chosen.names),), _FLOAT32, chosen.names)
     parts, first = [], 0
@@ -201,6 +216,7 @@ def _check_axis(requested: ClipInput, only: Axis) -> None:
 
 
 INPUTS: Mapping[str, NamedInput] = {
+    MEASURED_VISION: NamedInput(VISION, _vision),
     "vision": NamedInput(VISION, _vision),
     "audio": _alias("opensmile", IndexedSound("opensmile")),
     "words": _alias("glove"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from storyframes.features import STORIES, VISION, in_order
+from storyframes.features import FEATURES, MEASURED_VISION, STORIES, VISION, in_order
 from storyframes.spec import MAIN, FeatureSpec, feature_and_track, of_track
 from storyframes.store.caches import ChunkCache, CopyFolder
 from storyframes.store.catalogue import parse_arrays
@@ -151,9 +151,10 @@ class FeatureReader:
 
         Args:
             session_id: the session, or ``stories``.
-            feature: a feature of the session, or ``vision``: openface and resnet50 side by side, (n, 2762) float32. A
-                feature of another track is ``<feature>@<track>``; its rows are of that track's frames or sound, and
-                its times are on the clock of that device.
+            feature: a feature of the session; or ``vision``, openface and resnet50 side by side, (n, 2762) float32; or
+                ``vision.measured``, the same without openface's bookkeeping, (n, 2757) float32. A
+                feature of another track is ``<feature>@<track>``; its rows are of that track's frames or sound, and its
+                times are on the clock of that device.
             start: first row, 0 or more.
             stop: row after the last; None reads to the end.
             array: which of the feature's arrays.
@@ -166,8 +167,9 @@ class FeatureReader:
             StoreError: the store has no such session, feature or array, or not these rows.
         """
         kind, track = feature_and_track(feature)
-        if kind == "vision":
-            return self._read_vision(session_id, track, start, stop, out)
+        if kind in ("vision", MEASURED_VISION):
+            first = FEATURES["openface"].groups["measurements"].start if kind == MEASURED_VISION else 0
+            return self._read_vision(session_id, track, start, stop, out, first)
         rows = self.view(session_id, feature, start, stop, array=array)
         if out is None:
             return np.array(rows)
@@ -293,15 +295,17 @@ class FeatureReader:
         return arrays[array].columns
 
     def _read_vision(
-        self, session_id: str, track: str, start: int, stop: int | None, out: np.ndarray | None
+        self, session_id: str, track: str, start: int, stop: int | None, out: np.ndarray | None, first: int
     ) -> np.ndarray:
+        """OpenFace's columns from the one at ``first`` on, and those of ResNet-50."""
         features = [of_track(feature, track) for feature in VISION]
         parts = [self._array(session_id, feature, "values") for feature in features]
         lengths = {part.shape[0] for part in parts}
         if len(lengths) != 1:
             raise StoreError(f"{session_id}: {' and '.join(features)} have {sorted(lengths)} rows: extract them again")
         rows = [self.view(session_id, feature, start, stop) for feature in features]
-        shape = (len(rows[0]), sum(part.shape[1] for part in parts))
+        rows[0] = rows[0][:, first:]
+        shape = (len(rows[0]), sum(part.shape[1] for part in rows))
         if out is None:
             out = np.empty(shape, np.float32)
         elif out.shape != shape:

@@ -213,7 +213,7 @@ def demo(extracted_demo) -> tuple[Path, subprocess.CompletedProcess[str]]:
 def test_the_demo(demo) -> None:
     folder, result = demo
     assert result.returncode == 0, result.stderr
-    assert "vision (40, 2762) float32" in result.stdout
+    assert "vision.measured (40, 2757) float32" in result.stdout
     assert "untrained weights" in result.stdout
     assert "demo word vectors" in result.stdout
     assert missing(result.stdout, "20 extracted", "0 failed", "54 clips") == []
@@ -289,7 +289,7 @@ def test_the_other_examples_of_training(demo) -> None:
     )
     result = run_example("\n".join(each) + "\nprint('all six')", demo[0].parent)
     assert (result.returncode, result.stdout.endswith("all six\n")) == (0, True), result.stderr
-    assert "torch.Size([16, 40, 2762])" in result.stdout
+    assert "torch.Size([16, 40, 2757])" in result.stdout
 
 
 @pytest.mark.slow

@@ -32,20 +32,23 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "flows.cli", "demo"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
     assert result.returncode == 0, result.stderr
-    assert missing(result.stdout, "14 extracted", "0 failed", "vision (15, 2762) float32", "untrained weights") == []
+    assert (
+        missing(result.stdout, "14 extracted", "0 failed", "vision.measured (15, 2757) float32", "untrained weights")
+        == []
+    )
     return demo / "features"
 
 
 def test_a_clip_of_the_demo_trains(features: Path) -> None:
     torch.manual_seed(0)
-    dataset = ClipDataset(features, ["vision", "audio", "label"])
+    dataset = ClipDataset(features, ["vision.measured", "audio", "label"])
     batch = next(iter(ClipLoader(dataset, 4)))
-    assert batch["vision"].shape == (4, 15, 2762)
+    assert batch["vision.measured"].shape == (4, 15, 2757)
     assert batch["audio"].shape[0] == 4
-    model = torch.nn.Linear(2762, 5)
+    model = torch.nn.Linear(2757, 5)
     before = model.weight.detach().clone()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    loss = torch.nn.functional.cross_entropy(model(batch["vision"].nan_to_num().mean(1)), batch["label"] - 1)
+    loss = torch.nn.functional.cross_entropy(model(batch["vision.measured"].nan_to_num().mean(1)), batch["label"] - 1)
     loss.backward()
     optimizer.step()
     assert torch.isfinite(loss)

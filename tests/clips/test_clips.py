@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -179,8 +180,28 @@ def test_columns_of_vision_may_be_of_both_parts_in_any_order(study) -> None:
     places = [names.index(column) for column in dataset.fields["vision"].columns]
     assert len(places) == 12
     np.testing.assert_array_equal(dataset[7]["vision"], everything[7]["vision"][:, places])
-    without = ClipDataset(study.root, [ClipInput("vision", ["measurements", "resnet50"])])
-    np.testing.assert_array_equal(without[7]["vision"], everything[7]["vision"][:, 5:])
+
+
+def test_measured_vision_is_all_but_the_five_columns_of_bookkeeping(study) -> None:
+    with pytest.warns(UserWarning, match="vision.measured") as warned:
+        everything = ClipDataset(study.root, ["vision"])
+    assert [warning.filename for warning in warned] == [__file__]  # once, where the dataset is made
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measured = ClipDataset(study.root, ["vision.measured", "label"])
+        chosen = ClipDataset(study.root, [ClipInput("vision", ["openface", "resnet50"])])
+        some = ClipDataset(study.root, [ClipInput("vision.measured", ["resnet50_0003", "pose"])])
+    field, bookkeeping = measured.fields["vision.measured"], everything.fields["vision"].columns[:5]
+    assert bookkeeping == ("frame", "face_id", "timestamp", "confidence", "success")
+    assert field.columns == everything.fields["vision"].columns[5:]
+    sample, vision = measured[7], everything[7]
+    np.testing.assert_array_equal(sample["vision.measured"], vision["vision"][:, 5:])
+    np.testing.assert_array_equal(sample["vision.measured_mask"], vision["vision_mask"])
+    np.testing.assert_array_equal(chosen[7]["vision"], vision["vision"])
+    assert some.fields["vision.measured"].columns[:2] == ("resnet50_0003", "pose_Tx")
+    clip = study.clips.iloc[7]
+    rows = measured.store.read(clip["session_id"], "vision.measured", clip["start_frame"], clip["stop_frame"])
+    np.testing.assert_array_equal(rows, sample["vision.measured"])
 
 
 def test_columns_of_audio_and_arrays_of_dope(study) -> None:
@@ -202,7 +223,7 @@ def test_columns_of_audio_and_arrays_of_dope(study) -> None:
         (
             ClipInput("vison"),
             "there is no input 'vison', and no session has such a feature; "
-            "there are vision, audio, words, sentence, story, label, frames",
+            "there are vision.measured, vision, audio, words, sentence, story, label, frames",
         ),
         (ClipInput("openface", ["AU12r"]), "there is no column or group 'AU12r'; there are AU12_r"),
         (ClipInput("openface", ["gaze", "gaze_0_x"]), "column 'gaze_0_x' is chosen twice"),
@@ -212,6 +233,7 @@ def test_columns_of_audio_and_arrays_of_dope(study) -> None:
         (ClipInput("words", ["glove_300"]), "there is no column or group 'glove_300'; there are glove_230"),
         (ClipInput("story", ["sbert_000"]), "columns of 'story' cannot be chosen"),
         (ClipInput("vision", axis=Axis.WORD), "axis of 'vision' cannot be 'word', only 'frame'"),
+        (ClipInput("vision.measured", ["pose", "success"]), "'vision.measured' has no bookkeeping, as 'success'"),
         (ClipInput("dope", ["all_body_2d"]), "dope has no array 'all_body_2d' for a clip; it has body_2d"),
     ],
 )

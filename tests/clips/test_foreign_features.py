@@ -368,7 +368,7 @@ def test_a_named_input_is_its_feature_under_another_name(study, alias: str, feat
         (
             ClipInput("brightnes"),
             "there is no input 'brightnes', and no session has such a feature; "
-            "there are vision, .*, sbert, body_points, brightness",
+            "there are vision.measured, vision, .*, sbert, body_points, brightness",
         ),
         (ClipInput("brightness", ["contrast"]), "there is no column or group 'contrast'; there are light, movement"),
         (ClipInput("brightness", ["known"]), "there is no column or group 'known'"),
