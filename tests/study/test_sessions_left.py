@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage import Unreadable
+from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.study import sessions_left
 from tasks.models.digests import sha256_file
 from tasks.study.load import StudyError, load_study
@@ -33,11 +37,23 @@ def lab(tmp_path: Path) -> Path:
     for session, video in VIDEOS.items():
         with FeatureWriter(local(tmp_path / "features"), session, FEATURES["frames"]) as out:
             out.write("time", np.arange(400) / 15)
-            digest = sha256_file(Path(f"demo/study/videos/{video}.avi"))
-            out.publish("f" * 64, {"inputs": {"video": {"path": f"videos/{video}.avi", "sha256": digest}}})
+            file = Path(f"demo/study/videos/{video}.avi")
+            recording = {"path": f"videos/{video}.avi", "sha256": sha256_file(file), "bytes": file.stat().st_size}
+            out.publish("f" * 64, {"inputs": {"video": recording}})
     catalogue.compact(local(tmp_path / "features"))
     rename(tmp_path / "study", "p01-s02", "p01-s07")
     return tmp_path
+
+
+@dataclass(frozen=True)
+class NotingStorage(LocalStorage):
+    """A folder that notes whose records are listed."""
+
+    listed: list[str] = field(default_factory=list, compare=False)
+
+    def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
+        self.listed.append(session_id)
+        return super().records(names, session_id, unreadable)
 
 
 def rename(study: Path, old: str, new: str) -> None:
@@ -80,6 +96,24 @@ def test_a_session_that_left_and_was_not_renamed_is_named(lab: Path) -> None:
     study, store = lab / "study", lab / "features"
     of_study = {*load_study(study).sessions} - {"p02-s01"}
     assert sessions_left(local(store), VIDEOS, of_study) == {"p01-s02": "p01-s07", "p02-s01": ""}
+
+
+def test_only_records_of_sessions_with_recordings_of_the_same_size_are_read(lab: Path) -> None:
+    """Ten thousand sessions must not be read on every index because one is not in the study any more."""
+    study, storage = load_study(lab / "study"), NotingStorage(lab / "features")
+    remember_study(storage, study)
+    storage.listed.clear()
+    assert sessions_left(storage, VIDEOS, study.sessions) == {"p01-s02": "p01-s07"}
+    assert sorted(storage.listed) == ["p01-s02", "p01-s07"]
+
+
+def test_a_twin_is_found_where_the_study_s_record_does_not_know_its_recording(lab: Path) -> None:
+    study, store = load_study(lab / "study"), local(lab / "features")
+    (lab / "study/videos/p01-s02.avi").unlink()
+    remember_study(store, study)
+    assert sessions_left(store, VIDEOS, study.sessions) == {"p01-s02": "p01-s07"}
+    (lab / "features/study.json").write_bytes(b"{")
+    assert sessions_left(store, VIDEOS, study.sessions) == {"p01-s02": "p01-s07"}
 
 
 def test_a_store_of_its_study_alone_has_none(lab: Path) -> None:

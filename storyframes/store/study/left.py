@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from storyframes.features import STORIES
+from storyframes.store.layout import StoreError
 from storyframes.store.record_status import scan
 from storyframes.store.storage import Storage
 from storyframes.store.study.forgotten import Forgotten
+from storyframes.store.study.record import read_study_record
 
 _KINDS = ("video", "audio")  # of inputs, those that are recordings
 _MOST_NAMED = 20
@@ -16,7 +18,8 @@ _MOST_NAMED = 20
 def sessions_left(storage: Storage, stored: Iterable[str], of_study: Collection[str]) -> dict[str, str]:
     """By session of the store that the study does not have, another session with the same recordings; else empty.
 
-    Only where there is such a session are records of the others read.
+    The records of a session of the study are read only where the record of the study does not show that its recording
+    (its video, else its sound) has another size.
 
     Args:
         stored: the sessions that the store has anything of.
@@ -29,10 +32,16 @@ def sessions_left(storage: Storage, stored: Iterable[str], of_study: Collection[
     left = [session for session in stored if session not in of_study]
     if not left:
         return {}
-    recordings = {session: recordings_of(storage, session) for session in stored}
+    recordings = {session: _recordings(storage, session) for session in left}
+    sizes = {size for files in recordings.values() for size in files.values()}
+    if sizes:
+        known_sizes = {} if None in sizes else _sizes_of_recordings(storage)
+        for session in stored:
+            if session in of_study and known_sizes.get(session) in (None, *sizes):
+                recordings[session] = _recordings(storage, session)
     users: dict[str, list[str]] = {}
-    for session, digests in recordings.items():
-        for digest in digests:
+    for session in sorted(recordings):
+        for digest in recordings[session]:
             users.setdefault(digest, []).append(session)
     twins: dict[str, str] = {}
     for session in left:
@@ -41,20 +50,36 @@ def sessions_left(storage: Storage, stored: Iterable[str], of_study: Collection[
     return twins
 
 
+def _sizes_of_recordings(storage: Storage) -> dict[str, int]:
+    """By session of the record of the study, the bytes of its recording; without those that could not be read."""
+    try:
+        record = read_study_record(storage)
+    except StoreError:  # then the records of every session are read
+        return {}
+    sessions = record.sessions if record else {}
+    return {name: session.get("bytes", 0) for name, session in sessions.items() if session.get("recording")}
+
+
 def recordings_of(storage: Storage, session_id: str) -> set[str]:
     """SHA-256 of the recordings that a session's current versions were made of.
 
     Raises:
         StorageError: the store cannot be read.
     """
-    digests = set()
+    return {*_recordings(storage, session_id)}
+
+
+def _recordings(storage: Storage, session_id: str) -> dict[str, int | None]:
+    """The same with the bytes of each; None where a version does not say them."""
+    recordings: dict[str, int | None] = {}
     for status in scan(storage, session_id):
         inputs = status.record.provenance.get("inputs") if status.record else None
         for kind in _KINDS:
             made_of = inputs.get(kind) if isinstance(inputs, Mapping) else None
             if isinstance(made_of, Mapping) and isinstance(made_of.get("sha256"), str):
-                digests.add(made_of["sha256"])
-    return digests
+                size = made_of.get("bytes")
+                recordings[made_of["sha256"]] = size if isinstance(size, int) else None
+    return recordings
 
 
 def describe_left(left: Mapping[str, str], forgotten: Forgotten) -> Iterator[str]:
