@@ -4,7 +4,7 @@ Its files: ``layout`` and ``records``; ``description`` is what they say of featu
 is read from them. ``record_status`` says of each feature of each session what is current, and why not.
 ``catalogue`` keeps these statuses in one of the ``table_files``.
 
-Reading: ``feature_reader`` opens a ``snapshot`` of the catalogue; ``rows`` are mapped (through ``shards``), decoded, or
+Reading: ``feature_reader`` opens the catalogue; ``rows`` are mapped (through ``shards``), decoded, or
 fetched from an object store by ``far_rows``, and kept in ``caches``. ``tables`` give a feature's rows names and times
 (``session_times``); ``feature_store`` makes data frames and xarray trees of them. ``clip_table`` is the clip index.
 

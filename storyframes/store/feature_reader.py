@@ -18,7 +18,7 @@ import pandas as pd
 from storyframes.features import FEATURES, MEASURED_VISION, STORIES, VISION, in_order
 from storyframes.spec import MAIN, FeatureSpec, feature_and_track, of_track
 from storyframes.store.caches import ChunkCache, CopyFolder
-from storyframes.store.catalogue import parse_arrays
+from storyframes.store.catalogue import Snapshot, parse_arrays
 from storyframes.store.description import Version, read_attributes, read_descriptions
 from storyframes.store.far_rows import Fetchers, Opening
 from storyframes.store.layout import StoreError, open_store
@@ -26,7 +26,6 @@ from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import StoredArray
 from storyframes.store.rows import Kept, Rows, open_rows
 from storyframes.store.shards import ShardLayout
-from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from support.stores import local, publish_openface
 from support.systems.users import as_user
 
 from storyframes.store import catalogue, maintenance, record_status
+from storyframes.store.catalogue import Snapshot
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
-from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import StorageError
 
 ROOT = Path(__file__).parents[2]

@@ -23,10 +23,10 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, record_status, table_files
+from storyframes.store.catalogue import Snapshot
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, FORGOTTEN, StoreError, create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, Status
-from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage, local_folder
 from storyframes.store.storage.access import SHARING
 from storyframes.store.storage.local_folder import LocalStorage, state_of

@@ -21,11 +21,11 @@ from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance, record_status
+from storyframes.store.catalogue import Snapshot
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_store, current_path, open_storage
 from storyframes.store.publish import FeatureWriter, RemovedError, record_attempt
 from storyframes.store.records import Current, Status
-from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage, StorageError
 
 ROOT = Path(__file__).parents[2]

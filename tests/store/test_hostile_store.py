@@ -35,14 +35,13 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.clips.dataset import ClipDataset
 from storyframes.store import catalogue, record_status, table_files
-from storyframes.store.catalogue import parse_arrays
+from storyframes.store.catalogue import Snapshot, parse_arrays
 from storyframes.store.description import open_array
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CATALOGUE, StoreError, create_store, open_store
 from storyframes.store.maintenance.archive import archive
 from storyframes.store.maintenance.verification import verify
 from storyframes.store.records import Attempt, Current, RecordError, Status, seal, unseal
-from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import StorageError
 from storyframes.store.storage.local_folder import LocalStorage
 

@@ -17,9 +17,9 @@ from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, record_status
+from storyframes.store.catalogue import Snapshot
 from storyframes.store.layout import ROOT_GROUP, StoreError
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage, StorageError, may_pass
 from storyframes.store.storage.object_store import ObjectStorage
 from tasks.extract import ExtractionUnit, failed
