@@ -29,7 +29,7 @@ from storyframes.store.layout import CATALOGUE, ID_PATTERN, VERSION_PATTERN, Sto
 from storyframes.store.record_status import BATCH, WHOLE_SESSION, FeatureStatus, VersionSummary, batches, scan
 from storyframes.store.records import Current, RecordError, Status, StoredArray, check_quality
 from storyframes.store.storage import Storage
-from storyframes.store.study.forgotten import read_forgotten
+from storyframes.store.study import read_forgotten
 from storyframes.store.table_files import parse_pieces, parse_table, read_checked, read_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json, shown
 

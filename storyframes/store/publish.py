@@ -36,7 +36,7 @@ from storyframes.store.records import (
 )
 from storyframes.store.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
 from storyframes.store.storage import Storage
-from storyframes.store.study.forgotten import Forgotten
+from storyframes.store.study import Forgotten
 
 
 class PublishError(Exception):

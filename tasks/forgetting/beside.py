@@ -15,8 +15,7 @@ from storyframes.store.layout import INPUTS, ZARR_JSON, StoreError, is_store
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.storage.local_folder import LocalStorage
-from storyframes.store.study import given_away, is_distinctive
-from storyframes.store.study.left import recordings_of
+from storyframes.store.study import given_away, is_distinctive, recordings_of
 from tasks.forgetting.object_versions import EarlierVersions
 from tasks.forgetting.scope import Scope
 from tasks.forgetting.traces import Asked, Trace, digest_of, file_trace, remove_folder

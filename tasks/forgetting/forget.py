@@ -18,7 +18,7 @@ from storyframes.store.layout import GIVEN
 from storyframes.store.records import now
 from storyframes.store.storage import Storage
 from storyframes.store.storage.local_folder import LocalStorage
-from storyframes.store.study.given import without_sessions
+from storyframes.store.study import without_sessions
 from tasks.forgetting.beside import cached_traces, plug_in_traces, report_traces, stores_below, unreachable
 from tasks.forgetting.in_store import forgotten_inputs, inputs_of, traces_in
 from tasks.forgetting.object_versions import EarlierVersions, VersionsKeptError
