@@ -10,7 +10,7 @@ import pandas as pd
 
 from storyframes.clips.splits import SPLITS
 from storyframes.clips.window_spec import SAME_RATE, WindowSpec
-from storyframes.clips.windows import PhaseRow, SessionSignals, phase_frames
+from storyframes.clips.windows import PhaseRow, SessionFrames, SessionSignals
 from tasks.study.labels import listed
 
 
@@ -62,7 +62,7 @@ def why_none(
 
 def _frames(phase: PhaseRow, signal: SessionSignals, spec: WindowSpec) -> tuple[int, float]:
     end_s = min(phase.end_s, math.inf if signal.end_s is None else signal.end_s)
-    first, stop = phase_frames(phase.start_s, end_s, signal.time, signal.header_fps or spec.fps)
+    ((first, stop),) = SessionFrames(signal.time, signal.header_fps or spec.fps).between([(phase.start_s, end_s)])
     if signal.end_s is not None:  # its frames are steps of time, and the last one is not whole
         stop = math.floor(end_s * spec.fps + 1e-6)
     return stop - first, signal.rate(spec.fps)

@@ -12,7 +12,7 @@ from support.clip_indexes import build_index
 
 from storyframes.clips.splits import SPLITS, assign_splits
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import SessionSignals, count_windows, phase_frames
+from storyframes.clips.windows import SessionFrames, SessionSignals, count_windows
 from storyframes.times import ticks
 
 
@@ -43,7 +43,8 @@ def test_the_number_of_windows_is_the_formula_and_a_count(frames: int, window: i
 
 @given(start=st.integers(0, 20_000), length=st.integers(0, 20_000), fps=st.sampled_from([10, 15, 25, 29.97, 30]))
 def test_whole_frame_times_give_whole_frames(start: int, length: int, fps: float) -> None:
-    assert phase_frames(start / fps, (start + length) / fps, None, fps) == (start, start + length)
+    spans = [(start / fps, (start + length) / fps)]
+    assert SessionFrames(None, fps).between(spans) == [(start, start + length)]
 
 
 @given(
@@ -51,7 +52,7 @@ def test_whole_frame_times_give_whole_frames(start: int, length: int, fps: float
 )
 def test_frames_of_a_phase_are_those_whose_time_lies_in_it(gaps: list[float], start: float, length: float) -> None:
     time = np.cumsum(gaps)
-    first, stop = phase_frames(start, start + length, time, 15)
+    ((first, stop),) = SessionFrames(time, 15).between([(start, start + length)])
     inside = [i for i, t in enumerate(ticks(time)) if ticks(start) <= t < ticks(start + length)]
     assert list(range(first, stop)) == inside
 
