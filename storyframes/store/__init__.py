@@ -4,9 +4,10 @@ Its files: ``layout`` and ``records``; ``description`` is what they say of featu
 is read from them. ``record_status`` says of each feature of each session what is current, and why not.
 ``catalogue`` keeps these statuses in one of the ``table_files``.
 
-Reading: ``feature_reader`` opens the catalogue; ``rows`` are mapped (through ``shards``), decoded, or
-fetched from an object store by ``far_rows``, and kept in ``caches``. ``tables`` give a feature's rows names and times
-(``session_times``); ``feature_store`` makes data frames and xarray trees of them. ``clip_table`` is the clip index.
+Reading: ``feature_reader`` opens the catalogue, and arrays as rows of ``shards`` that are mapped, as ``zarr_rows`` that
+are decoded, or as ``far_rows`` that are fetched from an object store; both are kept in ``caches``. ``tables`` give a
+feature's rows names and times (``session_times``); ``feature_store`` makes data frames and xarray trees of them.
+``clip_table`` is the clip index.
 
 Writing: ``publish``, through ``shards``. ``storage`` is where a store is: a folder, or an object store. ``maintenance``
 verifies it, removes garbage and makes archives. ``study`` is what the store knows of its study and of who is forgotten.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from storyframes.store.caches import ChunkCache, LocalCopy, reset_after_fork
+from storyframes.store.caches import ChunkCache, CopyFolder, LocalCopy, reset_after_fork
 from storyframes.store.layout import StoreError
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage import Ranges, Tail
@@ -257,3 +257,16 @@ class FarRows:
             return
         for number, chunk in chunks.items():
             self._cache.put((self._far.key, number), chunk if len(chunks) == 1 else chunk.copy())
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What keeps rows that were read from compressed or far arrays.
+
+    Attributes:
+        folder: on this machine's disk, for rows of a far store.
+    """
+
+    cache: ChunkCache
+    folder: CopyFolder | None
+    fetchers: Fetchers

@@ -7,7 +7,7 @@ extracted again meanwhile does not change under a running training job.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,19 +20,23 @@ from storyframes.spec import MAIN, FeatureSpec, feature_and_track, of_track
 from storyframes.store.caches import ChunkCache, CopyFolder
 from storyframes.store.catalogue import Snapshot, parse_arrays
 from storyframes.store.description import Version, read_attributes, read_descriptions
-from storyframes.store.far_rows import Fetchers, Opening
+from storyframes.store.far_rows import FarArray, FarRows, Fetchers, Kept, Opening, shard_tail
 from storyframes.store.layout import StoreError, open_store
 from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import StoredArray
-from storyframes.store.rows import Kept, Rows, open_rows
-from storyframes.store.shards import ShardLayout
+from storyframes.store.shards import MappedRows, ShardLayout, map_shard
 from storyframes.store.storage import Storage
+from storyframes.store.zarr_rows import ZarrRows
 
 if TYPE_CHECKING:
     import zarr
 
 MOST_OPEN = 16_384  # arrays; Linux lets a process map 65,530 files, and a study of 20,000 sessions has more
 CACHE_BYTES = 256 * 2**20  # of memory; twice what the blocks of SessionBlockSampler need at its own size
+
+
+Rows = MappedRows | FarRows | ZarrRows
+"""The rows of an array, in one of the ways to read them."""
 
 
 class FeatureReader:
@@ -120,6 +124,12 @@ class FeatureReader:
         stored = map(feature_and_track, self._versions.features(session_id))
         return sorted(feature for feature, of_track in stored if of_track == track)
 
+    def stored_features(self, session_ids: Iterable[str]) -> dict[str, frozenset[str]]:
+        """By session, its features as the store calls them, of all tracks; equal sets are one object."""
+        sets: dict[frozenset[str], frozenset[str]] = {}
+        stored = {session_id: frozenset(self._versions.features(session_id)) for session_id in session_ids}
+        return {session_id: sets.setdefault(features, features) for session_id, features in stored.items()}
+
     def tracks(self, session_id: str) -> list[str]:
         """The tracks of the session that have features: ``main``, its own files, first, then the others by name."""
         return _sorted_tracks(self._versions.features(session_id))
@@ -188,6 +198,19 @@ class FeatureReader:
         source, stop = self._array_rows(session_id, feature, start, stop, array)
         return source[start:stop]
 
+    def views(self, session_id: str, arrays: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+        """All rows of several arrays of a session, each by its feature and its name, as :meth:`view` gives them.
+
+        Where the store is far, all are fetched at once.
+
+        Raises:
+            StoreError: as of :meth:`view`.
+        """
+        for feature, array in arrays if self.is_far else ():
+            self.will_need(session_id, feature, array=array)
+        rows = [self._array(session_id, feature, array) for feature, array in arrays]
+        return [source[0 : source.shape[0]] for source in rows]
+
     def will_need(
         self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
     ) -> None:
@@ -222,10 +245,7 @@ class FeatureReader:
         Raises:
             StoreError: the store has no such session, feature or array.
         """
-        described = parse_arrays(self._version(session_id, feature)[1])
-        if array not in described:
-            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
-        return described[array]
+        return self._stored_array(session_id, feature, array)[1]
 
     def spec(self, session_id: str, feature: str) -> FeatureSpec:
         """The specification that the store keeps beside the values, also of features unknown to this installation.
@@ -250,6 +270,13 @@ class FeatureReader:
     def _described(self, session_id: str, feature: str) -> Version:
         path, arrays = self._version(session_id, feature)
         return Version(path, parse_arrays(arrays))
+
+    def _stored_array(self, session_id: str, feature: str, array: str) -> tuple[str, StoredArray]:
+        """The path of an array, and its description."""
+        path, arrays = self._described(session_id, feature)
+        if array not in arrays:
+            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(arrays)}")
+        return f"{path}/{array}", arrays[array]
 
     def array(self, session_id: str, feature: str, name: str = "values") -> Any:
         """An array without reading it: a read-only map of the file, or a Zarr array to slice.
@@ -351,9 +378,9 @@ class FeatureReader:
         return opened
 
     def _open(self, session_id: str, feature: str, array: str) -> Rows:
-        stored = self.describe(session_id, feature, array)
+        path, stored = self._stored_array(session_id, feature, array)
         layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
-        rows = open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._kept)
+        rows = open_rows(self.storage, path, layout, self._kept)
         if len(self._arrays) >= MOST_OPEN:
             self._arrays = {}  # a thread that reads from one holds it; others are opened again
         # Of two threads that open it, both use the rows of the first, so that no chunk is fetched twice.
@@ -367,3 +394,30 @@ def _sorted_tracks(features: Iterable[str]) -> list[str]:
 
 def _sessions(count: int) -> str:
     return "1 session" if count == 1 else f"{count} sessions"
+
+
+def open_rows(storage: Storage, path: str, layout: ShardLayout, kept: Kept) -> Rows:
+    """The rows of the array at ``path``; slices of every kind of result hold the same values.
+
+    Args:
+        path: of the array, below the store.
+        layout: as it was published.
+
+    Raises:
+        StoreError: it cannot be opened, or is not the array that was published.
+        StorageError: an object store cannot be reached.
+    """
+    key = f"{path}/{layout.key}"
+    if layout.rows == 0:
+        return MappedRows(np.empty(layout.shape, layout.dtype))
+    if (ranges := storage.ranges) is not None and layout.row_bytes:
+        if tail := shard_tail(ranges, key, layout):
+            name = f"{storage.location}\n{key}\n{tail.tag}"
+            copy = kept.folder.copy(name, layout) if kept.folder else None
+            far = FarArray(ranges, key, layout, kept.fetchers, storage.zarr(path))
+            return FarRows(far, kept.cache, copy)
+    elif shard := storage.local(key):
+        mapped = map_shard(shard, layout)
+        if mapped is not None:
+            return MappedRows(mapped)
+    return ZarrRows(storage, path, layout, kept.cache)

@@ -11,10 +11,13 @@ itself zarr-python would read the fill value.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import math
+import mmap
 import os
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +33,11 @@ from storyframes.store.storage.access import make_folder
 CHUNK_ROWS = 60
 _ENTRY_BYTES = 16  # offset and length of one chunk
 _CRC_BYTES = 4
+ANNOUNCED_S = 60.0
+_HAS_ADVICE = hasattr(mmap, "MADV_WILLNEED")  # Windows has none
+if _HAS_ADVICE:
+    _madvise = ctypes.CDLL(None).madvise
+    _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 @dataclass(frozen=True)
@@ -284,3 +292,37 @@ def _warn_once(path: Path, error: OSError) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+class MappedRows:
+    """Rows of an array that is mapped into memory: ``array``."""
+
+    __slots__ = ("_address", "_announced", "_row_bytes", "array", "shape")
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.shape = rows.shape
+        self.array = rows
+        self._row_bytes = rows.nbytes // max(len(rows), 1)
+        self._address = rows.__array_interface__["data"][0]  # asking for it takes longer than the system call
+        self._announced = [-math.inf] * -(-len(rows) // CHUNK_ROWS)  # when, for each chunk
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """The rows, not copied."""
+        return self.array[rows]
+
+    def will_need(self, start: int, stop: int) -> None:
+        """Have the kernel fetch rows [start, stop) from the disk at once, in the background, where it can.
+
+        Without this it fetches them page fault by page fault, one clip after the other. Rows that were announced within
+        the last minute are not again: the call takes as long as a seventh of copying them.
+        """
+        if not _HAS_ADVICE or start == stop:
+            return
+        chunks = slice(start // CHUNK_ROWS, -(-stop // CHUNK_ROWS))
+        now = time.monotonic()
+        if min(self._announced[chunks]) > now - ANNOUNCED_S:
+            return
+        self._announced[chunks] = [now] * (chunks.stop - chunks.start)
+        chunk_bytes = CHUNK_ROWS * self._row_bytes  # the file has whole chunks
+        first = self._address + chunks.start * chunk_bytes & -mmap.PAGESIZE
+        _madvise(first, self._address + chunks.stop * chunk_bytes - first, mmap.MADV_WILLNEED)

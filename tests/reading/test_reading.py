@@ -167,7 +167,7 @@ def test_what_will_be_needed_is_checked_like_what_is_read(store: FeatureStore) -
 def test_rows_are_announced_to_the_kernel_once_a_minute(store: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(
-        "storyframes.store.rows._madvise", lambda address, length, advice: asked.append((address, address + length))
+        "storyframes.store.shards._madvise", lambda address, length, advice: asked.append((address, address + length))
     )
     values = store.view("s0", "openface")
     begin, row_bytes = values.__array_interface__["data"][0], values.strides[0]
@@ -182,7 +182,7 @@ def test_rows_are_announced_to_the_kernel_once_a_minute(store: FeatureStore, mon
         assert last <= begin + 180 * row_bytes  # the rows of the file, padded to whole chunks
     store.will_need("s0", "openface", 0, 130)
     assert len(asked) == 1
-    monkeypatch.setattr("storyframes.store.rows.ANNOUNCED_S", 0.0)
+    monkeypatch.setattr("storyframes.store.shards.ANNOUNCED_S", 0.0)
     store.will_need("s0", "openface", 0, 130)
     assert len(asked) == 2
 

@@ -21,12 +21,12 @@ from support.stores import local, publish_openface
 
 from storyframes.store import catalogue
 from storyframes.store.caches import ChunkCache, CopyFolder
-from storyframes.store.far_rows import Fetchers
+from storyframes.store.far_rows import Fetchers, Kept
+from storyframes.store.feature_reader import open_rows as open_rows_with
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
-from storyframes.store.rows import Kept, MappedRows, ZarrRows
-from storyframes.store.rows import open_rows as open_rows_with
-from storyframes.store.shards import CHUNK_ROWS, ShardLayout
+from storyframes.store.shards import CHUNK_ROWS, MappedRows, ShardLayout
+from storyframes.store.zarr_rows import ZarrRows
 
 MEGABYTE = 2**20
 ABSENT = np.uint64(2**64 - 1)  # offset and length of a chunk that the shard does not hold
