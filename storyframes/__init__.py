@@ -30,12 +30,12 @@ from storyframes.lazy import exports
 
 if TYPE_CHECKING:
     from storyframes.array_roles import CLOCKS, FRAME_ROW, ColumnTable, value_names
+    from storyframes.clips.clip_index import SplitSpec
     from storyframes.clips.dataset import ClipDataset
     from storyframes.clips.inputs import ClipInput
     from storyframes.clips.loader import ClipLoader
     from storyframes.clips.oversampling import OversamplingSampler
     from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
-    from storyframes.clips.splits import SplitSpec
     from storyframes.config_file import ConfigFileError, read_toml
     from storyframes.derivation import Derivation
     from storyframes.features import CLOCK, FEATURES, STORIES, STORY_FEATURES, column_unit, in_order
@@ -150,12 +150,12 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "array_roles": "CLOCKS ColumnTable FRAME_ROW value_names",
+        "clips.clip_index": "SplitSpec",
         "clips.dataset": "ClipDataset",
         "clips.inputs": "ClipInput",
         "clips.loader": "ClipLoader",
         "clips.oversampling": "OversamplingSampler",
         "clips.samplers": "ClipSampler SequentialSampler SessionBlockSampler UniformSampler",
-        "clips.splits": "SplitSpec",
         "config_file": "ConfigFileError read_toml",
         "derivation": "Derivation",
         "features": "CLOCK FEATURES STORIES STORY_FEATURES column_unit in_order",

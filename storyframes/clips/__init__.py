@@ -1,7 +1,7 @@
 """Clips for training, in the order in which data flows.
 
-The index: ``window_spec`` says how clips are cut, ``windows`` cuts them, ``splits`` assigns participants to splits, and
-``clip_index`` makes the rows.
+The index: ``window_spec`` says how clips are cut, ``windows`` cuts them, and ``clip_index`` makes the rows and assigns
+participants to splits.
 
 Reading: ``dataset`` (``ClipDataset``) chooses clips by ``filters`` and opens ``inputs``. An input is one of
 ``named_inputs`` or any feature of the store (``feature_input``), which says which of the ``readers`` fills a batch from
@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from storyframes.clips.clip_index import COLUMNS, weight_column
+    from storyframes.clips.clip_index import COLUMNS, SPLITS, weight_column
     from storyframes.clips.dataset import BatchBuffers, new_memory
     from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
     from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
     from storyframes.clips.oversampling import balanced, values_to_balance
     from storyframes.clips.readers import Field
-    from storyframes.clips.splits import SPLITS
     from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
 
 __all__ = [
@@ -48,13 +47,12 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "clip_index": "COLUMNS weight_column",
+        "clip_index": "COLUMNS SPLITS weight_column",
         "dataset": "BatchBuffers new_memory",
         "filters": "complete_clips filter_clips lacking_clips parse_filter",
         "named_inputs": "RATING STORY_FEATURE needed_features",
         "oversampling": "balanced values_to_balance",
         "readers": "Field",
-        "splits": "SPLITS",
         "window_spec": "WINDOW_COLUMNS WindowSpec",
     },
 )

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from storyframes.clips.clip_index import SplitSpec
 from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips
 from storyframes.clips.inputs import MASK, Clip, ClipInput, ClipSource
 from storyframes.clips.named_inputs import needed_features, open_input
 from storyframes.clips.readers import Batch, FeatureReader, Field, InputReader, PaddedRows
-from storyframes.clips.splits import SplitSpec
 from storyframes.notebook import html_table, percent, strip
 from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore

@@ -10,8 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from storyframes.clips.clip_index import clip_rows
-from storyframes.clips.splits import components
+from storyframes.clips.clip_index import clip_rows, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import MAIN, feature_and_track

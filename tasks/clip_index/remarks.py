@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.splits import SPLITS
+from storyframes.clips.clip_index import SPLITS
 from storyframes.clips.window_spec import SAME_RATE, WindowSpec
 from storyframes.clips.windows import PhaseRow, SessionFrames, SessionSignals
 from tasks.study.labels import listed

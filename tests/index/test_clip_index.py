@@ -21,8 +21,8 @@ from support.synthetic_features import publish
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from storyframes.clips.clip_index import SplitSpec, assign_splits, components
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.splits import SplitSpec, assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue, table_files
 from storyframes.store.clip_table import FORMAT

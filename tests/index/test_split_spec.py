@@ -8,7 +8,7 @@ import pytest
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
 from storyframes import ClipDataset, OversamplingSampler, SplitSpec
-from storyframes.clips.splits import assign_splits, components
+from storyframes.clips.clip_index import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES
 

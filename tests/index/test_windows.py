@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clip_indexes import build_index
 
-from storyframes.clips.splits import SPLITS, assign_splits
+from storyframes.clips.clip_index import SPLITS, assign_splits
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionFrames, SessionSignals, count_windows
 from storyframes.times import ticks

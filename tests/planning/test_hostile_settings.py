@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import flows.settings
 from flows.clusters.settings import ClusterSettingsError, load_cluster
 from flows.settings import SettingsError, load_settings
-from storyframes.clips.splits import SplitSpec
+from storyframes.clips.clip_index import SplitSpec
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, check_values, read_toml
 from tasks.extractors.openface.extractor import OpenFaceSettings

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from storyframes.clips.clip_index import SplitSpec
 from storyframes.clips.oversampling import OversamplingSampler
-from storyframes.clips.splits import SplitSpec
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from storyframes.clips.splits import SPLITS
+from storyframes.clips.clip_index import SPLITS
 from storyframes.spec import MAIN
 from tasks.inspect.formatting import counted
 from tasks.study.labels import Label

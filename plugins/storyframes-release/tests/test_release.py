@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.clips.splits import SPLITS
+from storyframes.clips.clip_index import SPLITS
 from storyframes.features import FEATURES, STORIES
 from storyframes.store import maintenance
 from storyframes_release.release.copying import HIDDEN_CAVEAT

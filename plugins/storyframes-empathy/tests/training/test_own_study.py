@@ -15,8 +15,8 @@ from support.stores import local
 from support.synthetic_features import StudySpec, publish, write_features
 from typer.testing import CliRunner
 
+from storyframes.clips.clip_index import SPLITS
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.splits import SPLITS
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.notebook import percent
 from storyframes.spec import ArraySpec, Axis, FeatureSpec

@@ -20,7 +20,7 @@ from safetensors.torch import load
 from support.messages import missing, naming
 from support.stores import local
 
-from storyframes.clips.splits import SplitSpec
+from storyframes.clips.clip_index import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.scores.predictions import read_predictions
 from storyframes_empathy.scores.run_record import read_run
