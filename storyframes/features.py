@@ -382,12 +382,12 @@ def in_order(features: Iterable[str]) -> list[str]:
     Features of the sessions' own files come first, then those of other tracks, track by track.
     """
     place = {name: number for number, name in enumerate(FEATURES)}
-
-    def key(stored: str) -> tuple[bool, str, int, str]:
-        feature, track = feature_and_track(stored)
-        return track != MAIN, track, place.get(feature, len(place)), feature
-
-    return sorted(set(features), key=key)
+    names = set(features)
+    keys = {
+        name: (track != MAIN, track, place.get(feature, len(place)), feature)
+        for name, (feature, track) in zip(names, map(feature_and_track, names), strict=True)
+    }
+    return sorted(names, key=keys.__getitem__)
 
 
 def feature_spec(session_id: str, feature: str) -> FeatureSpec:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from storyframes.clips.clip_index import clip_rows, components
+from storyframes.clips.clip_index import SPLITS, clip_rows, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import MAIN, feature_and_track
@@ -26,13 +26,13 @@ from storyframes.times import SOUND_FITS_S
 from tasks.clip_index.kept_index import IndexSummary, note_index
 from tasks.clip_index.label_rules import LabelRule, indexed_schemes
 from tasks.clip_index.labels import add_labels, clip_targets, is_labelled, labels_of_others, with_reflected
-from tasks.clip_index.remarks import assumed_rates, empty_splits, no_frames, why_none
+from tasks.clip_index.remarks import no_frames, why_none
 from tasks.clip_index.session_windows import StudySessions, look_at_sessions
 from tasks.clip_index.shared_recordings import SharedRecording, find_shared_recordings, shared_recording_remarks
 from tasks.clip_index.tracks import stored_clock_errors, stored_clocks, with_coverage
 from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.models.digests import DigestCache
-from tasks.study.labels import EMPATHY
+from tasks.study.labels import EMPATHY, listed
 from tasks.study.load import Study
 
 _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
@@ -80,7 +80,7 @@ def build_clip_index(
         study.frame("sessions"),  # all of them: the splits do not move when a session is mended
         clip_targets(study),
         replace(spec, unlabelled="keep"),
-        _having(store, cut) if store else {},
+        _having(store, sessions.stored, cut) if store else {},
         together=meetings,
     )
     clips = windows
@@ -128,14 +128,35 @@ def _remarks(
         every_phase = [phase for of_session in phases.values() for phase in of_session]
         yield why_none(cut, every_phase, windows, spec, sessions.signals)
     participants = [session.participant_id for session in study.sessions.values()]
-    yield from empty_splits(clips, len(components(participants, meetings)), spec)
+    yield from _empty_splits(clips, len(components(participants, meetings)), spec)
     known = {*sessions.with_frame_times, *sessions.header_fps, *sessions.ends_s}
-    yield from assumed_rates([name for name in phases if phases[name] and name not in known], spec)
+    yield from _assumed_rates([name for name in phases if phases[name] and name not in known], spec)
     yield from shared_recording_remarks(study, shared)
     yield from labels_of_others(study, sessions.rules)
     yield from _not_indexed(study)
     if sessions.store:
         yield from _left(sessions.store, study)
+
+
+def _empty_splits(clips: pd.DataFrame, groups: int, spec: WindowSpec) -> Iterator[str]:
+    """The splits that should have clips and have none."""
+    wanted = [split for split, share in zip(SPLITS, spec.split_shares, strict=True) if share > 0]
+    empty = [split for split in wanted if split not in set(clips["split"])]
+    if len(clips) and empty:
+        shares = ", ".join(f"{share:g}" for share in spec.split_shares)
+        yield (
+            f"no clips in {' and '.join(empty)}: participants stay together with whom they met, and [clips] "
+            f"split_shares = [{shares}] shares out {groups} such {'group' if groups == 1 else 'groups'}"
+        )
+
+
+def _assumed_rates(sessions: Sequence[str], spec: WindowSpec) -> Iterator[str]:
+    """The sessions whose rate neither frame times nor a header say."""
+    if sessions:
+        yield (
+            f"[clips] fps = {spec.fps:g} is assumed of {listed(sessions)}: there are no frame times of "
+            f"{'it' if len(sessions) == 1 else 'them'}, and no header that says the rate"
+        )
 
 
 def _shared_recordings(study: Study, store: FeatureStore | None) -> list[SharedRecording]:
@@ -188,12 +209,18 @@ def _not_indexed(study: Study) -> Iterator[str]:
             yield f"the scheme {name!r} is {scheme.type}, so it is no column of the clip index"
 
 
-def _having(store: FeatureStore, sessions: Sequence[str]) -> dict[str, list[str]]:
+def _having(store: FeatureStore, stored: Mapping[str, frozenset[str]], sessions: Sequence[str]) -> dict[str, list[str]]:
     """By feature, which of these sessions have it: of the built-in features, so that a filter by any of them means
     something, and of whatever else was ever attempted.
+
+    Args:
+        stored: by session, the features that the store has.
     """
-    features = in_order([*FEATURES, *(name for name in store.attempted() if feature_and_track(name)[1] == MAIN)])
-    return {name: [session_id for session_id in sessions if store.has(session_id, name)] for name in features}
+    attempted = [feature for feature, track in map(feature_and_track, store.attempted()) if track == MAIN]
+    return {
+        name: [session_id for session_id in sessions if name in stored[session_id]]
+        for name in in_order([*FEATURES, *attempted])
+    }
 
 
 def _phases_beyond_the_end(sessions: StudySessions, cut: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -224,7 +251,7 @@ def _of_no_video(sessions: StudySessions, cut: Sequence[str]) -> Iterator[tuple[
     """Sessions with frames of a video that the study names no more: nothing of the store is removed for that."""
     for session_id in cut:
         has_video = sessions.study.sessions[session_id].video
-        if sessions.store and not has_video and sessions.store.has(session_id, CLOCK):
+        if sessions.store and not has_video and CLOCK in sessions.stored[session_id]:
             yield (
                 session_id,
                 "the study names no video of it, but the store has frames of one that it named before: its clips are "

@@ -1,15 +1,13 @@
-"""What is to be said of a clip index as a whole: why it is empty, which split is, which rate was assumed."""
+"""Why a study, or some of its sessions, give no clips, and the shortest change that would give some."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 
-from storyframes.clips.clip_index import SPLITS
-from storyframes.clips.window_spec import SAME_RATE, WindowSpec
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import PhaseRow, SessionFrames, SessionSignals
 from tasks.study.labels import listed
 
@@ -68,44 +66,21 @@ def _frames(phase: PhaseRow, signal: SessionSignals, spec: WindowSpec) -> tuple[
     return stop - first, signal.rate(spec.fps)
 
 
-def empty_splits(clips: pd.DataFrame, groups: int, spec: WindowSpec) -> Iterator[str]:
-    """The splits that should have clips and have none."""
-    wanted = [split for split, share in zip(SPLITS, spec.split_shares, strict=True) if share > 0]
-    empty = [split for split in wanted if split not in set(clips["split"])]
-    if len(clips) and empty:
-        shares = ", ".join(f"{share:g}" for share in spec.split_shares)
-        yield (
-            f"no clips in {' and '.join(empty)}: participants stay together with whom they met, and [clips] "
-            f"split_shares = [{shares}] shares out {groups} such {'group' if groups == 1 else 'groups'}"
-        )
-
-
-def assumed_rates(sessions: Sequence[str], spec: WindowSpec) -> Iterator[str]:
-    """The sessions whose rate neither frame times nor a header say."""
-    if sessions:
-        yield (
-            f"[clips] fps = {spec.fps:g} is assumed of {listed(sessions)}: there are no frame times of "
-            f"{'it' if len(sessions) == 1 else 'them'}, and no header that says the rate"
-        )
-
-
-def other_rates(rates: Mapping[str, float], without: Collection[str], spec: WindowSpec) -> dict[str, str]:
+def other_rates(
+    rates: Mapping[str, float], spec: WindowSpec, *, usual: float, without: Collection[str]
+) -> dict[str, str]:
     """By session, that clips counted in frames are of another length there than in most sessions, or are none.
 
     Args:
-        rates: frames per second, by session.
+        rates: frames per second of the sessions that have another rate.
+        usual: the rate that most sessions have.
         without: sessions without a video.
-        spec: how clips are cut; in seconds they are as long everywhere.
     """
-    if spec.in_seconds:
-        return {}
-    usual = _usual_rate(rates, spec) if rates else spec.fps
     window_s, window, cure = (spec.window or 0) / usual, _counts_frames(spec), _in_seconds(spec, usual)
     return dict.fromkeys(without, f"it has no video, and {window}: {cure}") | {
         session: f"its {rate:.2f} frames per second are not the {usual:.2f} of other sessions, and {window}, so its "
         f"clips would last {(spec.window or 0) / rate:.2f} s instead of {window_s:.2f} s: {cure}"
         for session, rate in rates.items()
-        if abs(rate - usual) > SAME_RATE * usual
     }
 
 
@@ -130,11 +105,3 @@ def _in_seconds(spec: WindowSpec, rate: float) -> str:
         "cut clips in seconds, by two lines under [clips] in place of window and stride: "
         f"window_s = {(spec.window or 0) / rate:.4g} and stride_s = {(spec.stride or 0) / rate:.4g}"
     )
-
-
-def _usual_rate(rates: Mapping[str, float], spec: WindowSpec) -> float:
-    """The rate that most sessions have."""
-    ordered = np.sort(list(rates.values()))
-    each = np.unique(ordered)
-    alike = np.searchsorted(ordered, each * (1 + SAME_RATE), "right") - np.searchsorted(ordered, each * (1 - SAME_RATE))
-    return float(each[np.lexsort((-each, -np.abs(each - spec.fps), alike))[-1]])

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache
+from typing import Self
 
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.window_spec import SAME_RATE, WindowSpec
 from storyframes.clips.windows import SESSION_PHASE, PhaseRow, PhaseSpan, SessionSignals, windows_of
-from storyframes.face_tracking import face_rule, may_track_a_face
+from storyframes.face_tracking import FaceRule, face_rule, may_track_a_face
 from storyframes.features import CLOCK, FEATURES, in_order
-from storyframes.spec import MAIN, Axis, of_track
+from storyframes.spec import MAIN, Axis, FeatureSpec, feature_and_track, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from tasks.clip_index.label_rules import LabelRule
@@ -40,6 +41,7 @@ Progress = Callable[[str, int, int], None]
 _AT_ONCE = 500  # sessions: their windows become one data frame
 _SOUND, _WORDS = "opensmile", "glove"
 _CONFIDENCE = "confidence"
+_DISTINCT = 256  # sets of features that sessions have; most sessions have the same
 _NO_LENGTH = (
     "it has no video, and neither its sound nor its transcript says how long it is: 'storyframes check' says what is "
     "wrong with them"
@@ -69,6 +71,7 @@ class StudySessions:
     spec: WindowSpec
     store: FeatureStore | None
     rules: Mapping[str, LabelRule]
+    stored: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by session, the features that the store has
     excluded: Mapping[str, str] = field(default_factory=dict)  # sessions that give no clips, and why
     with_frame_times: frozenset[str] = frozenset()  # sessions whose frame times the store has
     # of sessions without frame times: frames per second and lengths as headers say, and ends of those without a video
@@ -99,7 +102,7 @@ class StudySessions:
         Raises:
             RowsDifferError, StoreError, OSError, ValueError: see :func:`read_signals`.
         """
-        signals = read_signals(self.study, self.store, session_id, self.spec.track, self.header_fps.get(session_id))
+        signals = read_signals(self, session_id)
         return replace(signals, end_s=self.ends_s.get(session_id))
 
 
@@ -121,7 +124,8 @@ def look_at_sessions(
         progress: called with (session_id, number, how many) before each session that is read.
         streams: which picture of files that have several.
     """
-    sessions = StudySessions(study, spec, store, rules, progress=progress, streams=streams)
+    stored = store.stored_features(study.sessions) if store else {}
+    sessions = StudySessions(study, spec, store, rules, stored, progress=progress, streams=streams)
     for step in STEPS:
         sessions = step(sessions)
     return sessions
@@ -137,7 +141,12 @@ def of_several_persons(sessions: StudySessions) -> StudySessions:
 
 def without_frames_of_the_track(sessions: StudySessions) -> StudySessions:
     study, track = sessions.study, sessions.spec.track
-    in_time = frozenset(name for name in study.sessions if knows_frames(study, sessions.store, name, track))
+    clock = of_track(CLOCK, track)
+    in_time = frozenset(
+        name
+        for name, features in sessions.stored.items()
+        if clock in features and (track == MAIN or track in study.tracks.get(name, {}))
+    )
     return replace(sessions.without(dict(without_frames(study, in_time, track))), with_frame_times=in_time)
 
 
@@ -191,16 +200,21 @@ def apart_from_their_tracks(sessions: StudySessions) -> StudySessions:
 
 def of_another_rate(sessions: StudySessions) -> StudySessions:
     """Where windows count frames: sessions of another rate than most have, and those without a video."""
-    study, left = sessions.study, sessions.left
+    study, left, spec = sessions.study, sessions.left, sessions.spec
+    if spec.in_seconds:
+        return sessions
     rates = sessions.header_fps
     if sessions.store:
         rates = {name: own.rate for name, own in sessions.recorded.items() if own.rate is not None}
+    rates = {name: rates[name] for name in left if name in rates}
     without_video = [name for name in left if name in sessions.ends_s]
-    if not sessions.spec.in_seconds and not any(session.video for session in study.sessions.values()):
+    if not any(session.video for session in study.sessions.values()):
         sessions, without_video = replace(sessions, frameless=without_video), []
-    return sessions.without(
-        other_rates({name: rates[name] for name in left if name in rates}, without_video, sessions.spec)
-    )
+    usual = _usual_rate(rates, spec.fps)
+    others = {name: rate for name, rate in rates.items() if abs(rate - usual) > SAME_RATE * usual}
+    if not others and not without_video:
+        return sessions
+    return sessions.without(other_rates(others, spec, usual=usual, without=without_video))
 
 
 STEPS: tuple[Step, ...] = (
@@ -218,16 +232,8 @@ session without phases is cut to its length; then arrays are read, which says wh
 because it compares sessions with each other: one that gives no clips has no part in what most sessions have."""
 
 
-def knows_frames(study: Study, store: FeatureStore | None, session_id: str, track: str) -> bool:
-    """Whether the store knows when the frames of a track are."""
-    has_it = track == MAIN or track in study.tracks.get(session_id, {})
-    return store is not None and has_it and store.has(session_id, of_track(CLOCK, track))
-
-
-def read_signals(
-    study: Study, store: FeatureStore | None, session_id: str, track: str, header_fps: float | None
-) -> SessionSignals:
-    """What the store knows of a session, with the frames and faces of a track of it, in seconds of the session.
+def read_signals(sessions: StudySessions, session_id: str) -> SessionSignals:
+    """What the store knows of a session, with the frames and faces of the track that is cut, in seconds of the session.
 
     Where it is not known when frames are, nothing is known of which of them a window has, and so of its faces.
 
@@ -235,61 +241,79 @@ def read_signals(
         RowsDifferError: there are more or fewer rows of faces than frames.
         StoreError, OSError, ValueError: an array cannot be read.
     """
+    store, track, stored = sessions.store, sessions.spec.track, sessions.stored.get(session_id, frozenset())
+    header_fps = sessions.header_fps.get(session_id)
     if store is None:
         return SessionSignals(header_fps=header_fps)
-
-    def read(feature: str, array: str, of: str = MAIN) -> np.ndarray | None:
-        name = of_track(feature, of)
-        return store.read(session_id, name, array=array) if store.has(session_id, name) else None
-
-    time = read(CLOCK, "time", track) if knows_frames(study, store, session_id, track) else None
-    faces = _Faces() if time is None else _read_faces(store, session_id, track)
-    if time is not None and faces.tracked is not None and len(time) != len(faces.tracked):
-        raise RowsDifferError(
-            f"it has {len(time)} frames, but {of_track(faces.feature, track)} has {len(faces.tracked)} rows, of "
-            f"another recording: extract {faces.feature} again"
-        )
+    named = {"audio_time": (_SOUND, "time"), "word_start": (_WORDS, "start")}
+    arrays = {name: array for name, array in named.items() if array[0] in stored}
+    faces: _Faces | None = None
+    if session_id in sessions.with_frame_times:
+        arrays["time"] = of_track(CLOCK, track), "time"
+        faces = _find_faces(store, session_id, _face_features(stored, track))
+    of_faces = [(faces.stored, array) for array in faces.arrays] if faces else []
+    rows = store.views(session_id, [*arrays.values(), *of_faces])
+    read = dict(zip(arrays, rows, strict=False))
+    face_rows = {array: values for (_, array), values in zip(of_faces, rows[len(arrays) :], strict=True)}
+    time, tracked = read.get("time"), None
+    if time is not None and faces:
+        tracked = faces.rule.tracked(face_rows.__getitem__)
+        if len(time) != len(tracked):
+            raise RowsDifferError(
+                f"it has {len(time)} frames, but {faces.stored} has {len(tracked)} rows, of another recording: extract "
+                f"{faces.feature} again"
+            )
     if time is not None and track != MAIN:
-        time = study.clock(session_id, track).to_session(time)
+        time = sessions.study.clock(session_id, track).to_session(time)
     return SessionSignals(
         time=time,
-        tracked=faces.tracked,
-        confidence=faces.confidence,
-        audio_time=read(_SOUND, "time"),
-        word_start=read(_WORDS, "start"),
+        tracked=tracked,
+        confidence=face_rows.get(_CONFIDENCE) if faces and faces.has_confidence else None,
+        audio_time=read.get("audio_time"),
+        word_start=read.get("word_start"),
         header_fps=header_fps if time is None else None,
     )
 
 
 @dataclass(frozen=True)
 class _Faces:
-    """What a feature says of the faces in a track's frames."""
+    """Where a feature has in which of a track's frames there is a face."""
 
-    feature: str = ""  # without the track; empty where no feature tracks a face
-    tracked: np.ndarray | None = None  # (T,) float32, see :meth:`storyframes.face_tracking.FaceRule.tracked`
-    confidence: np.ndarray | None = None  # (T,) 0..1; None where the feature has none
+    feature: str  # without the track
+    stored: str  # as the store calls it
+    rule: FaceRule
+    has_confidence: bool
+
+    @classmethod
+    def of(cls, stored: str, spec: FeatureSpec) -> Self | None:
+        """Those of a feature; None where it tracks no face."""
+        rule = face_rule(spec)
+        confidence = spec.arrays.get(_CONFIDENCE)
+        has_confidence = confidence is not None and confidence.axis is Axis.FRAME and not confidence.shape
+        return None if rule is None else cls(spec.name, stored, rule, has_confidence)
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that say it."""
+        confidence = _CONFIDENCE if self.has_confidence else ""
+        named = (self.rule.array, self.rule.lost_where, self.rule.skipped_where, confidence)
+        return tuple(dict.fromkeys(name for name in named if name))
 
 
-def _read_faces(store: FeatureStore, session_id: str, track: str) -> _Faces:
+def _find_faces(store: FeatureStore, session_id: str, features: Mapping[str, _Faces | None]) -> _Faces | None:
     """Of the first feature that tracks a face, in the order in which features are shown."""
-    for feature in _face_features(store, session_id, track):
-        stored = of_track(feature, track)
-        spec = FEATURES[feature] if feature in FEATURES else store.spec(session_id, stored)
-        if rule := face_rule(spec):
-            rows = partial(_rows, store, session_id, stored)
-            confidence = spec.arrays.get(_CONFIDENCE)
-            has_confidence = confidence is not None and confidence.axis is Axis.FRAME and not confidence.shape
-            return _Faces(feature, rule.tracked(rows), rows(_CONFIDENCE) if has_confidence else None)
-    return _Faces()
+    for stored, faces in features.items():
+        if faces or (faces := _Faces.of(stored, store.spec(session_id, stored))):
+            return faces
+    return None
 
 
-def _rows(store: FeatureStore, session_id: str, feature: str, array: str) -> np.ndarray:
-    return store.read(session_id, feature, array=array)
-
-
-def _face_features(store: FeatureStore, session_id: str, track: str) -> list[str]:
-    """The features of a track that may track a face, by their names; which of them do is read later."""
-    return [feature for feature in in_order(store.features(session_id, track)) if may_track_a_face(feature)]
+@lru_cache(_DISTINCT)
+def _face_features(stored: frozenset[str], track: str) -> Mapping[str, _Faces | None]:
+    """The features of a track that may track a face; None of those of which only the store says whether they do."""
+    features = [feature for feature, of in map(feature_and_track, in_order(stored)) if of == track]
+    may = {of_track(feature, track): FEATURES.get(feature) for feature in features if may_track_a_face(feature)}
+    return {name: _Faces.of(name, spec) if spec else None for name, spec in may.items()}
 
 
 def _recorded(sessions: StudySessions, session_id: str, signals: SessionSignals) -> Recorded:
@@ -341,3 +365,14 @@ def _look_at_headers(
         if length_s:
             lengths_s[session_id] = length_s
     return rates, lengths_s
+
+
+def _usual_rate(rates: Mapping[str, float], assumed: float) -> float:
+    """The rate that most sessions have; of rates that are as frequent, the one nearest to ``assumed``."""
+    if not rates:
+        return assumed
+    ordered = np.sort(list(rates.values()))
+    distinct = np.unique(ordered)
+    alike = np.searchsorted(ordered, distinct * (1 + SAME_RATE), "right")
+    alike = alike - np.searchsorted(ordered, distinct * (1 - SAME_RATE))
+    return float(distinct[np.lexsort((-distinct, -np.abs(distinct - assumed), alike))[-1]])

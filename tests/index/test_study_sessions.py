@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,13 +74,13 @@ def test_a_session_that_its_tables_exclude_is_not_opened(
 ) -> None:
     damage_frames(made[0], "s01")
     read: list[str] = []
-    read_array = FeatureStore.read
+    read_arrays = FeatureStore.views
 
-    def noted(store: FeatureStore, session_id: str, *arguments: Any, **named: Any) -> np.ndarray:
+    def noted(store: FeatureStore, session_id: str, arrays: Sequence[tuple[str, str]]) -> list[np.ndarray]:
         read.append(session_id)
-        return read_array(store, session_id, *arguments, **named)
+        return read_arrays(store, session_id, arrays)
 
-    monkeypatch.setattr(FeatureStore, "read", noted)
+    monkeypatch.setattr(FeatureStore, "views", noted)
     built = index_of(made, excluded={"s01": "odd tables"})
     assert built.excluded == {"s01": "odd tables"}  # the first reason, not that of the array
     assert set(read) == {"s00", "s02"}
@@ -101,7 +102,8 @@ def test_sessions_without_clips_have_no_part_in_the_rate_that_most_have(made: tu
 def test_no_step_changes_the_state_that_it_is_given(made: tuple[Path, Study]) -> None:
     tracks = {"s00": {"main": Track("s00", "main", video="s00.mp4")}}
     study = replace(made[1], tracks=tracks, excluded={"s02": "odd tables"})
-    sessions = StudySessions(study, SPEC, FeatureStore(made[0]), {})
+    store = FeatureStore(made[0])
+    sessions = StudySessions(study, SPEC, store, {}, store.stored_features(study.sessions))
     for step in STEPS:
         before = dict(sessions.excluded), list(sessions.phases), len(sessions.windows)
         after = step(sessions)
