@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from tasks.clip_index.label_rules import (
     labels_by_scheme,
     raters_in_names,
 )
-from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, listed
+from tasks.study.labels import EMPATHY, Label, SchemeType, listed
 from tasks.study.load import Study
 
 _NOBODY = "nobody in particular"  # no person_id: it has spaces
@@ -127,23 +129,26 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     ranges: dict[str, list[float]] = {}
     roles, by_scheme = _roles(study), labels_by_scheme(study)
     groups = index.groupby(["session_id", "target"], dropna=False, sort=False).indices
+    windows = _Windows(groups, ticks(index["start_s"]), ticks(index["stop_s"]))
     for name, scheme in indexed_schemes(study).items():
         rule = rules.get(name, LabelRule())
+        is_numeric, within = scheme.is_numeric, rule.within_of(scheme)
         labels = [label for label in by_scheme[name] if _is_meant(label, rule, roles)]
         weighted = has_weights(by_scheme[name])
         names = scheme.labels or tuple(sorted({str(label.value) for label in labels}))
+        codes = {name: place for place, name in enumerate(names)}
         for column, rater in columns_of(by_scheme[name], name, rule).items():
             mine = [label for label in labels if rater is None or label.rater_id == rater]
-            values, weights = _column(index, groups, mine, scheme, names, rule, study)
+            values, weights = _column(windows, _Labels.of(mine, study, codes, is_numeric=is_numeric), within)
             types[column] = str(scheme.type)
             if scheme.minimum is not None and scheme.maximum is not None and scheme.minimum < scheme.maximum:
                 ranges[column] = [scheme.minimum, scheme.maximum]
-            if scheme.is_numeric:
+            if is_numeric:
                 index[column] = values.astype(np.float32)
             else:
-                codes = np.where(np.isnan(values), -1, values).astype(int)
+                places = np.where(np.isnan(values), -1, values).astype(int)
                 ordered = scheme.type is SchemeType.ORDINAL
-                index[column] = pd.Categorical.from_codes(codes, list(names), ordered=ordered)
+                index[column] = pd.Categorical.from_codes(places, list(names), ordered=ordered)
             if weighted:
                 index[weight_column(column)] = np.where(np.isnan(values), 0.0, weights).astype(np.float32)
     index.attrs["schemes"] = types
@@ -154,70 +159,91 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     return index
 
 
-def _column(
-    index: pd.DataFrame,
-    groups: Mapping[tuple[str, object], np.ndarray],
-    labels: Sequence[Label],
-    scheme: Scheme,
-    names: Sequence[str],
-    rule: LabelRule,
-    study: Study,
-) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True)
+class _Windows:
+    """The windows that labels meet."""
+
+    groups: Mapping[tuple[str, object], np.ndarray]  # by session and target, their rows
+    # start, stop: (windows,) ticks
+    start: np.ndarray
+    stop: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Labels of one scheme, as arrays in their order."""
+
+    labels: Sequence[Label]
+    values: np.ndarray  # numbers, or the places of names
+    confidence: np.ndarray  # 1 where the rater gave none
+    spans: Spans  # endless where a label is of the whole session
+    is_numeric: bool
+
+    @classmethod
+    def of(cls, labels: Sequence[Label], study: Study, codes: Mapping[str, int], *, is_numeric: bool) -> Self:
+        """Those of these labels; ``codes`` are the places of names."""
+        numbers = [float(label.value) if is_numeric else codes[str(label.value)] for label in labels]
+        confidence = [1.0 if label.confidence is None else label.confidence for label in labels]
+        spans = ticks(_spans(labels, study))
+        return cls(labels, np.array(numbers, float), np.array(confidence, float), spans, is_numeric)
+
+
+def _spans(labels: Sequence[Label], study: Study) -> np.ndarray:
+    """(labels, 2) the part that each label is of, in seconds of the session."""
+    spans = np.full((len(labels), 2), (-np.inf, np.inf))
+    of_tracks: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, label in enumerate(labels):
+        if label.start_s is not None and label.end_s is not None:
+            spans[number] = label.start_s, label.end_s
+            if label.track is not None:
+                of_tracks[label.session_id, label.track].append(number)
+    for (session_id, track), numbers in of_tracks.items():
+        spans[numbers] = study.clock(session_id, track).to_session(spans[numbers])
+    return spans
+
+
+def _column(windows: _Windows, labels: _Labels, within: Within) -> tuple[np.ndarray, np.ndarray]:
     """(n,) the value of each window, a number or the place of a name, and its weight; NaN where nothing labels it."""
-    codes = {name: place for place, name in enumerate(names)}
-    by_target: dict[tuple[str, str | None], list[Label]] = defaultdict(list)
-    for label in labels:
-        by_target[label.session_id, label.target].append(label)
-    column, weights = np.full(len(index), np.nan), np.full(len(index), np.nan)
-    start, stop = ticks(index["start_s"]), ticks(index["stop_s"])
-    for (session, about), rows in groups.items():
+    by_target: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+    for number, label in enumerate(labels.labels):
+        by_target[label.session_id, label.target].append(number)
+    column, weights = np.full(len(windows.start), np.nan), np.full(len(windows.start), np.nan)
+    for (session, about), rows in windows.groups.items():
         target = about if isinstance(about, str) else None
-        found = by_target.get((session, target)) or by_target.get((session, None), [])
-        by_rater: dict[str | None, list[Label]] = defaultdict(list)
-        for label in found:
-            by_rater[label.rater_id].append(label)
-        each = [_of_rater(of_one, codes, start[rows], stop[rows], scheme, rule, study) for of_one in by_rater.values()]
+        by_rater: dict[str | None, list[int]] = defaultdict(list)
+        for number in by_target.get((session, target)) or by_target.get((session, None), []):
+            by_rater[labels.labels[number].rater_id].append(number)
+        start, stop = windows.start[rows], windows.stop[rows]
+        each = [_of_rater(labels, numbers, start, stop, within) for numbers in by_rater.values()]
         if each:
             said, sure = (np.array(some) for some in zip(*each, strict=True))
-            column[rows], weights[rows] = _of_raters(said, sure, is_numeric=scheme.is_numeric)
+            column[rows], weights[rows] = _of_raters(said, sure, is_numeric=labels.is_numeric)
     return column, weights
 
 
 def _of_rater(
-    labels: Sequence[Label],
-    codes: Mapping[str, int],
-    start: np.ndarray,
-    stop: np.ndarray,
-    scheme: Scheme,
-    rule: LabelRule,
-    study: Study,
+    labels: _Labels, numbers: Sequence[int], start: np.ndarray, stop: np.ndarray, within: Within
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What one rater says of each window, of its part of the session, else of the session as a whole; and how sure."""
+    """What one rater says of each window, of its part of the session, else of the session as a whole; and how sure.
+
+    Args:
+        numbers: which of the labels are the rater's.
+        start, stop: (windows,) ticks.
+    """
     result, weights = np.full(len(start), np.nan), np.full(len(start), np.nan)
-    parts = [label for label in labels if label.start_s is not None]
-    for some in (parts, [label for label in labels if label.start_s is None]):
+    parts = [number for number in numbers if labels.labels[number].start_s is not None]
+    for some in (parts, [number for number in numbers if labels.labels[number].start_s is None]):
         if some:
-            spans = ticks([_span(label, study) for label in some])
-            order = np.lexsort((spans[:, 1], spans[:, 0]))
-            values = np.array([float(label.value) if scheme.is_numeric else codes[str(label.value)] for label in some])
-            confidence = np.array([1.0 if label.confidence is None else label.confidence for label in some])
-            labelled = values[order], spans[order], start, stop, rule.within_of(scheme)
+            order = np.array(some)[np.lexsort((labels.spans[some, 1], labels.spans[some, 0]))]
+            labelled = labels.values[order], labels.spans[order], start, stop, within
             said = meet(*labelled)
-            if (confidence != 1).any():
-                sure = confidence_of(said, confidence[order], *labelled)
+            if (labels.confidence[order] != 1).any():
+                sure = confidence_of(said, labels.confidence[order], *labelled)
             else:
                 sure = np.where(np.isnan(said), np.nan, 1.0)
             weights = np.where(np.isnan(result), sure, weights)
             result = np.where(np.isnan(result), said, result)
     return result, weights
-
-
-def _span(label: Label, study: Study) -> tuple[float, float]:
-    """The part that a label is of, in seconds of the session."""
-    if label.start_s is None or label.end_s is None:
-        return -np.inf, np.inf
-    first, last = study.clock(label.session_id, label.track).to_session([label.start_s, label.end_s])
-    return float(first), float(last)
 
 
 def meet(values: np.ndarray, spans: Spans, start: np.ndarray, stop: np.ndarray, within: Within) -> np.ndarray:
