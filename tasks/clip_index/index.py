@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -160,10 +161,13 @@ def _assumed_rates(sessions: Sequence[str], spec: WindowSpec) -> Iterator[str]:
 
 
 def _shared_recordings(study: Study, store: FeatureStore | None) -> list[SharedRecording]:
-    digests = DigestCache(store.storage, INPUTS, study.root) if store else None
+    if store is None:
+        return find_shared_recordings(study)
+    storage = store.storage
+    digests = cache(lambda: DigestCache(storage, INPUTS, study.root))
     shared = find_shared_recordings(study, digests)
-    if digests:
-        digests.save()
+    if digests.cache_info().currsize:
+        digests().save()
     return shared
 
 

@@ -155,7 +155,7 @@ def of_unknown_length(sessions: StudySessions) -> StudySessions:
     study = sessions.study
     unknown = [name for name in sessions.left if name not in sessions.with_frame_times]
     with_video = [name for name in unknown if study.sessions[name].video]
-    header_fps, lengths_s = _look_at_headers(study, with_video, sessions.streams)
+    header_fps, lengths_s = _look_at_headers(study, with_video, sessions.streams) if with_video else ({}, {})
     ends_s = ends_without_frames(study, sessions.store, [name for name in unknown if not study.sessions[name].video])
     sessions = replace(sessions, header_fps=header_fps, lengths_s=lengths_s, ends_s=ends_s)
     endless = [name for name, end_s in ends_s.items() if math.isinf(end_s)]

@@ -18,6 +18,7 @@ from tasks.study.labels import listed
 from tasks.study.load import Phase, Study, StudyFileError
 from tasks.study.study_identity import digest_of_ends
 
+Digests = Callable[[], DigestCache]
 COLUMNS = ("video", "audio")
 """Whose files are recordings; transcripts of two sessions may be alike because both are silent."""
 
@@ -49,11 +50,12 @@ class SharedRecording:
         return list(dict.fromkeys(study.sessions[session].participant_id for session in self.sessions))
 
 
-def find_shared_recordings(study: Study, digests: DigestCache | None = None) -> list[SharedRecording]:
+def find_shared_recordings(study: Study, digests: Digests | None = None) -> list[SharedRecording]:
     """The recordings that several sessions of a study name; a file that cannot be read is compared by its path alone.
 
     Args:
-        digests: SHA-256 of its files as a store knows them, also of files that are not on this machine any more.
+        digests: gives SHA-256 of its files as a store knows them, also of files that are not on this machine any more.
+            Called only where a file is not here, or two have the same size.
     """
     uses: dict[str, list[Use]] = {}
     for session_id in study.sessions:
@@ -86,7 +88,7 @@ def shared_recording_remarks(study: Study, shared: Iterable[SharedRecording]) ->
             )
 
 
-def _same_content(study: Study, files: Iterable[str], digests: DigestCache | None) -> list[list[str]]:
+def _same_content(study: Study, files: Iterable[str], digests: Digests | None) -> list[list[str]]:
     """The files in groups of the same content; most files are a group of their own."""
     sizes: dict[str, int | str] = {}
     gone: dict[str, str] = {}
@@ -94,7 +96,7 @@ def _same_content(study: Study, files: Iterable[str], digests: DigestCache | Non
         try:
             sizes[relative] = study.path(relative).stat().st_size or relative
         except (StudyFileError, OSError):
-            known = digests.remembered(study.root / relative) if digests else None
+            known = digests().remembered(study.root / relative) if digests else None
             sizes[relative], gone[relative] = known or (relative, "")
 
     def ends(relative: str) -> str:
@@ -103,7 +105,7 @@ def _same_content(study: Study, files: Iterable[str], digests: DigestCache | Non
 
     def content(relative: str) -> str:
         path = study.root / relative
-        return gone.get(relative) or (digests.sha256(path) if digests else sha256_file(path))
+        return gone.get(relative) or (digests().sha256(path) if digests else sha256_file(path))
 
     groups = [list(sizes)]
     for tell_apart in (sizes.__getitem__, ends, content):

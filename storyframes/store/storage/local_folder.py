@@ -61,7 +61,9 @@ class LocalStorage:
         Raises:
             StorageError: its record is damaged or cannot be read, or its group is no longer the one of the folder.
         """
-        if group := Group.parse(self.read(SHARING)):
+        content = self.read(SHARING)
+        group = None if content is None else Group.parse(content)
+        if group:
             group.check(self.root)
         return group
 
