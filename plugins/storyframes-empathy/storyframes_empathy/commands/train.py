@@ -34,7 +34,9 @@ def train(
         typer.Option(help="What the model is given: v+a+t are vision, audio, text. Without it what the store has."),
     ] = None,
     seeds: Annotated[str, typer.Option(help="A run for each: of weights, order and split.")] = "0,1,2",
-    preset: Annotated[str | None, typer.Option(help="empathicstories, or regression: labels about no story.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="empathicstories; paper, its own recipe; or regression: labels about no story.")
+    ] = None,
     label: Annotated[
         str | None,
         typer.Option(help="The ordinal or interval scheme, or the curve, that is learned; empathy, or the only one."),
@@ -138,12 +140,13 @@ def _train_all(
     with refused_if(StoreError, StorageError, CannotTrainError, RunDiffersError, CheckpointError, RunError):
         store = FeatureStore(features)
         plan = plan_training(store, settings, phase, modalities, seeds)
-        names = [RunName(one, ModelName(model), plan.modalities, seed) for one in plan.phases for seed in seeds]
+        names = [RunName(one, ModelName(model), plan.runs[one, seed][0], seed) for one in plan.phases for seed in seeds]
         with TrainProgress(error_console()) as progress:
             progress.plan(plan.remarks)
             for number, name in enumerate(names):
                 progress.run(name, len(names) - number - 1)
-                outcomes.append(train_run(store, name, plan.settings[name.seed], out, progress, replace=replace))
+                settings = plan.runs[name.phase, name.seed][1]
+                outcomes.append(train_run(store, name, settings, out, progress, replace=replace))
                 progress.ended(outcomes[-1])
     return outcomes
 

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from storyframes_empathy.scores.evaluation import Evaluation, ScoredRun, table_key
 from storyframes_empathy.scores.run_diagnostics import by_participant, calibration, read_epochs
-from storyframes_empathy.scores.table_formats import HEADINGS, cell_text, count_text, shown_metrics
+from storyframes_empathy.scores.table_formats import HEADINGS, LAST_COLUMNS, cell_text, count_text, shown_metrics
 from storyframes_empathy.scores.tables import Table, model_name, row_order, table_order
 from storyframes_report import COLOURS, Chart, label, new_site, render
 
@@ -57,6 +57,7 @@ def write_benchmark(evaluation: Evaluation, tables: Sequence[Table], root: Path,
             metrics=shown_metrics,
             cell=cell_text,
             count_of=count_text,
+            last=LAST_COLUMNS,
         )
         (site / "index.html").write_text(page, encoding="utf-8")
 

@@ -23,6 +23,7 @@ class Metrics:
         acc: the share of predictions that are positive where the rating is.
         f1: 2TP / (2TP + FP + FN), of the positive; 0 where that is 0 / 0.
         mse: mean squared difference to the rating on the scale 0 to 1 of its scheme.
+        rmse: its root on the scheme's own scale: how far off a score usually is.
         mse_binary: the same to 1 where the rating is positive, else 0.
         phi: Pearson's correlation of prediction and rating when both are cut in two.
         prevalence: the share of ratings that are positive.
@@ -37,6 +38,7 @@ class Metrics:
     acc: float
     f1: float
     mse: float
+    rmse: float
     mse_binary: float
     phi: float
     prevalence: float
@@ -87,13 +89,15 @@ def score(
     b, c = p > score_threshold, y > threshold
     tp, fp, fn, tn = (int(np.sum(cell)) for cell in (b & c, b & ~c, ~b & c, ~b & ~c))
     n = len(p)
+    mse = float(np.mean((p - scaled) ** 2)) if n else math.nan
     return Metrics(
         n=n,
         r=pearson(p, y),
         rho=spearman(p, y),
         acc=(tp + tn) / n if n else math.nan,
         f1=f1_of(tp, fp, fn),
-        mse=float(np.mean((p - scaled) ** 2)) if n else math.nan,
+        mse=mse,
+        rmse=math.sqrt(mse) * (maximum - minimum),
         mse_binary=float(np.mean((p - c) ** 2)) if n else math.nan,
         phi=phi_of(tp, fp, fn, tn),
         prevalence=(tp + fn) / n if n else math.nan,

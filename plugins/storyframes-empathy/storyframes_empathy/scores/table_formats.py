@@ -15,6 +15,8 @@ from storyframes_empathy.scores.tables import METRICS, Cell, Row, Table
 
 HEADINGS = {"r": "r", "rho": "ρ", "acc": "Acc", "f1": "F1", "mse": "MSE", "phi": "φ"}
 _TEX_HEADINGS = {"r": "$r$", "rho": r"$\rho$", "acc": "Acc", "f1": "F1", "mse": "MSE", "phi": r"$\varphi$"}
+LAST_COLUMNS = ["RMSE", "prevalence", "n", "sessions", "people"]
+"""What stands behind the metrics that are compared, where a table is not the paper's own."""
 _MARKDOWN = "\\`*_[]|#!~"
 _TEX = {
     "\\": r"\textbackslash{}",
@@ -26,8 +28,9 @@ _TEX = {
 }
 _LEGEND = (
     "x 100. r, ρ: Pearson's and Spearman's correlation of scores and ratings; φ: the correlation of both when they are "
-    "cut in two (docs/benchmark.md). ±: standard deviation over seeds. Best bold, second underlined; a number that is "
-    "not defined is –, a run that is missing is empty."
+    "cut in two (docs/benchmark.md). RMSE, sessions and people are not x 100: RMSE is on the label's own scale. ±: "
+    "standard deviation over seeds. The best is bold and the second underlined, where they are better than every "
+    "baseline; a number that is not defined is –."
 )
 
 
@@ -66,7 +69,8 @@ def cell_text(row: Row, metric: str) -> str:
         return ""
     if math.isnan(cell.mean):
         return "–"
-    text = _times_100(cell.mean) if math.isnan(cell.sd) else f"{_times_100(cell.mean)} ± {_times_100(cell.sd)}"
+    write = (lambda value: f"{value:.3g}") if metric == "rmse" else _times_100
+    text = write(cell.mean) if math.isnan(cell.sd) else f"{write(cell.mean)} ± {write(cell.sd)}"
     return text if cell.defined == cell.seeds else f"{text} ({cell.defined} of {cell.seeds} seeds)"
 
 
@@ -96,7 +100,8 @@ def _body(table: Table, bold: str, underlined: str, escape: Callable[[str], str]
             place = places[metric].get(number)
             line.append({1: bold, 2: underlined}.get(place or 0, "{}").replace("{}", text) if text else "")
         if not table.published:
-            line += [count_text(row), escape(cell_text(row, "prevalence"))]
+            line += [escape(cell_text(row, name)) for name in ("rmse", "prevalence")]
+            line += [count_text(count) for count in (row.n, row.sessions, row.people)]
         yield line
 
 
@@ -105,9 +110,9 @@ def shown_metrics(table: Table) -> list[str]:
     return [metric for metric in METRICS if metric != "phi" or not table.published]
 
 
-def count_text(row: Row) -> str:
-    """How many clips or stories: one number, or from the fewest to the most of a seed."""
-    return "" if row.n is None else "–".join(str(one) for one in dict.fromkeys(row.n))
+def count_text(count: tuple[int, int] | None) -> str:
+    """How many: one number, or from the fewest to the most of a seed."""
+    return "" if count is None else "–".join(str(one) for one in dict.fromkeys(count))
 
 
 def _titled(table: Table) -> str:
@@ -117,7 +122,7 @@ def _titled(table: Table) -> str:
 
 def _markdown(table: Table) -> str:
     headings = [name for name, _ in _columns(table)] + [HEADINGS[metric] for metric in shown_metrics(table)]
-    headings += [] if table.published else ["n", "prevalence"]
+    headings += [] if table.published else LAST_COLUMNS
     lines = [headings, ["---"] * len(headings), *_body(table, "**{}**", "<u>{}</u>", _escape_markdown)]
     return f"### {_escape_markdown(_titled(table))}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -132,7 +137,7 @@ def _escape_markdown(text: str) -> str:
 def _tex(table: Table) -> str:
     about = [_escape_tex(name) for name, _ in _columns(table)]
     headings = about + [_TEX_HEADINGS[metric] for metric in shown_metrics(table)]
-    headings += [] if table.published else ["$n$", "prevalence"]
+    headings += [] if table.published else LAST_COLUMNS
     body = [f"{' & '.join(line)} \\\\" for line in _body(table, r"\textbf{{}}", r"\underline{{}}", _escape_tex)]
     return "\n".join(
         [
@@ -157,14 +162,14 @@ def _csv(tables: Sequence[Table]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     about = ["phase", "scheme", "minimum", "maximum", "threshold"]
-    metrics = [*METRICS, "prevalence"]
+    metrics = [*METRICS, "rmse", "prevalence"]
     parts = [f"{metric}_{part}" for metric in metrics for part in ("mean", "sd", "defined")]
     writer.writerow(["table", "published", *about, *_CSV_ROW, *parts])
     for table in tables:
         for row in table.rows:
             line = [table.title, table.published, *(table.about.get(key, "") for key in about)]
-            low, high = row.n or ("", "")
-            line += [row.model, row.modalities, row.level or "", row.seeds, row.is_baseline, low, high]
+            line += [row.model, row.modalities, row.level or "", row.seeds, row.is_baseline]
+            line += [number for count in (row.n, row.sessions, row.people) for number in count or ("", "")]
             for metric in metrics:
                 cell = row.cells.get(metric, Cell(math.nan, math.nan, 0, 0))
                 line += ["" if math.isnan(one) else repr(one) for one in (cell.mean, cell.sd)]
@@ -173,7 +178,8 @@ def _csv(tables: Sequence[Table]) -> str:
     return stream.getvalue()
 
 
-_CSV_ROW = ("model", "modalities", "level", "seeds", "baseline", "n_fewest", "n_most")
+_COUNTS = [f"{what}_{which}" for what in ("n", "sessions", "people") for which in ("fewest", "most")]
+_CSV_ROW = ("model", "modalities", "level", "seeds", "baseline", *_COUNTS)
 
 
 def content(tables: Sequence[Table], evaluation: Evaluation) -> dict[str, Any]:

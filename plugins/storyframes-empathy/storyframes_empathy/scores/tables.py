@@ -10,7 +10,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from storyframes_empathy.scores.evaluation import Evaluation, ScoredRun, row_key, table_key
 from storyframes_empathy.scores.metrics import Metrics, score
-from storyframes_empathy.scores.run_record import EMPATHY, Level, Run, ScoreScale
+from storyframes_empathy.scores.run_record import Level, Run, ScoreScale
 
 METRICS = ("r", "rho", "acc", "f1", "mse", "phi")
 """Those that compare rows; of ``mse`` the lowest is the best."""
@@ -33,7 +33,6 @@ _NAMES = {
     "bart": "EmpathicStoriesBART",
     "llm": "LLM",
 }
-_TRAINED = ("amer", "tfn", "ef_lstm", "lf_lstm")
 _MODALITIES = ("t", "v+a", "v+t", "a+t", "v+a+t")
 _SHOWN = 5  # decimals of a fraction to which numbers that are printed alike are alike
 
@@ -61,9 +60,10 @@ class Row:
     Attributes:
         model, modalities: as shown.
         level: of what it was scored; None where nobody says.
-        seeds: how many runs; 0 where there are none.
-        cells: by metric, and "prevalence"; none where there are no runs.
+        seeds: how many runs.
+        cells: by metric, and "rmse" (on the label's own scale) and "prevalence".
         n: of how many clips or stories: the fewest and the most of a seed; None where nobody says.
+        sessions, people: of how many these are, likewise.
         is_baseline: it is compared with nothing.
     """
 
@@ -73,6 +73,8 @@ class Row:
     seeds: int
     cells: Mapping[str, Cell] = field(default_factory=dict)
     n: tuple[int, int] | None = None
+    sessions: tuple[int, int] | None = None
+    people: tuple[int, int] | None = None
     is_baseline: bool = False
 
 
@@ -98,7 +100,11 @@ class Table:
         return {row.level for row in self.rows if row.level}
 
     def places(self, metric: str) -> dict[int, int]:
-        """By the number of a row, 1 where it is the best of its level, 2 where it is the second; equals share."""
+        """By the number of a row, 1 where it is the best of its level, 2 where it is the second; equals share.
+
+        Of runs, only those that are better than every baseline of their level have a place, and their correlations
+        are above 0, which is what a constant knows.
+        """
         found: dict[int, int] = {}
         sign = -1 if metric == "mse" else 1
         for level in {row.level for row in self.rows}:
@@ -107,10 +113,20 @@ class Table:
                 for number, row in enumerate(self.rows)
                 if row.level == level and not row.is_baseline and metric in row.cells
             }
-            means = {number: mean for number, mean in means.items() if not math.isnan(mean)}
+            least = self._baseline(metric, level)
+            means = {number: mean for number, mean in means.items() if mean > least}
             order = sorted(set(means.values()), reverse=True)[:2]
             found |= {number: order.index(mean) + 1 for number, mean in means.items() if mean in order}
         return found
+
+    def _baseline(self, metric: str, level: Level | None) -> float:
+        """What a row of this level has to exceed; of ``mse`` with the sign turned."""
+        if self.published:
+            return -math.inf
+        rows = [row for row in self.rows if row.is_baseline and row.level == level and metric in row.cells]
+        means = [-row.cells[metric].mean if metric == "mse" else row.cells[metric].mean for row in rows]
+        known = [round(mean, _SHOWN) for mean in means if not math.isnan(mean)]
+        return max([*known, 0.0 if metric in ("r", "rho", "phi") else -math.inf])
 
 
 def build_tables(evaluation: Evaluation) -> list[Table]:
@@ -164,7 +180,6 @@ def _table(runs: Sequence[ScoredRun], split: str) -> Table:
     for one in runs:
         by_row[row_key(one.run)].append(one)
     rows = [(row_order(some[0].run), _row(some)) for some in by_row.values()]
-    rows += [(row_order(missing), _empty(missing)) for missing in _missing(runs)]
     shown = [row for _, row in sorted(rows, key=lambda one: one[0])]
     title = f"{run.phase}: {run.scheme} {run.minimum:g} to {run.maximum:g}, positive above {run.threshold:g}; {split}"
     about = {"phase": run.phase, "scheme": run.scheme, "minimum": run.minimum, "maximum": run.maximum}
@@ -178,34 +193,31 @@ def row_order(run: Run) -> tuple[Any, ...]:
     return run.is_baseline, known, run.model, run.variant, run.label, run.level, given, run.modalities
 
 
-def _missing(runs: Sequence[ScoredRun]) -> list[Run]:
-    """The rows of the paper that a model of the paper's has no runs for."""
-    found = []
-    alike: dict[tuple[Any, ...], dict[str, Run]] = defaultdict(dict)
-    for run in (one.run for one in runs if one.run.model in _TRAINED and one.run.scheme == EMPATHY):
-        alike[run.model, run.variant, run.label, run.level][run.modalities] = run
-    for there in alike.values():
-        a_run = next(iter(there.values()))
-        found += [a_run.model_copy(update={"modalities": one}) for one in _MODALITIES if one not in there]
-    return found
-
-
-def _empty(run: Run) -> Row:
-    return Row(model_name(run), run.modalities, None, 0)
-
-
 def _row(runs: Sequence[ScoredRun]) -> Row:
     run = runs[0].run
-    row = _of_metrics([one.metrics for one in runs])
-    return Row(
-        model_name(run), run.modalities, runs[0].scored.level, len(runs), row.cells, row.n, is_baseline=run.is_baseline
+    row = _of_metrics([one.metrics for one in runs], runs)
+    return replace(
+        row,
+        model=model_name(run),
+        modalities=run.modalities,
+        level=runs[0].scored.level,
+        is_baseline=run.is_baseline,
     )
 
 
-def _of_metrics(metrics: Sequence[Metrics]) -> Row:
-    cells = {name: _cell([float(getattr(one, name)) for one in metrics]) for name in (*METRICS, "prevalence")}
-    counts = [metric.n for metric in metrics]
-    return Row("", "", None, len(metrics), cells, (min(counts), max(counts)))
+def _of_metrics(metrics: Sequence[Metrics], runs: Sequence[ScoredRun]) -> Row:
+    names = (*METRICS, "rmse", "prevalence")
+    cells = {name: _cell([float(getattr(one, name)) for one in metrics]) for name in names}
+    there = [~np.isnan(one.scored.scores) for one in runs]
+    return Row(
+        *("", "", None, len(metrics), cells, _span([metric.n for metric in metrics])),
+        sessions=_span([len(np.unique(one.scored.sessions[own])) for one, own in zip(runs, there, strict=True)]),
+        people=_span([len(np.unique(one.scored.participants[own])) for one, own in zip(runs, there, strict=True)]),
+    )
+
+
+def _span(counts: Sequence[int]) -> tuple[int, int]:
+    return min(counts), max(counts)
 
 
 def _cell(values: Sequence[float]) -> Cell:
@@ -224,8 +236,8 @@ def _constants(runs: Sequence[ScoredRun]) -> list[Row]:
             if one.scored.level is level and one.train:
                 by_seed.setdefault(one.run.seed, one)
         for name in ("majority of train", "mean of train") if by_seed else ():
-            row = _of_metrics([_constant(one, name) for one in by_seed.values()])
-            rows.append(Row(name, "", level, row.seeds, row.cells, row.n, is_baseline=True))
+            row = _of_metrics([_constant(one, name) for one in by_seed.values()], list(by_seed.values()))
+            rows.append(replace(row, model=name, level=level, is_baseline=True))
     return rows
 
 

@@ -44,12 +44,15 @@ class TrainingPlan:
         phases: one model is trained for each.
         modalities: what models are given.
         settings: by seed.
+        runs: by phase and seed the modalities and the settings of a run, without the inputs that all of its training
+            clips lack.
         remarks: sentences about what was taken from the store, and which share of clips lacks an input.
     """
 
     phases: tuple[str, ...]
     modalities: tuple[str, ...]
     settings: Mapping[int, TrainSettings]
+    runs: Mapping[tuple[str, int], tuple[tuple[str, ...], TrainSettings]]
     remarks: tuple[str, ...]
 
 
@@ -97,7 +100,9 @@ def plan_training(
         raise CannotTrainError("\n".join(dict.fromkeys(problems)))
     phases = tuple(sorted(clips["phase"].astype(str).unique()))
     shares = {of_seed.split_shares for of_seed in by_seed.values()} - {settings.split_shares}
-    return TrainingPlan(phases, named, by_seed, tuple(study.remarks(clips, phases, named, shares)))
+    runs = {(one, seed): study.trained(clips, one, seed, by_seed[seed], named) for one in phases for seed in seeds}
+    remarks = [*study.remarks(clips, phases, named, shares), *study.left_out]
+    return TrainingPlan(phases, named, by_seed, runs, tuple(remarks))
 
 
 class _Study:
@@ -117,6 +122,7 @@ class _Study:
         self.phases = sorted(index["phase"].astype(str).unique())
         self.is_own = False
         self.with_features: tuple[str, ...] = ()
+        self.left_out: list[str] = []
 
     def _take(self, **values: object) -> None:
         self.settings = self.settings.model_copy(update=values)
@@ -332,6 +338,30 @@ class _Study:
             "[train], or one --phase"
         )
         return settings
+
+    def trained(
+        self, clips: pd.DataFrame, phase: str, seed: int, settings: TrainSettings, modalities: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], TrainSettings]:
+        """The modalities and settings of a run without the inputs that all of its training clips lack."""
+        draw = SplitSpec(seed if settings.split_seed is None else settings.split_seed, settings.split_shares)
+        splits = clips["participant_id"].map(draw.by_participant(self.people))
+        training = clips[(splits == "train") & (clips["phase"].astype(str) == phase)].reset_index(drop=True)
+        if settings.missing != "mask" or training.empty:
+            return modalities, settings
+        kept = {
+            name: tuple(
+                part
+                for part, asked in zip(getattr(settings, name), settings.parts(name), strict=True)
+                if not lacking_clips(training, self.store, asked.clip_input("mask")).all()
+            )
+            for name in modalities
+        }
+        lost = [part.input for name in modalities for part in getattr(settings, name) if part not in kept[name]]
+        if not lost or not any(kept.values()):  # open_splits says that no clip has any
+            return modalities, settings
+        self.left_out.append(f"{phase}, seed {seed}: no training clip has {', '.join(lost)}, which is left out")
+        left = {name: parts for name, parts in kept.items() if parts}
+        return tuple(left), settings.model_copy(update=left)
 
     # --- what is said of it
 

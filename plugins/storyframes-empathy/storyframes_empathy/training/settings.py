@@ -87,21 +87,26 @@ class PersonalitySettings(StrictSettings):
         return self
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "empathicstories": {},
-    "regression": {"target": "none", "oversampling": "none"},
-}
-"""What each preset says otherwise than the defaults: ``regression`` is for labels that are about no text."""
-
 VISION = (InputSettings(input="openface", columns=("measurements",)), InputSettings(input="resnet50"))
 AUDIO = (InputSettings(input="audio"),)
 TEXT = (InputSettings(input="words"),)
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "empathicstories": {},
+    "paper": {"oversampling": "paper", "v": (InputSettings(input="openface"), InputSettings(input="resnet50"))},
+    "regression": {"target": "none", "oversampling": "none"},
+}
+"""What each preset says otherwise than the defaults.
+
+``paper`` is the paper's own recipe, with OpenFace's bookkeeping (frame numbers among it) and clips that are oversampled
+before participants are separated; ``regression`` is for labels that are about no text.
+"""
 
 
 class TrainSettings(StrictSettings):
     """How models are trained; unknown keys are errors."""
 
-    preset: Literal["empathicstories", "regression"] = "empathicstories"
+    preset: Literal["empathicstories", "paper", "regression"] = "empathicstories"
     # what is learned
     label: str = "empathy"
     label_range: tuple[float, float] | None = None

@@ -78,7 +78,8 @@ def test_the_page_goes_from_a_folder_to_scores(walked: Walked) -> None:
     assert first == ["init", "import", "import", "check", "extract", "report", "empathy", "empathy"]
     assert (walked.folder / "report/index.html").is_file()
     for seed in "012":
-        run = walked.folder / "runs/session/lf_lstm/a+t" / seed
+        (run,) = walked.folder.glob(f"runs/session/lf_lstm/*/{seed}")
+        assert run.parent.name in ("a", "a+t")  # one session alone has text
         record = read_run(run)
         assert (record.scheme, record.minimum, record.maximum) == ("empathy", 0, 100)
         table = read_predictions(run, record).table

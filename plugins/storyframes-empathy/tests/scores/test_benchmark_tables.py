@@ -66,7 +66,7 @@ def printed(table: str) -> list[list[str]]:
 
 def made_up(run: Run, **values: float) -> ScoredRun:
     """A run with these metrics."""
-    names = ("r", "rho", "acc", "f1", "mse", "mse_binary", "phi", "prevalence", "acc_missing_wrong")
+    names = ("r", "rho", "acc", "f1", "mse", "rmse", "mse_binary", "phi", "prevalence", "acc_missing_wrong")
     counts = {"n": 100, "tp": 0, "fp": 0, "fn": 0, "tn": 0, "missing": 0}
     metrics = Metrics(**(dict.fromkeys(names, math.nan) | counts | values))  # type: ignore[arg-type]
     none = np.empty(0)
@@ -136,12 +136,11 @@ def test_how_a_number_is_written(value: float, text: str) -> None:
     assert cell_text(Row("m", "t", None, 1, {"r": Cell(value, math.nan, 1, 1)}), "r") == text
 
 
-def test_rows_without_runs_are_empty_and_not_zero(tmp_path: Path) -> None:
+def test_only_rows_with_runs_are_shown(tmp_path: Path) -> None:
     done = evaluate(leave_runs(tmp_path))
     found = lines(written(build_tables(done), done, Format.MD))
-    assert [line[1] for line in found] == ["t", "v+a", "v+t", "a+t", "v+a+t"]
-    assert all(cell == "" for line in found[:4] for cell in line[2:])
-    assert all(cell for cell in found[4])
+    assert [line[1] for line in found] == ["v+a+t"]
+    assert all(cell for cell in found[0])
 
 
 def test_levels_are_ranked_apart_and_marked(tmp_path: Path) -> None:
@@ -167,7 +166,7 @@ def test_baselines_are_in_every_table_and_never_the_best(tmp_path: Path) -> None
     done = evaluate(tmp_path)
     (table,) = build_tables(done)
     assert [row.model for row in table.rows] == ["ridge", "untrained cosine", "majority of train", "mean of train"]
-    assert all(set(table.places(metric)) == {0} for metric in ("r", "acc", "f1", "mse"))
+    assert table.places("r") == {0: 1}
     prevalence = done.runs[0].metrics.prevalence
     majority, mean = table.rows[2].cells, table.rows[3].cells
     assert (majority["acc"].mean, majority["prevalence"].mean) == pytest.approx((prevalence, prevalence))
@@ -176,6 +175,36 @@ def test_baselines_are_in_every_table_and_never_the_best(tmp_path: Path) -> None
     ratings = done.runs[0].scored.ratings
     assert mean["mse"].mean == pytest.approx(np.mean((0.75 - (ratings - 1) / 4) ** 2))
     assert mean["acc"].mean == pytest.approx(prevalence)  # a mean of 4 is above 3
+
+
+def test_only_what_beats_every_baseline_is_bold() -> None:
+    rows = [
+        Row(name, "", Level.CLIP, 1, {"mse": Cell(mse, math.nan, 1, 1), "r": Cell(r, math.nan, 1, 1)}, is_baseline=base)
+        for name, mse, r, base in (
+            ("good", 0.05, 0.4, False),
+            ("as the mean", 0.06, -0.1, False),
+            ("worse", 0.07, -0.2, False),
+            ("mean of train", 0.06, math.nan, True),
+            ("majority of train", 0.3, math.nan, True),
+        )
+    ]
+    assert Table("", rows).places("mse") == {0: 1}
+    assert Table("", rows).places("r") == {0: 1}
+    assert Table("", rows[1:]).places("mse") == Table("", rows[1:]).places("r") == {}
+
+
+def test_errors_are_on_the_label_s_own_scale_too(tmp_path: Path) -> None:
+    leave_runs(
+        tmp_path, model="ridge", scheme="warmth", minimum=0, maximum=100, train={"n": 9, "mean": 50, "prevalence": 0.5}
+    )
+    done = evaluate(tmp_path)
+    (table,) = build_tables(done)
+    row, *_, mean = table.rows
+    scored = [one.scored for one in done.runs]
+    errors = [np.sqrt(np.mean((one.scores * 100 - one.ratings) ** 2)) for one in scored]
+    assert row.cells["rmse"].mean == pytest.approx(np.mean(errors))
+    assert mean.cells["rmse"].mean == pytest.approx(np.sqrt(np.mean((50 - scored[0].ratings) ** 2)))
+    assert (row.n, row.sessions, row.people) == ((72, 72), (12, 12), (4, 4))
 
 
 def test_training_labels_are_taken_from_training_predictions(tmp_path: Path) -> None:
@@ -213,7 +242,7 @@ def test_text_scorers_and_trained_models_are_rows_of_one_table_of_stories(tmp_pa
     text = written(build_tables(done), done, Format.MD)
     shown = {line[0]: line for line in lines(text) if line[2]}
     assert list(shown) == ["EF-LSTM", "EmpathicStoriesBART", "LLM stub"]
-    assert {line[-2] for line in shown.values()} == {"36"}
+    assert {tuple(line[-3:]) for line in shown.values()} == {("36", "12", "4")}
     assert "; story level" in text
     assert done.notes == []
     run = Run(phase="story_share", model="LLM other", modalities="t", level=Level.STORY)

@@ -189,6 +189,37 @@ def test_the_sound_and_faces_of_a_clip_are_of_its_own_seconds_at_any_rate(store:
     np.testing.assert_array_equal(clip["voice"], voice[50:150:5])
 
 
+def test_an_input_that_all_training_clips_lack_is_left_out_of_the_run_and_its_name(tmp_path: Path) -> None:
+    people = [f"p{number}" for number in range(4)]
+    lacking = {f"s{number}": ["faces"] for number in (1, 2, 3)}
+    few = write_own_store(tmp_path / "few", lacking=lacking, people=people)
+    plan = plan_training(few, TrainSettings(), None, None, range(6))
+    names = set()
+    for seed, settings in plan.settings.items():
+        modalities, trained = plan.runs["session", seed]
+        training = open_splits(few, "session", plan.modalities, seed, settings).scored["train"].clips
+        assert modalities == (("v", "a") if "s0" in set(training["session_id"]) else ("a",))
+        assert trained.parts("a") == settings.parts("a")
+        names.add(modalities)
+        assert any(f"seed {seed}: no training clip has faces" in one for one in plan.remarks) == (modalities == ("a",))
+    assert names == {("v", "a"), ("a",)}
+    seed = next(seed for seed in range(6) if plan.runs["session", seed][0] == ("a",))
+    assert train(few, tmp_path / "runs", "--seeds", str(seed)).exit_code == 0
+    assert [path.parent.parent.name for path in tmp_path.glob("runs/**/run.json")] == ["a"]
+
+
+def test_the_papers_own_recipe_is_one_word() -> None:
+    paper = load_train_settings(None, preset="paper")
+    assert paper.oversampling == "paper"
+    assert [(part.input, part.columns) for part in paper.parts("v")] == [("openface", None), ("resnet50", None)]
+    default = load_train_settings(None)
+    assert default.parts("v")[0].columns == ("measurements",)
+    assert (
+        default.deciding() | {"preset": "paper", "oversampling": "paper", "v": paper.deciding()["v"]}
+        == paper.deciding()
+    )
+
+
 @pytest.mark.slow
 def test_the_papers_kind_of_study_keeps_every_default(tmp_path: Path) -> None:
     paper = FeatureStore(write_features(tmp_path / "store").root)
