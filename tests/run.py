@@ -42,6 +42,7 @@ from typing import Any
 from quick import IMPORTED_FROM, changed_files, imports_of, module_of
 from support.costs import WRITTEN_TO
 from support.servers.one_server import GIVEN, one_server
+from support.systems.installed import MADE_ONCE
 
 ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = f"{sys.prefix}/plugins{os.pathsep}{sys.prefix}/test-plugins"  # by make, beside the environment
@@ -86,7 +87,7 @@ TOGETHER = {
 ALONE = frozenset(
     """
     benchmark_flow check_extractor deployments faults flows interruption leftovers object_store plugin_example
-    plugin_privacy plugin_workers resnet50 server slurm soak strangers topics worker_mounts
+    plugin_privacy plugin_workers resnet50 server slurm soak strangers worker_mounts
     """.split()
 )
 # What took longest when it was last looked at begins first.
@@ -269,10 +270,11 @@ def run_all(groups: Sequence[Group], at_once: int, environment: dict[str, str], 
     """Run groups, several at once, and print a line for each that ends."""
     ended: dict[str, Ended] = {}
     with contextlib.ExitStack() as stack:
-        state, used = (Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2))
+        state, used, made = (Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(3))
         prepare(state)
         shutil.copytree(state, used, dirs_exist_ok=True)
-        environment |= {"STORYFRAMES_TEST_STATE": str(state), GIVEN: json.dumps(stack.enter_context(one_server(used)))}
+        server = json.dumps(stack.enter_context(one_server(used)))
+        environment |= {"STORYFRAMES_TEST_STATE": str(state), MADE_ONCE: str(made), GIVEN: server}
         pool = stack.enter_context(ThreadPoolExecutor(at_once))
         running = {pool.submit(run, group, environment, coverage): group for group in groups}
         for future in as_completed(running):

@@ -110,17 +110,20 @@ def demo_study() -> Path:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel of this checkout in an environment of its own."""
-    from support.systems.installed import install
+    """The wheel of this checkout in an environment of its own. Made once for all processes: leave it as it is."""
+    from support.systems.installed import install, made_once
 
-    return install(tmp_path_factory.mktemp("installed"))
+    made: Installed = made_once("installed", tmp_path_factory.mktemp("installed"), install)
+    return made
 
 
 @pytest.fixture(scope="session")
 def extracted_demo(
     installed: Installed, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """What ``storyframes demo`` of the installed wheel made, and how that ended. Made once: leave it as it is.
+    """A copy of what ``storyframes demo`` of the installed wheel made, and how that ended.
+
+    It is extracted once for all processes of tests, and copied once for each: leave it as it is.
 
     The demo keeps a study and a configuration that are there. This one's recordings have 5 frames a second, of 15, and
     its windows as many fewer: of 1,080 frames the network takes a minute of a processor. It has a single processor, so
@@ -128,18 +131,20 @@ def extracted_demo(
     has those).
     """
     from support.media.fewer_frames import keep_every
-    from support.systems.installed import clean
+    from support.systems.installed import clean, made_once
 
-    folder = tmp_path_factory.mktemp("newcomer")
-    code = "from pathlib import Path; from flows.cli.extract import copy_demo; copy_demo(Path('storyframes-demo'))"
-    subprocess.run([str(installed.python), "-c", code], cwd=folder, env=clean(), check=True)
-    demo = folder / "storyframes-demo"
-    keep_every(demo / "study", 3)
-    with (demo / "storyframes.toml").open("a") as file:
-        file.write("\n[clips]\nwindow = 40\nstride = 5\n\n[cluster]\ncpus = 1\n")
-    command = [str(installed.command), "demo"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean())
-    return demo, result
+    def extract(folder: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
+        code = "from pathlib import Path; from flows.cli.extract import copy_demo; copy_demo(Path('storyframes-demo'))"
+        subprocess.run([str(installed.python), "-c", code], cwd=folder, env=clean(), check=True)
+        demo = folder / "storyframes-demo"
+        keep_every(demo / "study", 3)
+        with (demo / "storyframes.toml").open("a") as file:
+            file.write("\n[clips]\nwindow = 40\nstride = 5\n\n[cluster]\ncpus = 1\n")
+        command = [str(installed.command), "demo"]
+        return demo, subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean())
+
+    made, result = made_once("newcomer", tmp_path_factory.mktemp("newcomer"), extract)
+    return Path(shutil.copytree(made, tmp_path_factory.mktemp("copied") / made.name)), result
 
 
 @pytest.fixture

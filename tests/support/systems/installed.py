@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pickle
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[3]
+MADE_ONCE = "STORYFRAMES_TEST_MADE"  # by tests/run.py: a folder of all its processes
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,23 @@ class Installed:
     @property
     def command(self) -> Path:
         return self.environment / "bin/storyframes"
+
+
+def made_once(name: str, own: Path, make: Callable[[Path], Any]) -> Any:
+    """Make something once for all processes of tests/run.py: the first to ask makes it, the others wait for it.
+
+    Args:
+        name: of what is made.
+        own: a folder to make it in where the tests run without tests/run.py.
+        make: makes it in an empty folder and returns what describes it, which all processes get.
+    """
+    place = Path(os.environ.get(MADE_ONCE) or own)
+    described = place / f"{name}.pickle"
+    with (place / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not described.exists():
+            described.write_bytes(pickle.dumps(make(Path(tempfile.mkdtemp(prefix=f"{name}-", dir=place)))))
+        return pickle.loads(described.read_bytes())
 
 
 def clean(**more: str) -> dict[str, str]:
