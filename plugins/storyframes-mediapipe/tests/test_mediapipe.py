@@ -32,7 +32,8 @@ FIRST, FRAMES = 300, 60  # of a recording of the demo: its last four seconds
 LEFT, BACK = 36, 48  # about when the face leaves the picture, and when it is back
 
 # All of them need the environment of its program, which takes many seconds of a processor.
-pytestmark = [pytest.mark.usefixtures("bundle"), pytest.mark.slow]
+# At night: an environment with MediaPipe is installed.
+pytestmark = [pytest.mark.usefixtures("bundle"), pytest.mark.slow, pytest.mark.nightly]
 
 
 def arrays(root: Path, session_id: str) -> dict[str, np.ndarray]:
@@ -216,7 +217,6 @@ assert outcomes["mediapipe"].status == "done", outcomes["mediapipe"].reason
 """
 
 
-@pytest.mark.nightly
 def test_it_keeps_the_contract_of_extractors(tmp_path: Path, demo_study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damaged and missing inputs, fingerprints, another process; short recordings show no growth of memory.
 

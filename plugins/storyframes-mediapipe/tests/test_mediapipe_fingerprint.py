@@ -11,7 +11,7 @@ from storyframes_mediapipe.extractor import MediaPipe, MediaPipeSettings
 from tasks.extractors.base import CommonSettings, InputFile, Source
 
 # The environment of the plug-in's program is in its fingerprint, and is made first.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("python")]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.usefixtures("python")]
 
 
 def digest(model: Path, **settings: Any) -> str:

@@ -20,7 +20,7 @@ from storyframes_people.pieces import find_pieces
 from tasks.extractors.base import ExtractionError
 from tasks.media.upright import write_lossless
 
-pytestmark = [pytest.mark.usefixtures("bundle"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("bundle"), pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,8 @@ TWO = [2, 10]
 SOURCE = Source("s1", {"video": InputFile(Path("v"), "v", "0" * 64, 0, 0)})
 
 # All of them need the environment of its program, which takes many seconds of a processor.
-pytestmark = [pytest.mark.usefixtures("weights"), pytest.mark.slow]
+# At night: an environment with torch is installed, and a network of full size computes.
+pytestmark = [pytest.mark.usefixtures("weights"), pytest.mark.slow, pytest.mark.nightly]
 
 
 def arrays(root: Path) -> dict[str, np.ndarray]:
@@ -245,7 +246,6 @@ def overlap(one: np.ndarray, other: np.ndarray) -> float:
     return float(shared / (np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2]) - shared))
 
 
-@pytest.mark.nightly
 def test_it_keeps_the_contract_of_extractors(short_video: Path, pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damaged and missing inputs, fingerprints, another process; short recordings show no growth of memory."""
     monkeypatch.setattr(contract, "RULES", tuple(rule for rule in rules.RULES if rule is not rules._memory))
