@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tasks.extractors.dope.joints import BONES
     from tasks.extractors.embed.sources import snapshot_of
     from tasks.extractors.frame_pass import FrameConsumer, FrameExtractor
-    from tasks.extractors.frames import Clock, read_clock
+    from tasks.extractors.frames import FrameClock, read_clock
     from tasks.extractors.image.extractor import ImageEmbedding
     from tasks.extractors.image.settings import ImageSettings
     from tasks.extractors.openface.all_faces import OpenFaceBoxes
@@ -55,7 +55,6 @@ __all__ = [
     "ALL",
     "BONES",
     "AudioShape",
-    "Clock",
     "CommonSettings",
     "ContainerSettings",
     "Cost",
@@ -64,6 +63,7 @@ __all__ = [
     "Extractor",
     "ExtractorSettings",
     "ExtractorsSettings",
+    "FrameClock",
     "FrameConsumer",
     "FrameExtractor",
     "FrameRows",
@@ -110,7 +110,7 @@ __getattr__, __dir__ = exports(
         "dope.joints": "BONES",
         "embed.sources": "snapshot_of",
         "frame_pass": "FrameConsumer FrameExtractor",
-        "frames": "Clock read_clock",
+        "frames": "FrameClock read_clock",
         "image.extractor": "ImageEmbedding",
         "image.settings": "ImageSettings",
         "openface.all_faces": "OpenFaceBoxes",

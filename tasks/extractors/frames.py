@@ -74,7 +74,7 @@ class Frames(Extractor[ExtractorSettings]):
 
 
 @dataclass(frozen=True)
-class Clock:
+class FrameClock:
     """The published frame times of a session."""
 
     time: np.ndarray  # (T,) float64 seconds
@@ -106,7 +106,7 @@ class Clock:
         return rows
 
 
-def read_clock(source: Source, out: FeatureWriter) -> Clock:
+def read_clock(source: Source, out: FeatureWriter) -> FrameClock:
     """The clock of the session (or of its track) as published by ``frames``; a truncated video is noted in ``out`` too.
 
     Raises:
@@ -128,18 +128,18 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
         )
     path = f"{session_id}/{feature}/{current.version}/time"
     time = np.asarray(open_array(out.storage, path, current.arrays["time"])[:])
-    clock = Clock(time, Caveat.TRUNCATED_VIDEO in current.caveats, Caveat.INTERLACED_VIDEO in current.caveats)
+    clock = FrameClock(time, Caveat.TRUNCATED_VIDEO in current.caveats, Caveat.INTERLACED_VIDEO in current.caveats)
     if clock.truncated:
         out.caveat(Caveat.TRUNCATED_VIDEO)
     return clock
 
 
-def read_clock_if_any(source: Source, out: FeatureWriter) -> Clock | None:
+def read_clock_if_any(source: Source, out: FeatureWriter) -> FrameClock | None:
     """:func:`read_clock`; None where the track has no video."""
     return None if source.frameless else read_clock(source, out)
 
 
-def note_interlaced(clock: Clock, out: FeatureWriter) -> None:
+def note_interlaced(clock: FrameClock, out: FeatureWriter) -> None:
     """A caveat of what was made of the pictures of an interlaced video; its sound and its words are as any other's."""
     if clock.interlaced:
         out.caveat(Caveat.INTERLACED_VIDEO)

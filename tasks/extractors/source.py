@@ -101,7 +101,7 @@ class Source:
         curves: by feature, the files of the curve of a label.
         microphones: where the study has other persons' sound of this session; None: the track's own sound is all.
         speakers: what speakers of its transcripts are called in the store, by the names in the transcripts (see
-            :func:`tasks.study.tracks.spoken_name`): real names, so they are never shown.
+            :func:`tasks.study.spoken_name`): real names, so they are never shown.
         region: of the video's picture, which is another track's, that this track is; None: all of its own.
     """
 

@@ -16,7 +16,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from storyframes.times import SESSION_CLOCK, stored_clock, ticks
 from tasks.extractors.base import Cost, ExtractionError, Extractor, ExtractorSettings, Input, MissingInputError, Source
-from tasks.extractors.frames import Clock, read_clock_if_any
+from tasks.extractors.frames import FrameClock, read_clock_if_any
 from tasks.extractors.image.faces import read_landmarks
 from tasks.extractors.regions import note_doubtful_of
 from tasks.extractors.source import Microphone, Microphones
@@ -138,7 +138,7 @@ class Speaking(Extractor[SpeakingSettings]):
             "mouth": self.settings.mouth,
         }
 
-    def _mouth(self, source: Source, clock: Clock, steps: int, out: FeatureWriter) -> np.ndarray:
+    def _mouth(self, source: Source, clock: FrameClock, steps: int, out: FeatureWriter) -> np.ndarray:
         """(steps,) how much the mouth moves, see :func:`tasks.media.speech.mouth_movement`."""
         feature = of_track(self.settings.mouth, source.track)
         (extractor,) = self.read_extractors.values()

@@ -48,14 +48,20 @@ _MATRICES = {8: "YCgCo", 10: "BT.2020 constant luminance"}
 
 @dataclass(frozen=True)
 class FrameBatch:
-    """Consecutive decoded frames."""
+    """Consecutive decoded frames.
 
-    first: int  # number of the first frame, from 0
-    time: np.ndarray  # (n,) float64 seconds of the recording
-    rgb: np.ndarray  # (n, height, width, 3) uint8
-    # (height, width, 3) uint8, the frame before the first of these, where the caller kept it
+    Attributes:
+        first: the number of the first frame, from 0.
+        time: (n,) float64 seconds of the recording.
+        rgb: (n, height, width, 3) uint8.
+        previous: (height, width, 3) uint8, the frame before the first of these, where the caller kept it.
+        seen: (n,) bool, whether the picture shows anything: of a region of a picture, somebody; None where all do.
+    """
+
+    first: int
+    time: np.ndarray
+    rgb: np.ndarray
     previous: np.ndarray | None = None
-    # (n,) bool, whether the picture shows anything: of a region of a picture, somebody; None where all do
     seen: np.ndarray | None = None
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from storyframes.times import last_frame_end_s, usual_rate, usual_step_s
-from tasks.extractors.frames import Clock
+from tasks.extractors.frames import FrameClock
 from tasks.inspect.track_curves import read_curves
 
 TIMES = [
@@ -33,7 +33,7 @@ TIMES = [
 @pytest.mark.parametrize(("time", "end_s"), TIMES)
 def test_the_last_frame_ends_when_the_next_would_begin(store_root: Path, time: list[float], end_s: float) -> None:
     assert last_frame_end_s(np.array(time)) == pytest.approx(end_s)
-    assert Clock(np.array(time), truncated=False).end_s == pytest.approx(end_s)
+    assert FrameClock(np.array(time), truncated=False).end_s == pytest.approx(end_s)
     with FeatureWriter(local(store_root), "s", FEATURES["frames"]) as out:
         out.write("time", np.array(time))
         out.publish("f" * 64, {"inputs": {}})

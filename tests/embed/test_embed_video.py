@@ -25,7 +25,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extractors.embed.extractor import ExtractionError
-from tasks.extractors.frames import Clock
+from tasks.extractors.frames import FrameClock
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.extractors.video.windows import Windows
 from tasks.media.recording import read_frames
@@ -107,7 +107,7 @@ def store(study: Path, models: dict[str, Path], tmp_path_factory: pytest.TempPat
 
 def test_the_frames_of_a_window_are_those_nearest_to_the_middles_of_its_parts() -> None:
     time = np.array(TIMES_MS) / 1000
-    windows = Windows(Clock(time, False), WINDOW_S, STRIDE_S, 4)
+    windows = Windows(FrameClock(time, False), WINDOW_S, STRIDE_S, 4)
     assert windows.start_s.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3]
     for start_s, window in zip(windows.start_s, windows, strict=True):
         moments = start_s + np.array([0.125, 0.375, 0.625, 0.875])
@@ -117,14 +117,14 @@ def test_the_frames_of_a_window_are_those_nearest_to_the_middles_of_its_parts() 
 
 def test_the_last_incomplete_window_is_left_out_and_a_frame_may_be_taken_twice() -> None:
     time = np.arange(70) / 25  # 2.8 s
-    windows = Windows(Clock(time, False), 1.0, 0.75, 40)
+    windows = Windows(FrameClock(time, False), 1.0, 0.75, 40)
     assert windows.start_s.tolist() == [0, 0.75, 1.5]
     assert windows.left_out_s == pytest.approx(0.3)
     for window in windows:  # it wants 40 frames a second: each is near enough, and some are taken twice
         assert window.is_whole
         assert len(set(window.frames.tolist())) <= 26
-    assert len(Windows(Clock(time, False), 2.8, 0.1, 4).start_s) == 1
-    assert len(Windows(Clock(time, False), 2.9, 0.1, 4).start_s) == 0
+    assert len(Windows(FrameClock(time, False), 2.8, 0.1, 4).start_s) == 1
+    assert len(Windows(FrameClock(time, False), 2.9, 0.1, 4).start_s) == 0
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------

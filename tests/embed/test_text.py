@@ -16,7 +16,7 @@ from storyframes.store import catalogue, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import ticks
 from tasks.extractors.base import ExtractionError, Source
-from tasks.extractors.frames import Clock
+from tasks.extractors.frames import FrameClock
 from tasks.extractors.glove import GloveSettings, WordVectorsError, load_word_vectors, look_up, vectors_file
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.sbert import SbertSettings, model_folder, open_model
@@ -233,7 +233,7 @@ def test_names_of_speakers_do_not_reach_the_store() -> None:
     spans=st.lists(st.tuples(st.floats(0, 8), st.floats(0, 3)), max_size=12),
 )
 def test_the_span_of_a_frame_is_the_last_starting_one_that_holds_its_time(gaps, spans) -> None:
-    clock = Clock(np.cumsum(gaps), truncated=False)
+    clock = FrameClock(np.cumsum(gaps), truncated=False)
     spans = sorted(spans, key=lambda span: span[0])
     start = np.array([s for s, _ in spans])
     end = np.array([s + length for s, length in spans])

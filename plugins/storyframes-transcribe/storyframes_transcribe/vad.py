@@ -31,7 +31,7 @@ from tasks.extractors import (
 from tasks.models import model_digest
 
 if TYPE_CHECKING:
-    from tasks.extractors import Clock
+    from tasks.extractors import FrameClock
 
 RATE = 16_000
 ROW = 512  # samples that a row is made of: 32 ms
@@ -80,7 +80,7 @@ class Vad(SoundExtractor[ExtractorSettings]):
     def tools(self) -> Mapping[str, str]:
         return {"onnxruntime": version("onnxruntime")} if find_spec("onnxruntime") else {}
 
-    def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
+    def write_sound(self, source: Source, clock: FrameClock | None, out: FeatureWriter) -> None:
         sound = Sound(read_sound(source, RATE, streams=self.common.recording.streams), RATE)
         values, time = out.array("values"), out.array("time")
         means = FrameRows(clock, COLUMNS, out) if clock else None

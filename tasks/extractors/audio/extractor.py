@@ -18,7 +18,7 @@ from tasks.extractors.base import Cost, ExtractionError, Source
 from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import EmbedSettings, Kind, Origin
-from tasks.extractors.frames import Clock
+from tasks.extractors.frames import FrameClock
 from tasks.media.sound import AudioBlock
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
     def _where(self) -> str:
         return self.settings.label
 
-    def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
+    def write_sound(self, source: Source, clock: FrameClock | None, out: FeatureWriter) -> None:
         """Write the rows, their times, and their means over frames."""
         shape = self._shape(self.model)
         streams = self.common.recording.streams

@@ -17,7 +17,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from storyframes.times import SOUND_FITS_S, ticks
 from tasks.extractors.base import ExtractionError, Extractor, Input, MissingInputError, S, Source
-from tasks.extractors.frames import Clock, read_clock_if_any
+from tasks.extractors.frames import FrameClock, read_clock_if_any
 from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.sound import AudioBlock, NoAudioError, read_audio
 from tasks.media.video_header import read_header
@@ -32,7 +32,7 @@ class SoundExtractor(Extractor[S]):
     needs_frames: ClassVar[bool] = False
 
     @abstractmethod
-    def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
+    def write_sound(self, source: Source, clock: FrameClock | None, out: FeatureWriter) -> None:
         """Write the feature's arrays; ``clock`` is that of the video's frames, None without a video.
 
         Raises:
@@ -115,7 +115,7 @@ class Sound:
         """Of what was read so far."""
         return self._samples / self._rate
 
-    def note_extent(self, clock: Clock | None, out: FeatureWriter) -> None:
+    def note_extent(self, clock: FrameClock | None, out: FeatureWriter) -> None:
         """Note when the sound begins and how long it is, with a caveat if it does not fit the picture."""
         start_s, end_s = self.start_s, self.start_s + self.duration_s
         out.quality |= {"audio_s": end_s - start_s, "audio_start_s": start_s}
@@ -194,7 +194,7 @@ class FrameMeans:
 class FrameRows:
     """An array with a row for each frame: the means of the feature's rows over it; one number without ``columns``."""
 
-    def __init__(self, clock: Clock, columns: Sequence[str], out: FeatureWriter, array: str = PER_FRAME) -> None:
+    def __init__(self, clock: FrameClock, columns: Sequence[str], out: FeatureWriter, array: str = PER_FRAME) -> None:
         self._means = FrameMeans(clock.time, clock.end_s, max(len(columns), 1))
         self._is_one_number = not columns
         self._rows = out.array(array, columns) if columns else out.array(array)

@@ -33,7 +33,7 @@ from tasks.extractors.base import (
     Source,
     Tolerance,
 )
-from tasks.extractors.frames import Clock, note_interlaced, read_clock
+from tasks.extractors.frames import FrameClock, note_interlaced, read_clock
 from tasks.extractors.openface.csv_output import (
     CONFIDENCE,
     SUCCESS,
@@ -309,7 +309,7 @@ def _everywhere(frames: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.ones(len(frames), bool)
 
 
-def _store_one_of_several(face: PersonsFace, source: Source, clock: Clock, out: FeatureWriter) -> None:
+def _store_one_of_several(face: PersonsFace, source: Source, clock: FrameClock, out: FeatureWriter) -> None:
     _store(face.blocks(), clock, out)
     note_doubtful(source, out, face.jumps_s)
     out.quality["several_faces_in_region"] = face.ambiguous / len(clock)
@@ -317,7 +317,7 @@ def _store_one_of_several(face: PersonsFace, source: Source, clock: Clock, out: 
         out.caveat(Caveat.STATIC_ACTION_UNITS)
 
 
-def _store(blocks: Iterator[np.ndarray], clock: Clock, out: FeatureWriter) -> None:
+def _store(blocks: Iterator[np.ndarray], clock: FrameClock, out: FeatureWriter) -> None:
     values, valid, confidence = out.array("values"), out.array("valid"), out.array("confidence")
     tracked, confident, rows, off_s = 0.0, 0.0, 0, 0.0
     positions: list[np.ndarray] = []

@@ -12,7 +12,7 @@ from storyframes.features import AUDIO_HOP_S, FEATURES
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, read_sound
 from tasks.extractors.base import ALL, ExtractionError, Input, Source, Tolerance, distribution_version
-from tasks.extractors.frames import Clock
+from tasks.extractors.frames import FrameClock
 from tasks.extractors.opensmile.feature_sets import SAMPLE_RATE, UNDEFINED, OpenSmileSettings
 
 _FULL_SCALE = 1.0001  # with what rounding adds, where numbers of 16 bits were divided by 32,767
@@ -33,7 +33,7 @@ class OpenSmile(SoundExtractor[OpenSmileSettings]):
     def tools(self) -> Mapping[str, str]:
         return {"opensmile": distribution_version("opensmile")}
 
-    def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
+    def write_sound(self, source: Source, clock: FrameClock | None, out: FeatureWriter) -> None:
         """Describe the sound as it is decoded."""
         from tasks.extractors.opensmile.stream import DescriptorStream
 

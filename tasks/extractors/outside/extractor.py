@@ -22,7 +22,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import canonical_json
 from tasks.extractors.base import ExtractionError, Extractor, Input, Run, Source
 from tasks.extractors.frame_pass import FrameExtractor
-from tasks.extractors.frames import Clock, Frames, read_clock, read_clock_if_any
+from tasks.extractors.frames import FrameClock, Frames, read_clock, read_clock_if_any
 from tasks.extractors.outside.environment import EnvironmentMissingError, InstallError, Requirements, find_environment
 from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRuntime
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
@@ -178,7 +178,7 @@ class OutsideExtractor(Extractor[S]):
 
     @contextmanager
     def session(
-        self, source: Source, out: FeatureWriter, clock: Clock | None, frames: FrameStream | None
+        self, source: Source, out: FeatureWriter, clock: FrameClock | None, frames: FrameStream | None
     ) -> Iterator[OutsideSession]:
         """The program at work on a session; see :func:`outside_session`. The video that it opens is upright."""
         kinds = [kind for kind in self.inputs_of(source) if not (frames and kind == Input.VIDEO)]
@@ -215,7 +215,7 @@ class OutsideExtractor(Extractor[S]):
         except RecordingError as error:
             raise ExtractionError(str(error)) from None
 
-    def _assignment(self, source: Source, clock: Clock | None, inputs: Mapping[str, Path]) -> Assignment:
+    def _assignment(self, source: Source, clock: FrameClock | None, inputs: Mapping[str, Path]) -> Assignment:
         return Assignment(
             spec=self.spec,
             session_id=source.session_id,
@@ -264,7 +264,9 @@ class _Feed:
 
     on_gpu = False
 
-    def __init__(self, extractor: OutsideFrameExtractor[Any], source: Source, out: FeatureWriter, clock: Clock) -> None:
+    def __init__(
+        self, extractor: OutsideFrameExtractor[Any], source: Source, out: FeatureWriter, clock: FrameClock
+    ) -> None:
         self._begin = partial(extractor.session, source, out, clock)
         self._frames = len(clock)
         self._out = out

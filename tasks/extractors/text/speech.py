@@ -14,7 +14,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from storyframes.times import ticks
 from tasks.extractors.base import ExtractionError, Input, Source
-from tasks.extractors.frames import Clock
+from tasks.extractors.frames import FrameClock
 from tasks.extractors.settings import CommonSettings, RecordingSettings, TranscriptSettings
 from tasks.media.container import RecordingError
 from tasks.media.sound import sound_s
@@ -26,7 +26,7 @@ _MANY = 0.05  # words of low confidence: every recogniser has some
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
 
 
-def read_speech(source: Source, clock: Clock | None, common: CommonSettings, out: FeatureWriter) -> Transcript:
+def read_speech(source: Source, clock: FrameClock | None, common: CommonSettings, out: FeatureWriter) -> Transcript:
     """The session's transcript; notes in ``out`` what was left out of it.
 
     Without a clock of frames the recording ends with its sound; without sound its end is unknown.
@@ -63,7 +63,7 @@ def read_speech(source: Source, clock: Clock | None, common: CommonSettings, out
     return transcript
 
 
-def _end_s(source: Source, clock: Clock | None, recording: RecordingSettings) -> float | None:
+def _end_s(source: Source, clock: FrameClock | None, recording: RecordingSettings) -> float | None:
     """When the recording ends; None where that is not known, of a truncated video and of a transcript alone."""
     if clock:
         return None if clock.truncated else clock.end_s
@@ -75,7 +75,7 @@ def _end_s(source: Source, clock: Clock | None, recording: RecordingSettings) ->
         raise ExtractionError(str(error)) from None
 
 
-def note_after_end(start_s: np.ndarray, clock: Clock, out: FeatureWriter) -> None:
+def note_after_end(start_s: np.ndarray, clock: FrameClock, out: FeatureWriter) -> None:
     """Note how many words or utterances begin after the last frame has ended: no frame and no clip has them."""
     after = int((ticks(start_s) >= ticks(clock.end_s)).sum())
     if after:

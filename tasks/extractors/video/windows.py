@@ -14,7 +14,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from storyframes.times import PER_SECOND, ROUNDING, nearest_rows, ticks, tolerance, usual_step
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.frames import Clock
+from tasks.extractors.frames import FrameClock
 from tasks.media.recording import FrameBatch
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Windows:
     its middle, if that is at most half a part away, or half a frame where frames last longer.
     """
 
-    clock: Clock
+    clock: FrameClock
     length_s: float
     stride_s: float
     frames: int  # of a window
