@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -32,6 +33,7 @@ from tasks.extractors.base import (
     MissingInputError,
     Source,
 )
+from tasks.extractors.frame_pass import BATCH_FRAMES
 from tasks.extractors.plug_ins import check_class
 from tasks.extractors.registry import check_name, registered
 from tasks.media.container import open_container
@@ -41,6 +43,8 @@ from tasks.media.video_header import read_header
 from tasks.planning.sources import input_file
 
 _MILLISECOND = Fraction(1, 1000)
+_FILLING_FRAMES = 8 * BATCH_FRAMES  # with fewer, buffers and caches are still being filled
+_FILLING_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,15 @@ def _source(files: Mapping[str, Path], changed: str = "") -> _Overheard:
     return _Overheard(SESSION, inputs)
 
 
+def times_to_fill(path: Path) -> int:
+    """How often the recording has to be repeated until its frames, or its seconds of sound, fill several batches."""
+    with open_container(path) as container:
+        has_picture = bool(container.streams.video)
+    if has_picture:
+        return math.ceil(_FILLING_FRAMES / len(read_frame_times(path, allow_truncated=True).time))
+    return math.ceil(_FILLING_S / sound_s(path))
+
+
 def lengthen(path: Path, folder: Path, times: int) -> Path:
     """The same recording ``times`` in a row, decoded and coded again without loss: no container's own times matter."""
     with open_container(path) as container:
@@ -129,7 +142,7 @@ def lengthen(path: Path, folder: Path, times: int) -> Path:
     zero_s = read_header(path).start_s if has_picture else None
     length_s = last_frame_end_s(read_frame_times(path, allow_truncated=True).time) if has_picture else 0.0
     length_s = max(length_s, sound_s(path) if rate else 0.0)
-    target = folder / f"longer-{path.stem}.mkv"
+    target = folder / f"{times}-times-{path.stem}.mkv"
     with av.open(str(target), "w") as out:
         picture: Any = None
         sound: Any = out.add_stream("pcm_s16le", rate=rate, layout="mono") if rate else None

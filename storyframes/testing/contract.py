@@ -75,10 +75,10 @@ def violations(
         settings: the extractor's settings, if its defaults cannot be used (the path of a model).
         others: by setting, another valid value, if none can be found automatically.
         decides_nothing: settings that change no value (a batch size, a device).
-        longer: a recording that is several times as long; None makes one of ``recording``.
+        longer: a recording that is several times as long as ``recording``, which has to fill several batches; None
+            repeats ``recording`` until it has 64 frames (without pictures: 8 seconds), and four times as often.
         growth_mb: the additional memory that the longer recording may need, MB. Short recordings reveal only memory
             that grows much with every frame; give two real recordings before extracting a study.
-
         earlier: a file (.npz) with the values of an earlier check, to commit beside the test. It is written where it
             does not exist and where the fingerprint is another one. Values that differ beyond the class's tolerance
             under the same fingerprint give a :class:`~storyframes.testing.earlier.ChangedValuesWarning`.

@@ -69,11 +69,13 @@ class Checked:
     @cached_property
     def apart(self) -> Measured:
         """The same extraction in its own process."""
-        return self.measured(self.files, "apart")
+        (measured,) = self.measured({self.folder / "apart": self.files})
+        return measured
 
-    def measured(self, files: Mapping[str, Path], store: str) -> Measured:
+    def measured(self, recordings: Mapping[Path, Mapping[str, Path]]) -> list[Measured]:
+        """Extractions in one process of their own, in this order; by scratch store the files."""
         name = f"{self.cls.__module__}:{self.cls.__qualname__}"
-        return extract_apart(name, files, self.settings.model_dump(mode="json"), self.folder / store)
+        return extract_apart(name, recordings, self.settings.model_dump(mode="json"))
 
 
 def class_rules(cls: Any) -> list[str]:
@@ -258,27 +260,39 @@ def _memory(checked: Checked) -> Iterator[str]:
     """A recording that is several times as long needs little more memory."""
     if checked.sound.status is not Status.DONE:
         return
-    try:
-        short = checked.apart
-        longer = checked.measured(checked.longer or _lengthened(checked), "longer")
+    recordings = (checked.files, checked.longer) if checked.longer else _lengthened(checked)
+    if not recordings:
+        return
+    stores = (checked.folder / "shorter", checked.folder / "longer")
+    try:  # in one process: the first recording loads libraries, and fills caches and buffers
+        first, second = checked.measured(dict(zip(stores, recordings, strict=True)))
     except ProcessError as error:
         yield f"a longer recording gives no version: {error}"
         return
-    if longer.reason:
-        yield f"a longer recording gives no version: {longer.reason}"
-    elif longer.peak_mb - short.peak_mb > checked.growth_mb:
+    if reason := first.reason or second.reason:
+        yield f"a longer recording gives no version: {reason}"
+    elif second.peak_mb - first.peak_mb > checked.growth_mb:
         yield (
-            f"memory grows with the recording: {short.peak_mb:.0f} MB, but {longer.peak_mb:.0f} MB for a longer one; "
-            f"{checked.growth_mb:g} MB more are allowed. Write the rows as they are made, and keep none"
+            f"memory grows with the recording: {first.peak_mb:.0f} MB, but {second.peak_mb:.0f} MB for one that is "
+            f"longer; {checked.growth_mb:g} MB more are allowed. Write the rows as they are made, and keep none"
         )
 
 
-def _lengthened(checked: Checked) -> dict[str, Path]:
-    files = dict(checked.files)
-    for kind in _CAN_BE_LENGTHENED:
-        if kind in files:
-            files[kind] = checked.runner.lengthen(files[kind], checked.folder, _TIMES_AS_LONG)
-    return files
+def _lengthened(checked: Checked) -> tuple[dict[str, Path], ...]:
+    """The recording repeated until it fills several batches, and several times as long; both are coded the same way.
+
+    Empty where it has neither pictures nor sound.
+    """
+    repeatable = [kind for kind in _CAN_BE_LENGTHENED if kind in checked.files]
+    if not repeatable:
+        return ()
+    to_fill = max(checked.runner.times_to_fill(checked.files[kind]) for kind in repeatable)
+
+    def repeated(times: int) -> dict[str, Path]:
+        longer = {kind: checked.runner.lengthen(checked.files[kind], checked.folder, times) for kind in repeatable}
+        return {**checked.files, **longer}
+
+    return repeated(to_fill), repeated(to_fill * _TIMES_AS_LONG)
 
 
 def _shown(error: Exception) -> str:

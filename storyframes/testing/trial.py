@@ -62,6 +62,9 @@ class Runner(Protocol):
     def fingerprint(self, cls: Any, files: Mapping[str, Path], settings: Any, changed: str = "") -> str:
         """The digest of the fingerprint, as if the content of the file ``changed`` were another."""
 
+    def times_to_fill(self, path: Path) -> int:
+        """How often the recording has to be repeated to fill several batches."""
+
     def lengthen(self, path: Path, folder: Path, times: int) -> Path:
         """Make a recording ``times`` as long of the one at ``path``, in a folder."""
 
@@ -105,7 +108,7 @@ class Measured:
     """The result of an extraction in its own process.
 
     Attributes:
-        peak_mb: the process's peak resident memory, MB.
+        peak_mb: the process's peak resident memory until the end of this extraction, MB.
         reason: why no version was made; empty if one was.
     """
 
@@ -113,14 +116,15 @@ class Measured:
     reason: str
 
 
-def extract_apart(name: str, files: Mapping[str, Path], settings: Mapping[str, Any], store: Path) -> Measured:
-    """Extract the feature into ``store`` in its own process.
+def extract_apart(
+    name: str, recordings: Mapping[Path, Mapping[str, Path]], settings: Mapping[str, Any]
+) -> list[Measured]:
+    """Extract the feature from recordings, one after the other, in one process of their own.
 
     Args:
         name: of the class, ``module:Class``.
-        files: by kind of input.
+        recordings: by scratch store, the files by kind of input.
         settings: of the extractor, as JSON.
-        store: the scratch store.
 
     Raises:
         ProcessError: it ended with an error.
@@ -128,9 +132,10 @@ def extract_apart(name: str, files: Mapping[str, Path], settings: Mapping[str, A
     order = {
         "class": name,
         "path": sys.path,
-        "files": {kind: str(path) for kind, path in files.items()},
+        "recordings": {
+            str(store): {kind: str(path) for kind, path in files.items()} for store, files in recordings.items()
+        },
         "settings": settings,
-        "store": str(store),
     }
     path = os.pathsep.join(entry for entry in sys.path if entry)
     # Other hashes than in this process, so that a result that depends on the order of a set is noticed.
@@ -139,17 +144,20 @@ def extract_apart(name: str, files: Mapping[str, Path], settings: Mapping[str, A
     done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, env=environment)
     if done.returncode:
         raise ProcessError((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1])
-    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+    return [Measured(**measured) for measured in json.loads(done.stdout.splitlines()[-1])]
 
 
 def _main() -> None:
     order = json.loads(sys.stdin.read())
     sys.path[:] = order["path"]
     cls = load_class(order["class"])
-    files = {kind: Path(path) for kind, path in order["files"].items()}
-    trial = runner().try_out(cls, files, cls.Settings.model_validate(order["settings"]), Path(order["store"]))
-    reason = "" if trial.status is Status.DONE else trial.reason or trial.error
-    sys.stdout.write("\n" + json.dumps({"peak_mb": _largest_mb(), "reason": reason}) + "\n")
+    settings = cls.Settings.model_validate(order["settings"])
+    measured = []
+    for store, files in order["recordings"].items():
+        trial = runner().try_out(cls, {kind: Path(path) for kind, path in files.items()}, settings, Path(store))
+        reason = "" if trial.status is Status.DONE else trial.reason or trial.error
+        measured.append({"peak_mb": _largest_mb(), "reason": reason})
+    sys.stdout.write("\n" + json.dumps(measured) + "\n")
 
 
 def _largest_mb() -> float:

@@ -17,7 +17,7 @@ from tasks.media.synthesize import SyntheticStudy, write_study
 @pytest.fixture(scope="module")
 def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     study = tmp_path_factory.mktemp("study") / "study"
-    write_study(study, SyntheticStudy(sessions=1, seconds=1.5, width=98, height=74))
+    write_study(study, SyntheticStudy(sessions=1, seconds=1))
     return study / "videos" / "s0001.avi"
 
 

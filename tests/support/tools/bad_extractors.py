@@ -221,8 +221,8 @@ class EmptyIsMissing(Lines):
 
 
 class Hoarder(Good):
-    """Keeps a megabyte a frame."""
+    """Keeps all frames."""
 
     def rows(self, batch: Any) -> np.ndarray:
-        self.kept = [*getattr(self, "kept", []), np.ones(len(batch) << 20, np.uint8)]
+        self.kept = [*getattr(self, "kept", []), batch.rgb]
         return super().rows(batch)
