@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, SkipValidation, ValidationError
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
+from storyframes.installation import COMPANIONS, FEATURE_COMPANIONS, install_line
 from storyframes.plug_ins import SETTINGS, PlugInError, installed_plug_ins, load_plug_in, origin, plug_in
 from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.extractors.registry import ExtractorsSettings, anchored
@@ -21,6 +22,7 @@ from tasks.strict_settings import anchor_paths, suggest_key
 from tasks.study.load import Study
 
 _MOST_FAULTS = 50  # in a message
+_SECTIONS = COMPANIONS | FEATURE_COMPANIONS  # a section is called after the command or the feature that it sets
 
 
 class SettingsError(Exception):
@@ -163,7 +165,9 @@ def _described(error: ValidationError, model: type[BaseModel], section: str = ""
     for number, fault in enumerate(error.errors(include_url=False)):
         key = ".".join([*([section] if section else []), *map(str, fault["loc"])])
         message = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        if key in _SECTIONS and fault["type"] == "extra_forbidden":
+            yield f"[{key}] comes with {_SECTIONS[key]}: {install_line(name=_SECTIONS[key])}"
+        elif fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             yield f"{key}: there is no such key{suggest_key(model, fault['loc']) if number < _MOST_FAULTS else ''}"
         elif not fault["loc"]:  # of several keys
             yield f"{section}: {message}" if section else message

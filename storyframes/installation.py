@@ -10,6 +10,30 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+# Commands and features that come with a distribution of ours, which may not be installed.
+COMPANIONS = {
+    "adopt": "storyframes-adopt",
+    "align": "storyframes-transcribe",
+    "compare": "storyframes-report",
+    "dyads": "storyframes-dyads",
+    "empathy": "storyframes-empathy",
+    "export": "storyframes-release",
+    "import": "storyframes-labels",
+    "overlay": "storyframes-report",
+    "people": "storyframes-people",
+    "release": "storyframes-release",
+    "report": "storyframes-report",
+    "sync": "storyframes-sync",
+    "transcribe": "storyframes-transcribe",
+    "view": "storyframes-report",
+}
+FEATURE_COMPANIONS = {
+    "mediapipe": "storyframes-mediapipe",
+    "motion": "storyframes-dyads",
+    "pyfeat": "storyframes-pyfeat",
+    "vad": "storyframes-transcribe",
+}
+
 
 def install_line(extra: str = "", name: str = "storyframes") -> str:
     """The command that installs an extra from where the distribution itself came from.

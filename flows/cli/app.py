@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 import storyframes
 from flows.cli import clips, extract, forget, models, runs, start, terminal, upkeep
-from storyframes.installation import install_line
+from storyframes.installation import COMPANIONS, install_line
 from storyframes.plug_ins import (
     COMMANDS,
     PlugInError,
@@ -28,23 +28,6 @@ from storyframes.plug_ins import (
 )
 
 OTHERS = "More"  # commands of distributions that name no panel
-# Groups of commands that come with a distribution of their own, which may not be installed.
-COMPANIONS = {
-    "adopt": "storyframes-adopt",
-    "align": "storyframes-transcribe",
-    "compare": "storyframes-report",
-    "dyads": "storyframes-dyads",
-    "empathy": "storyframes-empathy",
-    "export": "storyframes-release",
-    "import": "storyframes-labels",
-    "overlay": "storyframes-report",
-    "people": "storyframes-people",
-    "release": "storyframes-release",
-    "report": "storyframes-report",
-    "sync": "storyframes-sync",
-    "transcribe": "storyframes-transcribe",
-    "view": "storyframes-report",
-}
 
 
 class UnusableCommand(TyperGroup):

@@ -14,11 +14,13 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 import storyframes
 from storyframes.features import CLOCK, FeatureSpec
+from storyframes.installation import install_line
 from storyframes.spec import LABEL_PREFIX
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import canonical_json
@@ -182,6 +184,7 @@ class Extractor(ABC, Generic[S]):
         run: see :class:`Run`.
         private: somebody's words can be in an error of it, although no input holds any (speech recognition).
         libraries: distributions whose versions are noted beside the values.
+        imports: packages that its extraction imports, and without which it cannot be made here.
         published: the model files that ``storyframes models`` lists for it.
         tolerance: by column or array, or :data:`ALL`, how far two extractions may differ; without it not at all.
         distribution: name and version of the plug-in that it comes with, empty for the project's own. Set by the
@@ -215,6 +218,7 @@ class Extractor(ABC, Generic[S]):
     run: ClassVar[Run] = Run.INLINE
     private: ClassVar[bool] = False
     libraries: ClassVar[tuple[str, ...]] = ()
+    imports: ClassVar[tuple[str, ...]] = ()
     published: ClassVar[tuple[ModelFile, ...]] = ()
     tolerance: ClassVar[Mapping[str, Tolerance]] = {}
     distribution: ClassVar[str] = ""
@@ -251,11 +255,15 @@ class Extractor(ABC, Generic[S]):
         return self.needs_frames and self.name != CLOCK and Input.VIDEO in self.inputs
 
     def check_tool(self) -> None:
-        """Make sure, before any work, that the programs that it runs are installed, without running them on anything.
+        """Make sure, before any work, that the packages and programs that it uses are installed, without using them.
 
         Raises:
-            ExtractionError: one cannot be run here.
+            ExtractionError: one is missing here.
         """
+        if missing := [package for package in self.imports if find_spec(package) is None]:
+            name = self.distribution.partition(" ")[0]
+            line = install_line(name=name) if name else install_line("pipeline")
+            raise ExtractionError(f"the package {missing[0]} is not installed: {line}")
 
     def try_out(self, video: Path) -> Mapping[str, str]:
         """Run its tool on the first seconds of ``video``, which shows a face, for ``storyframes models check``.

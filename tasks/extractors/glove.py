@@ -64,6 +64,7 @@ class Glove(TextExtractor[GloveSettings]):
     version = 6  # what is not speech, and repeated lines of captions, are no words
     of_words = True
     libraries = ("gensim",)
+    imports = ("gensim",)
     tolerance: ClassVar = {ALL: Tolerance(1e-6)}
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, create_model, model_validator
 
 from storyframes.features import STORIES
+from storyframes.installation import FEATURE_COMPANIONS, install_line
 from storyframes.plug_ins import PlugInError
 from storyframes.spec import is_label_curve, may_be_called
 from tasks.extractors.audio.extractor import AudioEmbedding, AudioSettings
@@ -218,13 +219,15 @@ def _rebuilt(
 
 def unknown_feature(feature: str, models: Iterable[str] = ()) -> str:
     """Why a feature cannot be extracted, as a sentence for the user; ``models`` are the names in ``[[embed]]``."""
+    named = {name: why for name, why in broken().items() if name.rpartition(": ")[2] == feature}
+    if (companion := FEATURE_COMPANIONS.get(feature)) and not named:
+        return f"the feature {feature!r} comes with {companion}: {install_line(name=companion)}"
     features = [*registered(), *models]
     close = difflib.get_close_matches(feature, features, n=1)
     hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(features)}"
     sentence = f"there is no feature {feature!r}{hint}"
-    named = {name: why for name, why in broken().items() if name.rpartition(": ")[2] == feature} or broken()
-    if named:
-        sentence += "; plug-ins that cannot be used: " + "; ".join(f"{name}: {why}" for name, why in named.items())
+    if unusable := named or broken():
+        sentence += "; plug-ins that cannot be used: " + "; ".join(f"{name}: {why}" for name, why in unusable.items())
     return sentence
 
 

@@ -60,6 +60,7 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
     version = 3
     needs_clock = False
     libraries = ("torch", "torchvision", "openvino", "opencv-python-headless", "av")
+    imports = ("torch", "torchvision")
     tolerance: ClassVar = {ALL: Tolerance(0.01)}
 
     def __init__(self, settings: ResNet50Settings, common: CommonSettings) -> None:

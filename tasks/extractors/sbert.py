@@ -51,6 +51,7 @@ class Sbert(TextExtractor[SbertSettings]):
     Settings = SbertSettings
     version = 4  # what is not speech, and repeated lines of captions, are no text
     libraries = ("sentence-transformers", "transformers", "torch")
+    imports = ("sentence_transformers", "torch")
     tolerance: ClassVar = {ALL: Tolerance(1e-4)}
     _model: LocalModel | None = None
 

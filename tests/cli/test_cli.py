@@ -77,6 +77,7 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
             "--features 'frames,,dope': a name is missing",
         ),
         (["extract", "demo/study", "{out}", "--features", " resnet , frames"], "there is no feature 'resnet'"),
+        (["extract", "demo/study", "{out}", "--features", "pyfeat"], "comes with storyframes-pyfeat: pip install"),
         (["extract-file", "a.mp4", "--features", ",frames"], "--features ',frames': a name is missing"),
         (["extract", "demo/study", "{out}", "--config", "absent.toml"], "absent.toml: cannot be read"),
         (["extract", "demo/nothing", "{out}"], "is not a folder"),

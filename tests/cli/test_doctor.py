@@ -87,7 +87,9 @@ def test_it_says_what_is_here_and_how_to_get_the_rest(home: Path, tmp_path: Path
     assert missing(shown.stdout, "→ 'storyframes models fetch resnet50-v1'", "102.5 MB") == []
 
 
-def test_what_was_asked_for_and_cannot_work_ends_with_1(home: Path, tmp_path: Path) -> None:
+def test_what_was_asked_for_and_cannot_work_ends_with_1(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tmp_path / "c.toml"
     config.write_text(
         'features = ["frames", "opensmile", "openface"]\n[openface]\nbackend = "binary"\nbinary = "/no/such"\n'
@@ -100,6 +102,11 @@ def test_what_was_asked_for_and_cannot_work_ends_with_1(home: Path, tmp_path: Pa
     assert "faces" not in said
     config.write_text('features = ["frames", "opensmile"]\n')
     assert told("--config", config)[0] == 0
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "opensmile", None)
+        code, said = told("--config", config)
+    assert (code, said["extractor opensmile"][0]) == (1, "fault")
+    assert "opensmile" not in said["extractors"][1].split(", ")
     code, said = told(tmp_path / "absent")
     assert (code, said["feature store"][0]) == (1, "fault")
     config.write_text("featrues = 1\n")

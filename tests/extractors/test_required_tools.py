@@ -46,6 +46,22 @@ def test_a_recorded_csv_needs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert missing_tools(ExtractorsSettings(), ("openface", "frames", "stories")) == []
 
 
+@pytest.mark.parametrize(
+    ("feature", "package"),
+    [
+        ("opensmile", "opensmile"),
+        ("glove", "gensim"),
+        ("sbert", "sentence_transformers"),
+        ("resnet50", "torch"),
+        ("dope", "torchvision"),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, feature: str, package: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    (told,) = missing_tools(ExtractorsSettings(), (feature,))
+    assert missing(told, feature, package, "pip install", "pipeline") == []
+
+
 @pytest.mark.slow
 def test_without_an_engine_nothing_is_begun(study_copy: Path, tmp_path: Path) -> None:
     store = tmp_path / "features"

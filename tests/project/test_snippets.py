@@ -99,7 +99,8 @@ def test_one_file_in_one_line_as_documented(demo_study: Path, tmp_path: Path, mo
 def test_every_command_and_option_exists() -> None:
     from typer.main import get_command
 
-    from flows.cli.app import COMPANIONS, app
+    from flows.cli.app import app
+    from storyframes.installation import COMPANIONS
 
     unknown, seen, app_command = [], 0, get_command(app)
     for page in PAGES:

@@ -37,6 +37,7 @@ class Dope(FrameExtractor[DopeSettings]):
     needs_clock = False
     maps_points = True
     libraries = ("torch", "torchvision", "openvino", "opencv-python-headless", "av")
+    imports = ("torch", "torchvision")
     tolerance: ClassVar = {
         ALL: Tolerance(0.01),
         **{name: Tolerance(0.5) for name in FEATURES["dope"].arrays if name.endswith("_2d")},  # pixels

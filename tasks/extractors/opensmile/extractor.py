@@ -25,6 +25,7 @@ class OpenSmile(SoundExtractor[OpenSmileSettings]):
     Settings = OpenSmileSettings
     version = 5  # sound beyond full scale is refused
     libraries = ("av",)
+    imports = ("opensmile",)
     tolerance: ClassVar = {ALL: Tolerance(1e-4, 1e-3)}
 
     def value_settings(self) -> Mapping[str, Any]:
