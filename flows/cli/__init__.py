@@ -1,10 +1,11 @@
 """The ``storyframes`` command.
 
 ``entry`` is where it begins and ends, ``app`` puts the commands together, with the groups of plug-ins. ``terminal`` is
-what all commands share, ``tables`` what they show. One file holds a few commands of one subject: ``start`` (doctor,
-plan, init, check, synthesize), ``extract`` (extract, extract-file, demo), ``clips`` (index, clips), ``runs`` (jobs,
-status, show, runs, deploy), ``upkeep`` (verify, gc, archive, share),
-``forget``, ``models`` (models, extractors). ``run`` is one extraction and its progress. No command computes anything.
+what all commands share. One file holds a few commands of one subject, with what they show: ``start`` (doctor, plan,
+init, check, synthesize), ``extract`` (extract, extract-file, demo), ``clips`` (index, clips), ``runs`` (jobs, status,
+show, runs, deploy; the tables of status and show are ``status_tables`` and ``session_tables``), ``upkeep`` (verify, gc,
+archive, share), ``forget``, ``models`` (models, extractors). ``run`` is one extraction and its progress. No command
+computes anything.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from storyframes.lazy import exports
 
 if TYPE_CHECKING:
     from flows.cli.run import run_flow
-    from flows.cli.tables.finite_json import finite_json
     from flows.cli.terminal import (
         LOOK,
         ConfigOption,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         console,
         error_console,
         fail,
+        finite_json,
         is_terminal,
         listed,
         matching_files,
@@ -58,9 +59,8 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "run": "run_flow",
-        "tables.finite_json": "finite_json",
         "terminal": "ConfigOption JsonOption LOOK StoreArgument StudyArgument cannot_write console "
-        "error_console fail is_terminal listed matching_files need refused_if show_json "
+        "error_console fail finite_json is_terminal listed matching_files need refused_if show_json "
         "usage_errors",
     },
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from flows.cli.terminal import (
     ConfigOption,
@@ -26,6 +28,8 @@ from flows.progress import progress_bar
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from flows.part_records import ArrayProgress
     from flows.settings import Settings
     from storyframes.store.storage import Storage
@@ -51,7 +55,6 @@ def index(
     Ends with 1 where a session gives no clips because something is wrong with it, or where parts of an array
     ('extract --part') have not ended, or ended with failed features, and no other run has extracted these.
     """
-    from flows.cli.tables.study import clips_content, clips_table, without_clips
     from flows.settings import check_labels, load_settings
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
@@ -143,7 +146,6 @@ def clips(
     json: JsonOption = False,
 ) -> None:
     """Show what the clip index has: clips by phase and split, and the labels that they carry."""
-    from flows.cli.tables.study import clips_content, clips_table
     from storyframes.clips.filters import filter_clips
     from storyframes.store.feature_store import FeatureStore
 
@@ -161,3 +163,47 @@ def clips(
     for name, level in schemes.items():
         shown.print(f"{escape(name)}: {level}, {chosen[name].notna().sum():,} clips have it")
     _say_what_parts_lack(arrays)
+
+
+def clips_table(clips: pd.DataFrame) -> Table:
+    """How many clips each phase gives to each split."""
+    from storyframes.clips.clip_index import SPLITS
+
+    table = Table()
+    table.add_column("phase", overflow="fold")
+    counts = clips.groupby(["phase", "split"]).size().unstack(fill_value=0)
+    windows = clips.drop_duplicates(["session_id", "phase", "start_frame"]).groupby("phase").size()
+    splits = [split for split in SPLITS if split in counts]
+    for heading in ("windows", *splits, "clips"):
+        table.add_column(heading, justify="right")
+    for phase, row in counts.iterrows():
+        numbers = [windows[phase], *(row[split] for split in splits), row.sum()]
+        table.add_row(escape(str(phase)), *(str(number) for number in numbers))
+    return table
+
+
+def clips_content(clips: pd.DataFrame, schemes: Mapping[str, str]) -> dict[str, Any]:
+    """The same for scripts, with the columns of the index and how many clips have each label."""
+    counts = clips.groupby(["phase", "split"], observed=True).size()
+    return {
+        "clips": len(clips),
+        "sessions": int(clips["session_id"].nunique()),
+        "by_phase_and_split": [
+            {"phase": str(phase), "split": str(split), "clips": int(count)} for (phase, split), count in counts.items()
+        ],
+        "labels": {name: {"level": level, "clips": int(clips[name].notna().sum())} for name, level in schemes.items()},
+        "columns": list(map(str, clips.columns)),
+    }
+
+
+def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str], remarks: Sequence[str] = ()) -> list[str]:
+    """A line for each session that gives no clips or odd ones, with the reason (at most a few), and the remarks."""
+    from tasks.study.problems import SHOWN_OF_A_KIND
+
+    lines = [f"[yellow]look at the clips:[/] {escape(remark)}" for remark in remarks]
+    for sessions, begin in ((excluded, "[bold red]no clips of"), (warnings, "[yellow]look at")):
+        shown = islice(sessions.items(), SHOWN_OF_A_KIND)
+        lines += [f"{begin} {escape(session_id)}:[/] {escape(reason)}" for session_id, reason in shown]
+        if len(sessions) > SHOWN_OF_A_KIND:
+            lines.append(f"{begin} {len(sessions) - SHOWN_OF_A_KIND} more sessions[/]")
+    return lines

@@ -165,8 +165,8 @@ def demo(
 
 
 def _show_result(store: str, result: RunResult) -> None:
-    from flows.cli.tables.status import status_tables
-    from flows.cli.tables.study import without_clips
+    from flows.cli.clips import without_clips
+    from flows.cli.status_tables import status_tables
     from storyframes.store import record_status
     from storyframes.store.layout import open_store
 

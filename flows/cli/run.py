@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from flows import interruption
-from flows.cli.tables.study import not_read
+from flows.cli.terminal import not_read
 from flows.in_process import is_faster_alone, perform_in_process
 from flows.noted_part import NotedPart
 from flows.progress import bars

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import contextlib
+import json as jsonlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
+from rich.table import Table
 
 from flows.cli import terminal
 from flows.cli.clips import arrays_of
@@ -33,10 +35,11 @@ from flows.cli.terminal import (
 )
 from flows.clusters.job_arrays import Job, Scheduler, limits_time, scripts
 from storyframes.spec import MAIN, feature_and_track
-from tasks.inspect.formatting import counted
+from tasks.inspect.formatting import counted, human_time
 
 if TYPE_CHECKING:
     from flows.part_records import ArrayProgress
+    from flows.server.recent_runs import RecentRun
     from storyframes.store.record_status import FeatureStatus
 
 MARGIN = 3.0  # times the expected CPU time: machines differ, and costs are of one of them
@@ -175,7 +178,7 @@ def status(
     every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 5,
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
-    from flows.cli.tables.status import status_json, status_tables
+    from flows.cli.status_tables import status_json, status_tables
     from storyframes.derived_status import with_outdated
     from storyframes.store.layout import open_store
     from storyframes.store.record_status import scan
@@ -235,7 +238,7 @@ def show(
 
     Times are in seconds of the track's own recording.
     """
-    from flows.cli.tables.session import session_json, session_tables
+    from flows.cli.session_tables import session_json, session_tables
     from storyframes.store import record_status
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.track_curves import has_curves, read_curves
@@ -278,7 +281,6 @@ def runs(
 
     What was extracted without a server (a small study, ``--workers 1``) is no run there; ``status`` shows it.
     """
-    from flows.cli.tables.status import runs_json, runs_table
     from flows.server.prefect_server import prefect_server
     from flows.server.recent_runs import recent_runs
 
@@ -294,6 +296,24 @@ def runs(
     else:
         console().print(runs_table(recent))
         error_console().print("[dim]extractions without a server are not listed; 'storyframes status STORE' has all")
+
+
+def runs_table(runs: Sequence[RecentRun]) -> Table:
+    """The runs that a server knows."""
+    table = Table()
+    for column in ("started (UTC)", "run", "state", "took", "what came of it"):
+        table.add_column(column, overflow="fold")
+    styles = {"Completed": "green", "PartialSuccess": "yellow", "Failed": "bold red", "Crashed": "bold red"}
+    for run in runs:
+        started = f"{run.started:%Y-%m-%d %H:%M}" if run.started else ""
+        state = f"[{styles.get(run.state, 'default')}]{escape(run.state)}"
+        table.add_row(started, escape(run.name), state, human_time(run.seconds), escape(run.message[:300]))
+    return table
+
+
+def runs_json(runs: Sequence[RecentRun]) -> str:
+    """The same for scripts."""
+    return jsonlib.dumps([run.to_json() for run in runs], indent=2)
 
 
 def deploy(

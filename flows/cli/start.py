@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +17,6 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.tables.finite_json import finite_json
 from flows.cli.terminal import (
     ConfigOption,
     JsonOption,
@@ -25,17 +25,23 @@ from flows.cli.terminal import (
     error_console,
     fail,
     fail_with_problems,
+    finite_json,
     listed,
+    not_read,
     show_json,
     usage_errors,
 )
 from flows.doctor.findings import Finding, State
 from flows.progress import progress_bar
+from storyframes.spec import MAIN
 from tasks.inspect.formatting import counted, human_bytes
 from tasks.media.synthetic_study import Shape
 
 if TYPE_CHECKING:
     from tasks.planning.forecast import Forecast
+    from tasks.study.labels import Label
+    from tasks.study.load import Study
+    from tasks.study.rows import Curve
 
 
 def plan(
@@ -197,7 +203,6 @@ def check(
 
     Findings that differ only in names and numbers are shown as one, with how many there are; --json has every one.
     """
-    from flows.cli.tables.study import not_read, study_table
     from flows.settings import load_settings
     from storyframes.store.layout import open_store
     from storyframes.store.study import Forgotten, describe_left, read_forgotten
@@ -240,6 +245,68 @@ def _left_in(store: str, of_study: Collection[str]) -> dict[str, str]:
 
     storage = open_store(store)
     return sessions_left(storage, {status.session_id for status in scan(storage)}, of_study)
+
+
+def study_table(study: Study, *, every: bool = True) -> Table:
+    """What a study holds, and what should be looked at: every remark, or those that are alike as one."""
+    from tasks.study.problems import grouped_remarks
+
+    table = Table(show_header=False)
+    ratings = Counter(rating.session_id for rating in study.ratings)
+    without = {
+        "video": "no frames, and windows in seconds",
+        "audio": "sound from the video's own track",
+        "transcript": "no glove, no sbert",
+        "openface": "no recorded OpenFace values",
+    }
+    table.add_row("sessions", str(len(study.sessions)))
+    people = {session.participant_id for session in study.sessions.values()}
+    people |= {person.participant_id for person in study.persons if person.participant_id}
+    table.add_row("participants", str(len(people)))
+    table.add_row("phases", str(len(study.phases)))
+    table.add_row("stories", str(len(study.stories)))
+    table.add_row("ratings", str(len(study.ratings)))
+    table.add_row("survey scores", str(len(study.surveys)))
+    for name, what in _labels(study):
+        table.add_row(name, escape(what))
+    for name, count in (("persons", len(study.persons)), ("clocks", sum(map(len, study.clocks.values())))):
+        if count:
+            table.add_row(name, str(count))
+    if tracks := Counter(track for of_session in study.tracks.values() for track in of_session if track != MAIN):
+        table.add_row("tracks", ", ".join(f"{name} of {counted(count, 'session')}" for name, count in tracks.items()))
+    for column, meaning in without.items():
+        having = [session for session in study.sessions.values() if session.video or column != "audio"]
+        count = sum(getattr(session, column) is None for session in having)
+        if count:
+            table.add_row(f"without {column}", f"{count} ({meaning})")
+    unrated = sum(session_id not in ratings for session_id in study.sessions)
+    if unrated and study.ratings:
+        table.add_row(
+            "without ratings", f"{unrated} (their clips have none, and are left out where nothing labels them)"
+        )
+    phased = {phase.session_id for phase in study.phases}
+    unphased = sum(session_id not in phased for session_id in study.sessions)
+    if unphased:
+        clips = "no clips: a clip lies inside a phase" if study.phases else "all of a session is one phase"
+        table.add_row("without phases", f"{unphased} ({clips})")
+    for name, columns in study.unread.items():
+        table.add_row(f"not read of {name}", escape(", ".join(columns)))
+    for remark in study.remarks if every else grouped_remarks(study.remarks):
+        table.add_row("look at", escape(remark))
+    if kept := sum(study.schemes[curve.scheme].private for curve in study.curves):
+        table.add_row("private curves", f"{kept} (they stay out of the feature store)")
+    return table
+
+
+def _labels(study: Study) -> Iterator[tuple[str, str]]:
+    """For each scheme with labels (the table ratings is counted separately), its type and how many labels it has."""
+    labels: list[Label | Curve] = [*study.labels[len(study.ratings) :], *study.curves]
+    for name in dict.fromkeys(label.scheme for label in labels):
+        of_scheme = [label for label in labels if label.scheme == name]
+        sessions = counted(len({label.session_id for label in of_scheme}), "session")
+        raters = len({label.rater_id for label in of_scheme if label.rater_id})
+        by = f", by {counted(raters, 'rater')}" if raters else ""
+        yield f"labels of {name}", f"{len(of_scheme)} ({study.schemes[name].type}) of {sessions}{by}"
 
 
 def synthesize(

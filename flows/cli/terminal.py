@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import glob
 from importlib.util import find_spec
@@ -15,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
-from flows.cli.tables.finite_json import finite_json
 from storyframes.installation import install_line
 from storyframes.store.storage import reason_of
 
 if TYPE_CHECKING:
-    from tasks.study.load import StudyError
+    from tasks.study.load import Problem, Study, StudyError
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of the study's tables (docs/study.md).")]
 StoreArgument = Annotated[
@@ -85,6 +87,20 @@ def error_console() -> Console:
 def show_json(content: Any) -> None:
     """Print what a script reads; NaN and the infinities are null."""
     print(finite_json(content))  # noqa: T201
+
+
+def finite_json(content: Any) -> str:
+    """``content`` as JSON; NaN and the infinities are null."""
+    return json.dumps(_finite(content), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(content: Any) -> Any:
+    """``content`` with None for numbers that JSON has not."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -178,8 +194,28 @@ def describe(error: OSError) -> str:
 
 def fail_with_problems(error: StudyError, *, every: bool | None = None) -> NoReturn:
     """End the command with everything that is wrong with a study; ``every`` as of the table."""
-    from flows.cli.tables.study import problems_table
-
     error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
     error_console().print(problems_table(error.problems, every=every))
     raise typer.Exit(2) from None
+
+
+def problems_table(problems: Sequence[Problem], *, every: bool | None = None) -> Table:
+    """The problems of a study: every one, or those that are alike as one (None: the first of thousands of a kind)."""
+    from tasks.study.problems import grouped_problems, shortened
+
+    table = Table(title=f"{len(problems)} problem{'s' * (len(problems) != 1)}", title_justify="left")
+    for heading in ("table", "row", "column", "value", "rule"):
+        table.add_column(heading, overflow="fold")
+    for problem in shortened(problems) if every is None else problems if every else grouped_problems(problems):
+        cells = (problem.table, problem.place, problem.column, problem.value, problem.rule)
+        table.add_row(*(escape(text) for text in cells))
+    return table
+
+
+def not_read(study: Study, *, every: bool = True) -> list[str]:
+    """A line for each table with columns that nothing reads, and for each remark about how a table was read."""
+    from tasks.study.problems import grouped_remarks
+
+    unread = [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
+    remarks = study.remarks if every else grouped_remarks(study.remarks)
+    return unread + [f"[yellow]look at[/] {escape(remark)}" for remark in remarks]

@@ -382,7 +382,7 @@ def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
 
     from rich.console import Console
 
-    from flows.cli.tables.status import runs_table
+    from flows.cli.runs import runs_table
     from flows.cli.terminal import WIDTH
     from flows.server.recent_runs import RecentRun
 
@@ -401,7 +401,7 @@ def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
 @pytest.mark.slow
 def test_verify_advises_what_repairs(study_copy: Path, tmp_path: Path) -> None:
     """A file that is gone is made again by the next extraction, one that rots unseen only by force."""
-    from flows.cli.tables.upkeep import repair_advice
+    from flows.cli.upkeep import repair_advice
     from storyframes.store import maintenance
     from storyframes.store.layout import create_store
     from tasks.extract import extract

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from flows.cli.tables.session import FittingTable, session_tables
+from flows.cli.session_tables import FittingTable, session_tables
 from tasks.inspect.session_curves import FaceCurves, SessionCurves, summarize_curves
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: f"{value:.4g}")

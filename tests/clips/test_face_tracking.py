@@ -14,7 +14,7 @@ from support.messages import missing
 from support.stores import local
 from support.synthetic_features import study_of
 
-from flows.cli.tables.status import status_tables
+from flows.cli.status_tables import status_tables
 from storyframes import ClipDataset, FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.face_tracking import face_rule

@@ -130,7 +130,7 @@ def test_a_storys_vectors_are_the_librarys(stored: FeatureStore, librarys_words:
 def test_status_names_the_sessions_with_words_that_have_no_vector(stored: FeatureStore) -> None:
     from rich.console import Console
 
-    from flows.cli.tables.status import status_tables
+    from flows.cli.status_tables import status_tables
     from storyframes.store import record_status
 
     entries = list(record_status.scan(stored.storage))

@@ -15,7 +15,7 @@ from support.media.recordings import FPS, with_damaged_sound, write_recording, w
 from support.messages import missing
 from support.studies import extract_session, make_study
 
-from flows.cli.tables.status import status_tables
+from flows.cli.status_tables import status_tables
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.store import record_status
 from tasks.extractors.base import InputFile, Source

@@ -11,7 +11,7 @@ import pytest
 from support.messages import missing
 from support.stores import local
 
-from flows.cli.tables.session import session_tables
+from flows.cli.session_tables import session_tables
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flows.cli.tables import status
-from flows.cli.tables.status import status_tables
+from flows.cli import status_tables as status
+from flows.cli.status_tables import status_tables
 from storyframes.store import record_status
 from storyframes.store.layout import create_store
 from storyframes.store.publish import record_attempt

@@ -16,7 +16,7 @@ from rich.console import Console
 from support.media.recordings import write_video
 from support.messages import missing, unlike
 
-from flows.cli.tables.study import study_table
+from flows.cli.start import study_table
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.layout import ID_PATTERN
 from tasks.clip_index.index import build_clip_index

@@ -17,8 +17,8 @@ from support.stores import local
 from support.studies import run
 
 from flows.cli.start import forecast_table, summary
-from flows.cli.tables.status import status_tables
-from flows.cli.tables.upkeep import repair_advice
+from flows.cli.status_tables import status_tables
+from flows.cli.upkeep import repair_advice
 from flows.gather import Bundle, Executor, Gather
 from flows.request import ExtractionRequest
 from storyframes.clips.window_spec import WindowSpec

@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.tables.finite_json import finite_json
-from flows.cli.tables.status import STYLE, entry_json
+from flows.cli.status_tables import STYLE, entry_json
+from flows.cli.terminal import finite_json
 from storyframes.features import in_order
 from storyframes.spec import MAIN
 from storyframes.store.record_status import FeatureStatus

@@ -1,15 +1,15 @@
-"""What a feature store has, what is missing, and why; the runs that a Prefect server knows."""
+"""What a feature store has, what is missing, and why: for people and for scripts."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -19,10 +19,7 @@ from storyframes.features import STORIES, in_order
 from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import Status
-from tasks.inspect.formatting import human_bytes, human_time, measured_rows, measured_share
-
-if TYPE_CHECKING:
-    from flows.server.recent_runs import RecentRun  # needs Prefect, which only what runs has to have
+from tasks.inspect.formatting import human_bytes, measured_rows, measured_share
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
 _NAMED = 3  # sessions in a note
@@ -222,21 +219,3 @@ def entry_json(entry: FeatureStatus) -> dict[str, Any]:
         "quality": current.quality if current else {},
         "fingerprint": current.fingerprint if current else None,
     }
-
-
-def runs_table(runs: Sequence[RecentRun]) -> Table:
-    """The runs that a server knows."""
-    table = Table()
-    for column in ("started (UTC)", "run", "state", "took", "what came of it"):
-        table.add_column(column, overflow="fold")
-    styles = {"Completed": "green", "PartialSuccess": "yellow", "Failed": "bold red", "Crashed": "bold red"}
-    for run in runs:
-        started = f"{run.started:%Y-%m-%d %H:%M}" if run.started else ""
-        state = f"[{styles.get(run.state, 'default')}]{escape(run.state)}"
-        table.add_row(started, escape(run.name), state, human_time(run.seconds), escape(run.message[:300]))
-    return table
-
-
-def runs_json(runs: Sequence[RecentRun]) -> str:
-    """The same for scripts."""
-    return json.dumps([run.to_json() for run in runs], indent=2)
