@@ -12,7 +12,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -51,6 +51,19 @@ class Fault(NamedTuple):
         return f"{name}: {where}{self.rule.removeprefix(name).removeprefix(':').lstrip()}"
 
 
+@dataclass(frozen=True)
+class NumberForm:
+    """How the numbers in some columns are written."""
+
+    commas: int = 0  # how many have a decimal comma; 0 where commas are anything else
+    first_comma: int = 0  # the row of the first of them
+    doubt: str = ""  # a remark where every number with a point looks like thousands (1.500)
+
+    def read(self, cell: object) -> object:
+        """A number with a decimal comma, with a point instead; any other cell unchanged."""
+        return with_decimal_point(cell) if self.commas else cell
+
+
 @dataclass
 class Table:
     """A table as it was read."""
@@ -61,6 +74,35 @@ class Table:
     remarks: list[str] = field(default_factory=list)  # what is unusual about the file, and how it was read all the same
     separator: str = ","  # between a row's fields; a comma for Parquet, which has no decimal commas
     sha256: str = ""  # of the file's bytes; empty where it cannot be read
+
+    def number_form(self, columns: Collection[str]) -> NumberForm:
+        """How the numbers in these columns are written, if they have decimal commas or points.
+
+        A comma is a decimal comma where commas do not separate the fields, no number has a point, and not every number
+        looks like thousands (1,500). Between semicolons, as spreadsheets of countries with decimal commas write them,
+        1.500 may have been 1500: where every number with a point looks so, that is a doubt.
+        """
+        if self.separator == ",":
+            return NumberForm()
+        indices = [index for index, name in enumerate(self.columns) if name in columns]
+        commas, first_comma, is_comma, doubt = 0, 0, False, ""
+        for row in self.rows:
+            for index in indices:
+                cell = row.values[index]
+                if not isinstance(cell, str):
+                    continue
+                if _POINT.fullmatch(cell):
+                    if self.separator != ";" or not _LIKE_THOUSANDS.fullmatch(cell.strip()):
+                        return NumberForm()
+                    place = f"{self.columns[index]}, from row {row.number} on"
+                    doubt = doubt or f"{place}: numbers like 1.500 are read as 1.5, not as thousands"
+                elif comma := _COMMA.fullmatch(cell):
+                    commas, first_comma = commas + 1, first_comma or row.number
+                    whole, decimals = comma.groups()
+                    is_comma = is_comma or len(decimals) != 3 or len(whole) > 3 or whole.startswith("0")
+        if doubt:
+            return NumberForm(doubt=doubt)
+        return NumberForm(commas, first_comma) if is_comma else NumberForm()
 
 
 def read_table(path: Path, *, has_text: bool = False, separators: str = SEPARATORS) -> Table:
@@ -195,49 +237,6 @@ def _fields(count: int) -> str:
 # --- what spreadsheets make of numbers, paths and the end of a table --------------------------------------------
 
 
-def decimal_commas(table: Table, columns: Collection[str]) -> tuple[int, int] | None:
-    """The number of cells with a decimal comma in these columns, and the first of their rows; None where none has one.
-
-    A comma is a decimal comma where commas do not separate the fields, no number of the table has a point, and not
-    every number looks like thousands (1,500).
-    """
-    if table.separator == ",":
-        return None
-    indices = [index for index, name in enumerate(table.columns) if name in columns]
-    count, first, is_plain = 0, 0, False
-    for row in table.rows:
-        for index in indices:
-            cell = row.values[index]
-            if not isinstance(cell, str) or not cell:
-                continue
-            if _POINT.fullmatch(cell):
-                return None
-            if comma := _COMMA.fullmatch(cell):
-                count, first = count + 1, first or row.number
-                whole, decimals = comma.groups()
-                is_plain = is_plain or len(decimals) != 3 or len(whole) > 3 or whole.startswith("0")
-    return (count, first) if is_plain else None
-
-
-def points_or_thousands(table: Table, columns: Collection[str]) -> str:
-    """A remark where every number with a point in these columns looks like thousands (1.500); else empty.
-
-    Between semicolons, as spreadsheets of countries with decimal commas write them, it may have been 1500.
-    """
-    if table.separator != ";":
-        return ""
-    indices = [index for index, name in enumerate(table.columns) if name in columns]
-    first = ""
-    for row in table.rows:
-        for index in indices:
-            cell = row.values[index]
-            if isinstance(cell, str) and _POINT.fullmatch(cell):
-                if not _LIKE_THOUSANDS.fullmatch(cell.strip()):
-                    return ""
-                first = first or f"{table.columns[index]}, from row {row.number} on"
-    return f"{first}: numbers like 1.500 are read as 1.5, not as thousands" if first else ""
-
-
 def with_decimal_point(cell: object) -> object:
     """A number with a decimal comma, with a point instead; any other cell unchanged."""
     return cell.replace(",", ".") if isinstance(cell, str) and _COMMA.fullmatch(cell) else cell
@@ -280,13 +279,13 @@ def read_measurements(
     if not rows:
         raise MeasurementsError(f"{path.name}: has no rows")
     remarks = [*table.remarks, *([f"{path.name}: has empty rows, left out"] if empty else [])]
-    read: Callable[[object], object] = with_decimal_point if decimal_commas(table, needed) else lambda cell: cell
-    if read is with_decimal_point:
+    form = table.number_form(needed)
+    if form.commas:
         remarks.append(f"{path.name}: its numbers have decimal commas: read as points")
-    if doubt := points_or_thousands(table, needed):
-        remarks.append(f"{path.name}: {doubt}")
+    if form.doubt:
+        remarks.append(f"{path.name}: {form.doubt}")
     places = {column: table.columns.index(column) for column in (*needed, *optional) if column in table.columns}
-    return [(row.number, {name: read(row.values[at]) for name, at in places.items()}) for row in rows], remarks
+    return [(row.number, {name: form.read(row.values[at]) for name, at in places.items()}) for row in rows], remarks
 
 
 def with_slashes(root: Path, cell: object) -> object:

@@ -18,12 +18,10 @@ from tasks.study.labels import did_you_mean, listed
 from tasks.study.problems import Problem, shown_value
 from tasks.study.rows import NO_FILE, NUMBER_COLUMNS, PATH_COLUMNS, TABLES, TIMED_FILES, Participant, is_box_file
 from tasks.study.strict_tables import (
+    NumberForm,
     Table,
-    decimal_commas,
     is_empty,
-    points_or_thousands,
     read_table,
-    with_decimal_point,
     with_slashes,
     without_empty_rows,
 )
@@ -157,7 +155,7 @@ class TableRows:
         if empty:
             rows = f"{len(empty)} empty rows are" if len(empty) > 1 else "an empty row is"
             self.remarks.append(f"{table}: {rows} left out, from row {empty[0]} on")
-        has_commas = self._find_decimal_commas(table, raw)
+        numbers = self._number_form(table, raw)
         slashes: list[int] = []
         for number, line, values in kept:
             cells = {name: value for index, name in columns if not is_empty(value := values[index])}
@@ -167,22 +165,23 @@ class TableRows:
                 if column in cells and (path := with_slashes(self.root, cells[column])) != cells[column]:
                     cells[column] = path
                     slashes.append(number)
-            if has_commas:
-                cells |= {name: with_decimal_point(cells[name]) for name in NUMBER_COLUMNS & {*cells}}
+            if numbers.commas:
+                cells |= {name: numbers.read(cells[name]) for name in NUMBER_COLUMNS & {*cells}}
             self._read_row(table, Placed(number, line, cells), absent, made)
         if slashes:
             self.remarks.append(f"{table}: paths with \\ between their folders, from row {slashes[0]} on: read as /")
 
-    def _find_decimal_commas(self, table: str, raw: Table) -> bool:
-        """Whether the table's numbers have decimal commas, which becomes a remark."""
-        columns = NUMBER_COLUMNS | {"value"} if table == "labels" else NUMBER_COLUMNS
-        if doubt := points_or_thousands(raw, columns):
-            self.remarks.append(f"{table}: {doubt}")
-        if not (commas := decimal_commas(raw, columns)):
-            return False
-        self.decimal_commas.add(table)
-        self.remarks.append(f"{table}: numbers with a decimal comma, from row {commas[1]} on: read as a point")
-        return True
+    def _number_form(self, table: str, raw: Table) -> NumberForm:
+        """How the table's numbers are written; decimal commas and doubts become remarks."""
+        form = raw.number_form(NUMBER_COLUMNS | {"value"} if table == "labels" else NUMBER_COLUMNS)
+        if form.doubt:
+            self.remarks.append(f"{table}: {form.doubt}")
+        if form.commas:
+            self.decimal_commas.add(table)
+            self.remarks.append(
+                f"{table}: numbers with a decimal comma, from row {form.first_comma} on: read as a point"
+            )
+        return form
 
     def _read_row(self, table: str, placed: Placed, absent: set[str], made: tuple[str, ...]) -> None:
         cells = placed.row

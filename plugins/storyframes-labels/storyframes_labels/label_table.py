@@ -28,7 +28,7 @@ from storyframes_labels.annotation_file import (
 )
 from storyframes_labels.clock_times import clock_seconds, is_clock_time
 from storyframes_labels.mapping import Role
-from tasks.study import Table, decimal_commas, is_empty, points_or_thousands, with_decimal_point, without_empty_rows
+from tasks.study import Table, is_empty, with_decimal_point, without_empty_rows
 
 _CLOCK = "hh:mm:ss"
 UNITS = {"s": 1.0, "ms": 1e-3}
@@ -118,7 +118,7 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
     times = of_times.names
     if options.rate and times:
         raise ImportFaultError(f"{path.name}: has times ({', '.join(times)}): leave --rate out, or name them otherwise")
-    commas = decimal_commas(table, (*times, "confidence")) is not None
+    commas = table.number_form((*times, "confidence")).commas > 0
     rows, empty_rows = without_empty_rows(table)
     is_long = {*_OF_LONG} <= {*table.columns}
     columns = [name for name in table.columns if name and name not in (*_OTHERS, *times, *_OF_LONG)]
@@ -170,11 +170,10 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
             f"{path.name}: {next(annotation.place for annotation in kept if not annotation.tier)}: name its tier"
         )
     remarks = [*table.remarks, *([f"{len(empty_rows)} empty rows, left out"] if empty_rows else [])]
-    values_have_commas = decimal_commas(table, (*times, "confidence", *(["value"] if is_long else columns))) is not None
-    remarks += ["numbers with a decimal comma: read as a point"] if commas or values_have_commas else []
+    numbers = table.number_form((*times, "confidence", *(["value"] if is_long else columns)))
+    remarks += ["numbers with a decimal comma: read as a point"] if commas or numbers.commas else []
     remarks += _minutes_remark(table, times)
-    if doubt := points_or_thousands(table, [*times, "confidence", *(["value"] if is_long else columns)]):
-        remarks.append(doubt)
+    remarks += [numbers.doubt] if numbers.doubt else []
     shown = {"s": "seconds", "ms": "milliseconds", _CLOCK: "hours:minutes:seconds"}.get(known_unit, NO_TIMES)
     if options.rate:
         shown = f"rows, {options.rate:g} a second"
@@ -187,7 +186,7 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
         kept,
         tuple(remarks),
         backwards(kept),
-        decimal_commas=values_have_commas,
+        decimal_commas=numbers.commas > 0,
         columns=header,
         possible_times={} if times or options.rate else _possible_times(table, columns),
     )

@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 from tasks.study import (
     Fault,
-    decimal_commas,
     did_you_mean,
     is_empty,
     read_table,
     shown_value,
-    with_decimal_point,
     without_empty_rows,
 )
 
@@ -115,16 +113,16 @@ class RatingTable:
 
     def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
         """These columns' cells as numbers, (rows, columns); NaN for empty cells. Other text is a fault."""
-        commas = decimal_commas(self._table, columns)
-        if commas:
-            self.remarks.append(f"{commas[0]} numbers with a decimal comma: read as a point")
+        form = self._table.number_form(columns)
+        if form.commas:
+            self.remarks.append(f"{form.commas} numbers with a decimal comma: read as a point")
         values = np.full((len(self), len(columns)), np.nan)
         missing = 0
         for at, column in enumerate(columns):
             for place, cell in enumerate(self._cells(column)):
                 if is_empty(cell):
                     continue
-                number = _number(with_decimal_point(cell) if commas else cell)
+                number = _number(form.read(cell))
                 if number is None and isinstance(cell, str) and cell.strip() in _MISSING:
                     missing += 1
                 elif number is None:
