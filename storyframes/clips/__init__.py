@@ -5,8 +5,7 @@ participants to splits.
 
 Reading: ``dataset`` (``ClipDataset``) chooses clips by ``filters`` and opens ``inputs``. An input is one of
 ``named_inputs`` or any feature of the store (``feature_input``), which says which of the ``readers`` fills a batch from
-which rows: those nearest to the points of a ``grid``, those that ``row_finders`` find, or means over each word
-(``pooled_rows``).
+which rows: those nearest to the points of a ``grid``, or those that ``row_finders`` find.
 
 Training: ``samplers`` and ``oversampling`` order clips, ``loader`` (``ClipLoader``) makes batches of torch tensors.
 """
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from storyframes.clips.clip_index import COLUMNS, SPLITS, weight_column
     from storyframes.clips.dataset import BatchBuffers, new_memory
     from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
+    from storyframes.clips.inputs import Field
     from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
     from storyframes.clips.oversampling import balanced, values_to_balance
-    from storyframes.clips.readers import Field
     from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
 
 __all__ = [
@@ -50,9 +49,9 @@ __getattr__, __dir__ = exports(
         "clip_index": "COLUMNS SPLITS weight_column",
         "dataset": "BatchBuffers new_memory",
         "filters": "complete_clips filter_clips lacking_clips parse_filter",
+        "inputs": "Field",
         "named_inputs": "RATING STORY_FEATURE needed_features",
         "oversampling": "balanced values_to_balance",
-        "readers": "Field",
         "window_spec": "WINDOW_COLUMNS WindowSpec",
     },
 )

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from storyframes.clips.clip_index import SplitSpec
 from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips
-from storyframes.clips.inputs import MASK, Clip, ClipInput, ClipSource
+from storyframes.clips.inputs import MASK, Batch, Clip, ClipInput, ClipSource, Field
 from storyframes.clips.named_inputs import needed_features, open_input
-from storyframes.clips.readers import Batch, FeatureReader, Field, InputReader, PaddedRows
+from storyframes.clips.readers import FeatureReader, InputReader, PaddedRows
 from storyframes.notebook import html_table, percent, strip
 from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore

@@ -6,8 +6,7 @@ is anything but NaN, becomes ``<name>_mask``. Where a clip has the feature's own
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -17,7 +16,6 @@ from storyframes.array_roles import (
     CLOCKS,
     CONFIDENCE,
     FRAME_ROW,
-    IN_REGION,
     PER_FRAME,
     SPEAKER,
     ChosenColumns,
@@ -26,9 +24,16 @@ from storyframes.array_roles import (
     mask_rule,
 )
 from storyframes.clips.grid import grid_of, grid_offsets, open_frame_grid, open_grid
-from storyframes.clips.inputs import MASK, ClipInput, ClipSource
-from storyframes.clips.pooled_rows import open_pooled
-from storyframes.clips.readers import CurveRows, Field, FieldPart, FrameRows, InputReader, PaddedRows, SpokenPerFrame
+from storyframes.clips.inputs import MASK, ClipInput, ClipSource, Field
+from storyframes.clips.readers import (
+    CurveRows,
+    FieldPart,
+    FrameRows,
+    InputReader,
+    PaddedRows,
+    PooledRows,
+    SpokenPerFrame,
+)
 from storyframes.clips.row_finders import (
     IndexedSound,
     RowFinder,
@@ -46,8 +51,9 @@ from storyframes.clips.row_finders import (
 )
 from storyframes.features import CLOCK
 from storyframes.label_curves import CurveRule
-from storyframes.pooling import MEAN, POOLED_OVER, can_be_pooled, pools
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, is_label_curve, of_track
+from storyframes.pooling import MEAN, POOLED_OVER, can_be_pooled, pooled_spec, pools
+from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec, feature_and_track, is_label_curve, of_track
+from storyframes.store.session_times import SessionTimes
 
 # what a clip can be cut from
 _AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WINDOW, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)
@@ -129,7 +135,7 @@ def open_feature(
         *((CONFIDENCE,) if requested.min_confidence is not None else ()),
     }
     except_for = {SPEAKER, CONFIDENCE} - needed  # older stores do not have them
-    spec = common_spec(source, feature, groups=requested.columns is not None, except_for=except_for)
+    spec = source.common_spec(feature, groups=requested.columns is not None, except_for=except_for)
     arrays = _by_axis(spec)
     if not arrays:
         raise ValueError(f"{feature!r} has no array with a row for each {', '.join(_AXES[:-1])} or {_AXES[-1]}")
@@ -198,92 +204,6 @@ def _rows_of_clip(
         names = " or ".join(repr(str(possible)) for possible in axes)
         raise ValueError(f"axis of {requested.field!r} cannot be {str(axis)!r}, only {names}")
     return axis, Way.OWN_ROWS if requested.rate is None else Way.AT_RATE
-
-
-def common_spec(
-    source: ClipSource, feature: str, *, groups: bool = False, except_for: Collection[str] = ()
-) -> FeatureSpec:
-    """What the feature is, which has to be the same in all sessions that are read.
-
-    Sound and words have arrays with a row for each frame as well, but not in a session without a video: where some
-    sessions lack them, they are left out. So is the mask of a track that is a region of a picture in some sessions
-    only, as long as NaN says the same.
-
-    Args:
-        groups: whether the groups of columns have to be the same as well.
-        except_for: arrays beside ``values`` that only some sessions may have, because nobody reads them.
-
-    Raises:
-        ValueError: two sessions differ; the message names both.
-    """
-    specs = source.store.specs(source.sessions, feature)
-    alike = {id(spec): spec for spec in specs.values()}
-    if len({has_frame_rows(spec) for spec in alike.values()}) > 1:
-        alike = {number: _own_rows(spec) for number, spec in alike.items()}
-    if {"", IN_REGION} <= {spec.mask for spec in alike.values()}:
-        alike = {number: _without_region_mask(spec) for number, spec in alike.items()}
-    specs = {session: alike[id(spec)] for session, spec in specs.items()}
-    first, spec = next(iter(specs.items()))
-    for session, other in specs.items():
-        if other is not spec and (difference := _difference(spec, other, groups=groups, except_for=except_for)):
-            what, its, others = difference
-            raise ValueError(
-                f"sessions differ in {what} of {feature!r} ({its} in {first}, {others} in {session}): extract them "
-                "with one configuration and one version of the extractor"
-            )
-    return spec
-
-
-def has_frame_rows(spec: FeatureSpec, rate: float | None = None) -> bool:
-    """Whether it has an array with a row for each frame; or, for a grid of this rate, times instead."""
-    return (rate is not None and {"start", "end"} <= {*spec.arrays}) or any(
-        array.axis is Axis.FRAME for array in spec.arrays.values()
-    )
-
-
-def _own_rows(spec: FeatureSpec) -> FeatureSpec:
-    """A feature without the arrays that have a row for each frame; as it is where it has no other."""
-    own = {name: array for name, array in spec.arrays.items() if array.axis is not Axis.FRAME}
-    return replace(spec, arrays=own) if own else spec
-
-
-def _without_region_mask(spec: FeatureSpec) -> FeatureSpec:
-    """A feature of a region as of a file of its own, where rows in which nobody is seen are NaN in all arrays."""
-    arrays = {name: array for name, array in spec.arrays.items() if name != IN_REGION}
-    says_nan = all(math.isnan(array.fill) for array in arrays.values() if array.axis is Axis.FRAME)
-    return replace(spec, arrays=arrays, mask="") if spec.mask == IN_REGION and says_nan else spec
-
-
-def _difference(
-    spec: FeatureSpec, other: FeatureSpec, *, groups: bool, except_for: Collection[str]
-) -> tuple[str, str, str] | None:
-    """What differs between two specifications, and its value in each."""
-    names, other_names = (
-        [name for name in of.arrays if name not in except_for or MAIN_ARRAY not in of.arrays] for of in (spec, other)
-    )
-    if names != other_names:
-        return "the arrays", ", ".join(names), ", ".join(other_names)
-    for name in names:
-        array, other_array = spec.arrays[name], other.arrays[name]
-        if (array.dimension_names, array.shape) != (other_array.dimension_names, other_array.shape):
-            return f"the shape of the array {name!r}", _shape(array), _shape(other_array)
-        if array.dtype != other_array.dtype:
-            return f"the dtype of the array {name!r}", array.dtype, other_array.dtype
-        for what in ("columns", "joints"):
-            labels, other_labels = getattr(array, what), getattr(other_array, what)
-            if labels != other_labels:
-                pairs = zip(labels or ("no name",), other_labels or ("no name",), strict=False)
-                label, other_label = next((a, b) for a, b in pairs if a != b)
-                return f"the {what} of the array {name!r}", repr(label), repr(other_label)
-    if spec.mask != other.mask:
-        return "the mask", spec.mask or "none", other.mask or "none"
-    if groups and spec.groups != other.groups:
-        return "the groups of columns", ", ".join(spec.groups) or "none", ", ".join(other.groups) or "none"
-    return None
-
-
-def _shape(spec: ArraySpec) -> str:
-    return " x ".join([str(spec.axis), *(f"{size} {dim}" for dim, size in zip(spec.dims, spec.shape, strict=True))])
 
 
 def _by_axis(spec: FeatureSpec) -> dict[Axis, list[str]]:
@@ -399,11 +319,38 @@ def _padded_rows(opening: _Opening) -> InputReader:
 
 
 def _pooled_rows(opening: _Opening) -> InputReader:
-    """Frames or steps of the sound, over each word or utterance of the clip."""
-    spec = opening.spec
+    """Frames or steps of the sound, over each word or utterance of the clip.
+
+    A clip has the same words, in the same order, as an input of words has: those that start in it. Each is pooled over
+    its whole time, also where it ends after the clip. Utterances are those that overlap the clip.
+    """
+    source, requested, feature, spec = opening.source, opening.requested, opening.feature, opening.spec
     parts = opening.choose({name: name for name in opening.arrays[opening.axis] if can_be_pooled(spec.arrays[name])})
-    source, mask = opening.source, opening.mask()
-    return open_pooled(source, opening.requested, opening.feature, parts=parts, spec=spec, mask=mask)
+    assert requested.axis is not None
+    words = requested.aligned_to or POOLED_OVER[requested.axis]
+    words_spec = source.store.spec(source.sessions[0], words)
+    times = {name for name, array in words_spec.arrays.items() if array.axis is requested.axis}
+    if not {"start", "end"} <= times:
+        raise ValueError(f"{words!r} has no row for each {requested.axis} with its start and end: name another feature")
+    if not parts:
+        raise ValueError(f"{feature!r} has only whole numbers, of which there is no mean: it cannot be pooled")
+    axis = spec.arrays[parts[0].array].axis
+    spans = {
+        session: SessionTimes(source.store, session, source.clocks).rows_during(feature, axis, words, requested.axis)
+        for session in source.sessions
+    }
+    spoken = SpokenInClip(words, requested.axis is Axis.UTTERANCE, source.clock(feature_and_track(words)[1]))
+    finder: RowFinder = spoken
+    if requested.speakers is not None:
+        finder = RowsOfSpeakers(spoken, find_speakers(source, requested, words, words_spec, requested.axis))
+    functionals = tuple(requested.functionals)
+    pooled = []
+    for part in parts:
+        array = replace(spec.arrays[part.array], shape=part.field.shape, columns=part.field.columns)
+        made = pooled_spec(array, requested.axis, functionals)
+        pooled.append(replace(part, field=Field(made.shape, np.dtype(made.dtype), made.columns), fill=made.fill))
+    longest = finder.longest(source.store, source.index)
+    return PooledRows(requested.field, feature, tuple(pooled), longest, opening.mask(), finder, functionals, spans)
 
 
 def _moments(opening: _Opening) -> InputReader:

@@ -17,8 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storyframes.clips.feature_input import has_frame_rows
-from storyframes.clips.inputs import MASK, ClipInput
+from storyframes.clips.inputs import MASK, ClipInput, has_frame_rows
 from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
 from storyframes.features import CLOCK
 from storyframes.spec import Axis, column_of, is_label_curve

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from storyframes.array_roles import IN_REGION
 from storyframes.pooling import MEAN, POOLED_OVER, check_functionals
-from storyframes.spec import MAIN, Axis, feature_and_track, of_track
+from storyframes.spec import MAIN, MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, of_track, shown_names
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
 
@@ -136,6 +138,30 @@ class ClipInput:
         return of_track(self.name, self.track)
 
 
+Batch = Mapping[str, np.ndarray]
+"""The arrays of a batch by field; the first dimension counts clips."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of a clip.
+
+    Attributes:
+        shape: of one clip, without the batch's dimension.
+        columns: a name for each entry of the last dimension, or empty.
+        names: the names of the classes 0, 1, … where the numbers are classes; else empty.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    columns: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        columns, names = shown_names(", columns ", self.columns), shown_names(", names ", self.names)
+        return f"Field({self.shape}, {self.dtype}{columns}{names})"
+
+
 @dataclass(frozen=True)
 class ClipSource:
     """What readers are made from.
@@ -156,6 +182,37 @@ class ClipSource:
     clocks: StoredClocks = field(default_factory=dict)
     track: str = MAIN
     window_s: float | None = None
+
+    def common_spec(self, feature: str, *, groups: bool = False, except_for: Collection[str] = ()) -> FeatureSpec:
+        """What the feature is, which has to be the same in all sessions that are read.
+
+        Sound and words have arrays with a row for each frame as well, but not in a session without a video: where some
+        sessions lack them, they are left out. So is the mask of a track that is a region of a picture in some sessions
+        only, as long as NaN says the same.
+
+        Args:
+            groups: whether the groups of columns have to be the same as well.
+            except_for: arrays beside ``values`` that only some sessions may have, because nobody reads them.
+
+        Raises:
+            ValueError: two sessions differ; the message names both.
+        """
+        specs = self.store.specs(self.sessions, feature)
+        alike = {id(spec): spec for spec in specs.values()}
+        if len({has_frame_rows(spec) for spec in alike.values()}) > 1:
+            alike = {number: _own_rows(spec) for number, spec in alike.items()}
+        if {"", IN_REGION} <= {spec.mask for spec in alike.values()}:
+            alike = {number: _without_region_mask(spec) for number, spec in alike.items()}
+        specs = {session: alike[id(spec)] for session, spec in specs.items()}
+        first, spec = next(iter(specs.items()))
+        for session, other in specs.items():
+            if other is not spec and (difference := _difference(spec, other, groups=groups, except_for=except_for)):
+                what, its, others = difference
+                raise ValueError(
+                    f"sessions differ in {what} of {feature!r} ({its} in {first}, {others} in {session}): extract them "
+                    "with one configuration and one version of the extractor"
+                )
+        return spec
 
     def clock(self, track: str) -> TrackClock:
         """The clock of a track's device.
@@ -202,3 +259,55 @@ class Clip(NamedTuple):
     stop_s: float
     audio_start: int
     audio_stop: int
+
+
+def has_frame_rows(spec: FeatureSpec, rate: float | None = None) -> bool:
+    """Whether it has an array with a row for each frame; or, for a grid of this rate, times instead."""
+    return (rate is not None and {"start", "end"} <= {*spec.arrays}) or any(
+        array.axis is Axis.FRAME for array in spec.arrays.values()
+    )
+
+
+def _own_rows(spec: FeatureSpec) -> FeatureSpec:
+    """A feature without the arrays that have a row for each frame; as it is where it has no other."""
+    own = {name: array for name, array in spec.arrays.items() if array.axis is not Axis.FRAME}
+    return replace(spec, arrays=own) if own else spec
+
+
+def _without_region_mask(spec: FeatureSpec) -> FeatureSpec:
+    """A feature of a region as of a file of its own, where rows in which nobody is seen are NaN in all arrays."""
+    arrays = {name: array for name, array in spec.arrays.items() if name != IN_REGION}
+    says_nan = all(math.isnan(array.fill) for array in arrays.values() if array.axis is Axis.FRAME)
+    return replace(spec, arrays=arrays, mask="") if spec.mask == IN_REGION and says_nan else spec
+
+
+def _difference(
+    spec: FeatureSpec, other: FeatureSpec, *, groups: bool, except_for: Collection[str]
+) -> tuple[str, str, str] | None:
+    """What differs between two specifications, and its value in each."""
+    names, other_names = (
+        [name for name in of.arrays if name not in except_for or MAIN_ARRAY not in of.arrays] for of in (spec, other)
+    )
+    if names != other_names:
+        return "the arrays", ", ".join(names), ", ".join(other_names)
+    for name in names:
+        array, other_array = spec.arrays[name], other.arrays[name]
+        if (array.dimension_names, array.shape) != (other_array.dimension_names, other_array.shape):
+            return f"the shape of the array {name!r}", _shape(array), _shape(other_array)
+        if array.dtype != other_array.dtype:
+            return f"the dtype of the array {name!r}", array.dtype, other_array.dtype
+        for what in ("columns", "joints"):
+            labels, other_labels = getattr(array, what), getattr(other_array, what)
+            if labels != other_labels:
+                pairs = zip(labels or ("no name",), other_labels or ("no name",), strict=False)
+                label, other_label = next((a, b) for a, b in pairs if a != b)
+                return f"the {what} of the array {name!r}", repr(label), repr(other_label)
+    if spec.mask != other.mask:
+        return "the mask", spec.mask or "none", other.mask or "none"
+    if groups and spec.groups != other.groups:
+        return "the groups of columns", ", ".join(spec.groups) or "none", ", ".join(other.groups) or "none"
+    return None
+
+
+def _shape(spec: ArraySpec) -> str:
+    return " x ".join([str(spec.axis), *(f"{size} {dim}" for dim, size in zip(spec.dims, spec.shape, strict=True))])

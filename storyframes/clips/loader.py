@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from storyframes.clips.dataset import BatchBuffers, ClipDataset
-from storyframes.clips.readers import Batch
+from storyframes.clips.inputs import Batch
 from storyframes.clips.samplers import ClipSampler, SequentialSampler
 from storyframes.installation import install_line
 

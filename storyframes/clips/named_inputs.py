@@ -32,14 +32,13 @@ import pandas as pd
 
 from storyframes.array_roles import MaskRule, side_by_side
 from storyframes.clips.clip_index import weight_column
-from storyframes.clips.feature_input import common_spec, open_feature
+from storyframes.clips.feature_input import open_feature
 from storyframes.clips.grid import grid_of
-from storyframes.clips.inputs import ClipInput, ClipSource
-from storyframes.clips.pooled_rows import pooling_needs
-from storyframes.clips.readers import Field, FieldPart, FrameRows, InputReader, Labels, StoryVector
+from storyframes.clips.inputs import Batch, Clip, ClipInput, ClipSource, Field
+from storyframes.clips.readers import FieldPart, FrameRows, InputReader
 from storyframes.clips.row_finders import IndexedSound, refuse_speakers
 from storyframes.features import CLOCK, MEASURED_VISION, STORIES, VISION
-from storyframes.pooling import POOLED_OVER
+from storyframes.pooling import POOLED_OVER, pools
 from storyframes.spec import MAIN, MAIN_ARRAY, Axis, FeatureSpec, is_label_curve, of_scheme, of_track
 from storyframes.store.feature_store import FeatureStore
 
@@ -50,6 +49,50 @@ STORY_FEATURE = "sbert"
 _FLOAT32 = np.dtype(np.float32)
 _MEASURED = ("measurements", VISION[1])
 """The groups of the columns of ``vision`` that are measurements."""
+
+
+@dataclass(frozen=True)
+class StoryVector(InputReader):
+    """The vector of the story that the clip's rating is about.
+
+    Attributes:
+        feature: of the story texts.
+        rows: the row of each story in it.
+    """
+
+    name: str
+    field: Field
+    feature: str
+    rows: Mapping[str, int]
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        return {self.name: self.field}
+
+    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+        row = self.rows[clip.story_id]
+        store.read(STORIES, self.feature, row, row + 1, out=batch[self.name][place : place + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(InputReader):
+    """One value of each clip.
+
+    Attributes:
+        field: the field; a clip has a single number.
+        values: (clips of the dataset,) of the field's dtype.
+    """
+
+    name: str
+    field: Field
+    values: np.ndarray
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        return {self.name: self.field}
+
+    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+        batch[self.name][place] = self.values[clip.row]
 
 
 @dataclass(frozen=True)
@@ -90,8 +133,27 @@ def needed_features(requested: ClipInput, store: FeatureStore) -> tuple[str, ...
         raise ValueError(f"no session has {lacking!r} of the track {track!r}, which has {', '.join(stored)}")
     at_frames = (CLOCK,) if is_label_curve(name) and requested.rate is None else ()  # when the clip's frames are
     own = tuple(of_track(feature, track) for feature in needed)
-    pooled_over = pooling_needs(store, requested, own[0]) if own and requested.axis in POOLED_OVER else ()
+    pooled_over = _pooled_over(store, requested, own[0]) if own and requested.axis in POOLED_OVER else ()
     return (*own, *pooled_over, *at_frames)
+
+
+def _pooled_over(store: FeatureStore, requested: ClipInput, feature: str) -> tuple[str, ...]:
+    """The feature of words that a session needs as well as the pooled one; empty where none is pooled.
+
+    Raises:
+        ValueError: no session has the words.
+    """
+    assert requested.axis is not None
+    having = next((session for session in store.sessions if store.has(session, feature)), None)
+    if having is None or not pools(store.spec(having, feature)):
+        return ()
+    name = requested.aligned_to or POOLED_OVER[requested.axis]
+    if not any(store.has(session, name) for session in store.sessions):
+        raise ValueError(
+            f"no session has the feature {name!r}, over whose {requested.axis}s {requested.field!r} would be pooled: "
+            "name another with aligned_to="
+        )
+    return (name,)
 
 
 def open_input(source: ClipSource, requested: ClipInput) -> list[InputReader]:
@@ -118,7 +180,7 @@ def _vision(source: ClipSource, requested: ClipInput) -> list[InputReader]:
     _check_axis(requested, Axis.FRAME)
     features = [of_track(feature, requested.track) for feature in VISION]
     measured = requested.name == MEASURED_VISION
-    specs = [common_spec(source, feature, groups=measured or requested.columns is not None) for feature in features]
+    specs = [source.common_spec(feature, groups=measured or requested.columns is not None) for feature in features]
     table = side_by_side(specs)
     chosen = table.choose(_MEASURED if measured and requested.columns is None else requested.columns)
     if measured and (odd := set(chosen.names) - set(table.choose(_MEASURED).names)):

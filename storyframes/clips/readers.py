@@ -18,35 +18,12 @@ import numpy as np
 
 from storyframes.array_roles import MaskRule
 from storyframes.clips.grid import Grid, RowsOfClip, rows_of
-from storyframes.clips.inputs import Clip
+from storyframes.clips.inputs import Batch, Clip, Field
 from storyframes.clips.row_finders import RowFinder, Speakers, SpokenFinder
-from storyframes.features import STORIES
 from storyframes.label_curves import mixed
-from storyframes.spec import MAIN_ARRAY, shown_names
+from storyframes.pooling import pool
+from storyframes.spec import MAIN_ARRAY
 from storyframes.store.feature_store import FeatureStore
-
-Batch = Mapping[str, np.ndarray]
-"""The arrays of a batch by field; the first dimension counts clips."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """One array of a clip.
-
-    Attributes:
-        shape: of one clip, without the batch's dimension.
-        columns: a name for each entry of the last dimension, or empty.
-        names: the names of the classes 0, 1, … where the numbers are classes; else empty.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    columns: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        columns, names = shown_names(", columns ", self.columns), shown_names(", names ", self.names)
-        return f"Field({self.shape}, {self.dtype}{columns}{names})"
 
 
 class InputReader(ABC):
@@ -347,16 +324,22 @@ class SpokenPerFrame(FeatureReader):
 
 
 @dataclass(frozen=True)
-class PaddedRows(FeatureReader):
-    """The rows that belong to a clip, as many as it has, padded; with ``<name>_length``."""
+class _Padded(FeatureReader):
+    """Rows whose number varies, padded; with ``<name>_length``."""
 
     mask: MaskRule
-    finder: RowFinder
     pads: ClassVar[bool] = True
 
     @property
     def fields(self) -> dict[str, Field]:
         return super().fields | {f"{self.name}_length": Field((), np.dtype(np.int64))}
+
+
+@dataclass(frozen=True)
+class PaddedRows(_Padded):
+    """The rows that belong to a clip, as many as it has."""
+
+    finder: RowFinder
 
     def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         rows, before = self.finder.find(store, clip)
@@ -397,6 +380,53 @@ class PaddedRows(FeatureReader):
                 store.will_need(clip.session_id, self.feature, rows.start, rows.stop, array=part.array)
 
 
+@dataclass(frozen=True)
+class PooledRows(_Padded):
+    """A row for each of a clip's words: the functionals of the feature's rows during it.
+
+    Attributes:
+        spoken: finds the words.
+        functionals: what is computed of each column.
+        spans: by session, of each word the first of the feature's rows and the one after the last, (words, 2).
+    """
+
+    spoken: RowFinder
+    functionals: tuple[str, ...]
+    spans: Mapping[str, np.ndarray]
+
+    def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+        spans = self.spans[clip.session_id][self.spoken.find(store, clip)[0]]
+        count = len(spans)
+        first, stop = _from_to(spans)
+
+        def take(array: str) -> np.ndarray:
+            return store.view(clip.session_id, self.feature, first, stop, array=array)
+
+        measured = np.array(np.broadcast_to(self.mask.of(take), stop - first))
+        for part in self.parts:
+            rows = take(part.array)
+            if part.columns:
+                rows = np.concatenate([rows[..., piece] for piece in part.columns], axis=-1)
+            target = batch[part.name][place]
+            target[:count] = pool(rows, measured, spans - first, self.functionals)
+            target[count:] = 0
+        mask = batch[f"{self.name}_mask"][place]
+        mask[count:] = False
+        before = np.append(0, np.cumsum(measured))
+        mask[:count] = before[spans[:, 1] - first] > before[spans[:, 0] - first]
+        batch[f"{self.name}_length"][place] = count
+
+    def will_need_rows(self, store: FeatureStore, clip: Clip) -> None:
+        first, stop = _from_to(self.spans[clip.session_id][self.spoken.find(store, clip)[0]])
+        for part in self.parts:
+            store.will_need(clip.session_id, part.feature, first, stop, array=part.array)
+
+
+def _from_to(spans: np.ndarray) -> tuple[int, int]:
+    """The first of all rows and the one after the last."""
+    return (int(spans[:, 0].min()), int(spans[:, 1].max())) if len(spans) else (0, 0)
+
+
 def _some_rows(store: FeatureStore, session_id: str, feature: str, array: str, rows: slice | np.ndarray) -> np.ndarray:
     """The given rows of an array; the few between them are read too."""
     span = _span(rows)
@@ -409,50 +439,3 @@ def _span(rows: slice | np.ndarray) -> slice:
     if isinstance(rows, slice):
         return rows
     return slice(int(rows.min()), int(rows.max()) + 1) if len(rows) else slice(0, 0)
-
-
-# --- one value a clip ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class StoryVector(InputReader):
-    """The vector of the story that the clip's rating is about.
-
-    Attributes:
-        feature: of the story texts.
-        rows: the row of each story in it.
-    """
-
-    name: str
-    field: Field
-    feature: str
-    rows: Mapping[str, int]
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        return {self.name: self.field}
-
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        row = self.rows[clip.story_id]
-        store.read(STORIES, self.feature, row, row + 1, out=batch[self.name][place : place + 1])
-
-
-@dataclass(frozen=True, eq=False)
-class Labels(InputReader):
-    """One value of each clip.
-
-    Attributes:
-        field: the field; a clip has a single number.
-        values: (clips of the dataset,) of the field's dtype.
-    """
-
-    name: str
-    field: Field
-    values: np.ndarray
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        return {self.name: self.field}
-
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        batch[self.name][place] = self.values[clip.row]

@@ -14,10 +14,9 @@ from support.stores import local
 from support.synthetic_features import StudySpec, SyntheticStudy, publish, write_features
 
 from storyframes.clips.dataset import BatchBuffers, ClipDataset
-from storyframes.clips.inputs import ClipInput
+from storyframes.clips.inputs import ClipInput, Field
 from storyframes.clips.loader import ClipLoader
 from storyframes.clips.named_inputs import INPUTS
-from storyframes.clips.readers import Field
 from storyframes.clips.samplers import UniformSampler
 from storyframes.features import Axis
 from storyframes.store import catalogue
