@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from storyframes.spec import MAIN
 from storyframes.store.layout import ID_PATTERN, why_no_session
 from tasks.study.labels import RaterKind, SchemeType
+from tasks.study.strict_tables import with_decimal_point
 
-_DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+)\s*")
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
 _DAY_NUMBER = re.compile(r"\s*(\d{5})(?:[.,]\d*)?\s*")
 _ROUNDING = 1e-6  # by which fractions that were rounded, such as three thirds, may exceed the picture
@@ -60,9 +60,8 @@ def _plain_number(value: object) -> object:
     # pydantic also takes Python's notations: 1_5 would be 15, and True 1.
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         raise ValueError("must be a number in digits")
-    if isinstance(value, str) and (comma := _DECIMAL_COMMA.fullmatch(value)):
-        whole, decimals = comma.groups()
-        raise ValueError(f"must be a number with a decimal point: is {whole}.{decimals} meant?")
+    if (meant := with_decimal_point(value)) is not value:
+        raise ValueError(f"must be a number with a decimal point: is {str(meant).strip()} meant?")
     return value
 
 
