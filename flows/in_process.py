@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from flows.clusters.connection import check_needs
 from flows.clusters.settings import LocalCluster
 from flows.gather import UNKNOWN_S, Bundle, Executor, Gather, O, Unit
 from flows.run import Run
@@ -137,14 +136,9 @@ def is_faster_alone(run: Run) -> bool:
 
 
 def perform_in_process(run: Run) -> list[Outcome]:
-    """Extract what the run has planned, and report the outcomes to its progress.
-
-    Raises:
-        ClusterError: a unit needs more than this machine is to give; none was started.
-    """
+    """Extract what the run has planned, and report the outcomes to its progress."""
     cluster = run.cluster
     assert isinstance(cluster, LocalCluster)
-    check_needs([unit.needs for unit in run.plan.units], [{"CPU": cluster.processors, "GPU": cluster.gpus}])
     run.progress.planned(*run.plan.counts)
     claims = Claims(run.storage, run.progress.warned)
     units = on_all_processors(claims.deadly_last(run.plan.units), cluster.processors)

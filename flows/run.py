@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from flows.clusters.connection import check_units
 from flows.clusters.settings import ClusterSettings, LocalCluster, Slurm
 from flows.part_records import Expected, check_walltime
 from flows.request import ExtractionRequest
@@ -111,7 +112,8 @@ def planned(run: Run) -> Run:
 
     Raises:
         StorageError: the feature store cannot be read.
-        ClusterError: a unit takes longer than a job of the cluster may, see :func:`flows.part_records.check_walltime`.
+        ClusterError: a unit needs more than a worker of the cluster has, or takes longer than a job of it may, see
+            :func:`flows.part_records.check_walltime`.
     """
     began = time.monotonic()
     scratch.sweep()  # what an earlier run left on this machine when it was killed
@@ -120,6 +122,7 @@ def planned(run: Run) -> Run:
         return replace(run, dealt=dealt, began=began)
     cpus = run.cluster.processors if isinstance(run.cluster, LocalCluster) else 1
     plan = plan_extraction(run.study, run.storage, settings, selection, run.progress.planning, cpus, settings.labels)
+    check_units(plan.units, run.cluster)
     if isinstance(run.cluster, Slurm):
         check_walltime(run.storage, run.cluster.walltime_s, map(_expected, plan.units))
     return replace(run, plan=plan, dealt=dealt, began=began)

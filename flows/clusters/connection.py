@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flows.clusters.settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
 from tasks.extractors.settings import LEAST_GPU_SHARE
+from tasks.planning.units import price_of
 
 if TYPE_CHECKING:
     from distributed import Client
     from distributed.security import Security
 
+    from tasks.extract import ExtractionUnit
 
 Needs = Mapping[str, float]
+_SETTINGS = {"CPU": "cpus", "GPU": "device"}  # of a feature's section, by what it asks for
+Cluster = LocalCluster | ExistingScheduler | Slurm | Kubernetes
 SAY_EVERY_S = 60.0
 
 
@@ -37,11 +41,43 @@ def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
     """
     for need in needs:
         if not any(all(worker.get(name, 0) >= amount for name, amount in need.items()) for worker in workers):
-            needed = ", ".join(
-                "a GPU" if amount == LEAST_GPU_SHARE else f"{amount:g} {name}" for name, amount in need.items()
-            )
+            needed = ", ".join(_amount(name, amount) for name, amount in need.items())
             offered = "; ".join(sorted({_show(worker) for worker in workers})) or "no worker"
             raise ClusterError(f"a feature asks for {needed}, but no worker has that (there is: {offered})")
+
+
+def check_units(units: Iterable[ExtractionUnit], cluster: Cluster) -> None:
+    """Refuse what no worker of the cluster can do, before anything is begun; a running scheduler's are asked later.
+
+    Raises:
+        ClusterError: with the feature, what it asks for, and the settings that say so.
+    """
+    match cluster:
+        case LocalCluster():
+            most, of_cluster = {"CPU": cluster.processors, "GPU": cluster.gpus}, {"CPU": "cpus", "GPU": "gpus"}
+        case Slurm() | Kubernetes():
+            most, of_cluster = {"CPU": cluster.cpu.cpus, "GPU": int(bool(cluster.gpu))}, {"CPU": "cpu", "GPU": "gpu"}
+        case ExistingScheduler():
+            return
+    for unit in units:
+        for resource, amount in unit.needs.items():
+            if amount > most.get(resource, 0):
+                needs = {
+                    feature: price_of([feature], track.settings, track.session_id).needs
+                    for track in unit.tracks
+                    for feature in track.features
+                }
+                feature = max(needs, key=lambda name: needs[name].get(resource, 0))
+                setting = f"[{feature}] {_SETTINGS.get(resource, resource)}"
+                raise ClusterError(
+                    f"{feature} asks for {_amount(resource, amount)} ({setting}), but no worker has that (there is: "
+                    f"{_show(most)}, by [cluster] {of_cluster.get(resource, resource)}): change one of the two, or "
+                    f"leave {feature} out of the features"
+                )
+
+
+def _amount(name: str, amount: float) -> str:
+    return "a GPU" if (name, amount) == ("GPU", LEAST_GPU_SHARE) else f"{amount:g} {name}"
 
 
 def _show(worker: Needs) -> str:
@@ -122,9 +158,6 @@ def wait_for_workers(
                 time.sleep(0.5)
             else:
                 return
-
-
-Cluster = LocalCluster | ExistingScheduler | Slurm | Kubernetes
 
 
 def resources_of(cluster: Cluster, connection: Connection, needs: Sequence[Needs] = (), sharing: int = 1) -> Needs:

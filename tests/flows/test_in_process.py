@@ -24,6 +24,7 @@ from support.studies import make_study
 from flows.clusters.settings import LocalCluster, Slurm, WorkerShape
 from flows.gather import Bundle, Gather
 from flows.in_process import Claims, InThisProcess, NotBegunError, attempt, is_faster_alone, perform_in_process
+from flows.part_records import array_progress
 from flows.run import Progress, Run, open_run, planned
 from storyframes.store import maintenance, record_status
 from storyframes.store.layout import create_store
@@ -35,6 +36,7 @@ from tasks.planning.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 GOES_ON = "what was published stays, the same command goes on from there"
+_ANY_PROGRAM = f'[openface]\nbackend = "binary"\nbinary = "{sys.executable}"\nloads = ["{sys.executable}"]\n'
 _FOREIGN = {"dask", "distributed", "fastapi", "httpx", "prefect", "prefect_dask", "sqlalchemy"}
 _OF_EXTRACTION = {"av", "cv2", "opensmile", "openvino", "scipy", "torch", "torchvision", "transformers", "zarr"}
 _ENTRY = "import sys, atexit; atexit.register(lambda: print(*sys.modules)); from flows.cli.entry import main; main()"
@@ -214,6 +216,20 @@ def test_what_no_processor_can_do_is_refused(small_study: Path, tmp_path: Path) 
     asked = ("--features", "resnet50", "--config", tmp_path / "c.toml", "--workers", 1)
     refused = storyframes_here("extract", small_study, tmp_path / "features", *asked)
     assert (refused.returncode, "asks for a GPU" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("options", [("--workers", 1, "--part", "1/2"), ("--server",)])
+def test_too_few_processors_are_refused_before_anything_is_begun(
+    study_copy: Path, tmp_path: Path, options: tuple[object, ...]
+) -> None:
+    """A refused part is not noted: it would be one that began and never ends."""
+    (tmp_path / "c.toml").write_text(_ANY_PROGRAM + "[cluster]\ncpus = 1\n")
+    asked = ("--features", "frames,openface", "--config", tmp_path / "c.toml", *options)
+    refused = storyframes_here("extract", study_copy, tmp_path / "features", *asked)
+    assert refused.returncode == 2
+    assert list(array_progress(local(tmp_path / "features"))) == []
+    assert missing(refused.stderr, "openface asks for 2 CPU", "[openface] cpus", "CPU 1", "[cluster] cpus") == []
+    assert "server" not in refused.stderr
 
 
 @pytest.mark.slow
