@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from support.media.recordings import write_recording
 from support.messages import naming
+from support.studies import extract_session
 
 from tasks.study.boxes import BoxesError, in_words, read_boxes
 from tasks.study.load import load_study, read_study
 from tasks.study.rows import Track, fixed_box
 
+PAGE = Path(__file__).parents[2] / "docs/two-people.md"
 CAMERA = "s,camera,,,cam.avi,c\n"
 
 
@@ -44,6 +48,24 @@ def test_a_region_has_the_video_and_the_clock_of_the_track_that_it_is_cut_from(s
     assert fixed_box("0.1, 0.2, 0.3, 0.4") == (0.1, 0.2, 0.3, 0.4)
     third = 0.3333333
     assert fixed_box(f"{2 * third},0,{third + 1e-7},1")[0] == 2 * third  # rounded thirds are inside the picture
+
+
+def test_the_tables_of_the_page_are_a_study_that_is_extracted(tmp_path: Path) -> None:
+    """Both examples of ``tracks``, with the table of persons that the page shows."""
+    tables = re.findall(r"^```\n(session_id,.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (persons,) = (table for table in tables if table.startswith("session_id,person_id"))
+    examples = [table for table in tables if table.startswith("session_id,track")]
+    assert len(examples) == 2
+    for number, tracks in enumerate(examples):
+        study = tmp_path / str(number)
+        study.mkdir()
+        write_recording(study / "wide.avi", 3)
+        (study / "sessions.csv").write_text("session_id,participant_id,video\nanna-1,anna,wide.avi\n")
+        (study / "persons.csv").write_text(persons)
+        (study / "tracks.csv").write_text(tracks)
+        _, outcomes = extract_session(study, tmp_path / f"store{number}", "frames", session_id="anna-1")
+        assert outcomes["frames"].status == "done"
+        assert {track.person_id for track in load_study(study).tracks["anna-1"].values()} >= {"anna", "interviewer"}
 
 
 @pytest.mark.parametrize(
