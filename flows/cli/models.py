@@ -245,7 +245,7 @@ def extractors_table(states: Sequence[ExtractorState]) -> Table:
 
 @extractors_app.command("install")
 def extractors_install(
-    name: Annotated[str, typer.Argument(help="A feature that runs in an environment of its own.")],
+    name: Annotated[str, typer.Argument(help="An environment (faces), or a feature that runs in one (face).")],
     python: Annotated[
         Path | None, typer.Option("--python", help="The interpreter to make it with; without it this one.")
     ] = None,
@@ -255,6 +255,10 @@ def extractors_install(
             "--pins",
             help="A requirements file of your own instead of the extractor's; pins in the feature's section uses it.",
         ),
+    ] = None,
+    wheels: Annotated[
+        Path | None,
+        typer.Option("--from", help="A folder with the wheels that the pins name; nothing is downloaded then."),
     ] = None,
 ) -> None:
     """Make the environment that an extractor's program runs in, from its pins; does nothing if it exists."""
@@ -267,7 +271,7 @@ def extractors_install(
             if pins is not None:
                 requirements = requirements.with_pins(pins)
             with error_console().status(f"installing what {requirements.name} needs"):
-                made = install_environment(requirements, python)
+                made = install_environment(requirements, python, wheels)
         except NoEnvironmentError as error:
             fail(str(error), 2)
         except InstallError as error:

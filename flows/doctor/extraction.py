@@ -69,14 +69,15 @@ def _plug_ins() -> Iterator[Finding]:
 
 def _faces(settings: Settings, can: list[str]) -> Iterator[Finding]:
     """Whether a default extraction gives faces of a video alone, and how to get them."""
-    if settings.section("openface").model_dump().get("backend") != Backend.CSV or {"mediapipe", "pyfeat"} & set(can):
+    reads_csv = settings.section("openface").model_dump().get("backend") == Backend.CSV
+    if not reads_csv or {"face", "mediapipe", "pyfeat"} & set(can):
         return
     yield Finding(
         "faces",
         State.GAP,
         "openface reads CSVs that OpenFace wrote before; of a video alone there are no faces",
         "[openface] backend = 'container' or 'binary' (docs/openface.md; its licence is academic), or the feature "
-        "mediapipe (docs/mediapipe.md) or pyfeat (docs/pyfeat.md: action units)",
+        "face (docs/mediapipe.md) or pyfeat (docs/pyfeat.md: action units)",
     )
 
 

@@ -59,7 +59,7 @@ SPEC = FeatureSpec(
 class SpeakingSettings(ExtractorSettings):
     """``[speaking]``"""
 
-    # the feature whose landmarks show the mouth: "openface", "dope", "mediapipe"; empty: sound alone decides
+    # the feature whose landmarks show the mouth: "openface", "face", "dope"; empty: sound alone decides
     mouth: str = ""
 
 

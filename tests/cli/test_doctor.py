@@ -75,7 +75,7 @@ def test_it_says_what_is_here_and_how_to_get_the_rest(home: Path, tmp_path: Path
     assert said["models"] == ("here", "glove-840b", "")
     assert missing(said["model glove-6b"][2], "'storyframes models fetch glove-6b'", "862.2 MB") == []
     assert "~/.cache/storyframes/models/DOPE_v1_0_0.pth.tgz" in said["model dope"][2]
-    assert "mediapipe (docs/mediapipe.md)" in said["faces"][2]
+    assert "face (docs/mediapipe.md)" in said["faces"][2]
     assert said["processors"][0] == "gap"
     assert "OMP_NUM_THREADS=4096" in said["processors"][1]
     assert said["extractor resnet50"][0] == "gap"

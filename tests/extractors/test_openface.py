@@ -465,7 +465,7 @@ def test_a_session_without_a_csv_is_missing_not_failed(study_copy: Path, store_r
         "missing",
         "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video set "
         "[openface] backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the "
-        "feature mediapipe (docs/mediapipe.md)",
+        "feature face (docs/mediapipe.md)",
     )
 
 

@@ -447,7 +447,7 @@ def test_calls_of_the_command_that_cannot_work(talk: Path, tmp_path: Path) -> No
         ([talk, "--features", "opensmlie"], 2, "is 'opensmile' meant?"),
         ([tmp_path / "absent.avi", "--features", "opensmile"], 2, "no such file"),
         ([talk, "--features", "glove"], 1, "nothing that was asked for came of it"),
-        ([talk, "--features", "openface"], 1, "the feature mediapipe (docs/mediapipe.md)"),
+        ([talk, "--features", "openface"], 1, "the feature face (docs/mediapipe.md)"),
         ([talk, "--features", "frames", "--out", tmp_path / "no/folder.csv"], 1, "cannot be written"),
         ([not_utf8, "--features", "frames"], 1, "talk\\xff.avi': its path is not UTF-8: rename it"),
         (

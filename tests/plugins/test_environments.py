@@ -118,6 +118,25 @@ def test_what_cannot_be_installed_as_pinned_leaves_nothing(require: Require, tmp
         find_environment(requirements)
 
 
+@pytest.mark.slow
+def test_it_is_made_from_a_kept_copy_whose_digests_count(tmp_path: Path) -> None:
+    (kept := tmp_path / "kept").mkdir()
+    pin = wheel(kept)
+    (pins := tmp_path / "pins.txt").write_text(pin)
+    requirements = Requirements("tiny", pins, probe="import tiny")
+    with pytest.raises(InstallError, match=naming("--from", tmp_path / "gone", "pip download", pins)):
+        install_environment(requirements, wheels=tmp_path / "gone")
+    content = (path := next(kept.iterdir())).read_bytes()
+    path.write_bytes(content + b"another")
+    with pytest.raises(InstallError, match=naming("pins of tiny", "Expected sha256", "Got ")):
+        install_environment(requirements, wheels=kept)
+    assert left_over() == []
+    path.write_bytes(content)
+    made = install_environment(requirements, wheels=kept)
+    path.unlink()
+    assert install_environment(requirements, wheels=kept) == made
+
+
 def test_an_interpreter_that_does_not_do_is_refused(require: Require, tmp_path: Path) -> None:
     requirements = require(wheel(tmp_path), pythons=("2.7", "3.2"))
     with pytest.raises(InstallError, match=naming("2.7", "3.2", sys.version.split()[0], "--python")):

@@ -40,7 +40,7 @@ class ImageSettings(EmbedSettings, NetworkSettings):
     kind: Literal[Kind.IMAGE]
     pool: Pool = Pool.MODEL
     crop: Crop = Crop.FRAME
-    # of which feature of the session, for ``crop = "face"``: openface, mediapipe, dope, or a plug-in's
+    # of which feature of the session, for ``crop = "face"``: openface, face, dope, or another's
     landmarks: str = "openface"
     # added to the square around the landmarks on each side, in sides of it
     margin: float = Field(default=0.2, ge=0, le=2)

@@ -57,7 +57,7 @@ from tasks.tools.hpc_engines import find_engine
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
 _NO_CSV = (
     "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video set [openface] "
-    "backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the feature mediapipe "
+    "backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the feature face "
     "(docs/mediapipe.md)"
 )
 # How far two builds of OpenFace on two machines may differ, by the beginning of the column's name; the first match

@@ -132,15 +132,25 @@ def find_environment(requirements: Requirements) -> Environment:
     return environment
 
 
-def install_environment(requirements: Requirements, python: Path | None = None) -> Environment:
+def install_environment(
+    requirements: Requirements, python: Path | None = None, wheels: Path | None = None
+) -> Environment:
     """Make the environment, by this interpreter if no other is given, or find it; waits for another install of it.
 
+    Args:
+        wheels: a folder with a kept copy of all wheels that the pins name, to install from without a network.
+
     Raises:
-        InstallError: the interpreter does not do, or pip could not install the pins.
+        InstallError: the interpreter does not do, pip could not install the pins, or the folder does not exist.
         StorageError: another install has been at it for an hour.
         OSError: the disk is full.
     """
     interpreter = str(python or sys.executable)
+    if wheels and not wheels.is_dir():
+        raise InstallError(
+            f"--from {wheels}: no such folder; where there is a network, this fills it: {interpreter} -m pip download "
+            f"--no-deps --require-hashes --dest {wheels} -r {shlex.quote(str(requirements.pins))}"
+        )
     version = _version_of(interpreter)
     if requirements.pythons and version.rpartition(".")[0] not in requirements.pythons:
         raise InstallError(
@@ -161,7 +171,7 @@ def install_environment(requirements: Requirements, python: Path | None = None) 
         for leftover in (partial, folder):  # of an install that was killed; of an environment that was changed
             shutil.rmtree(leftover, ignore_errors=True)
         try:
-            _make(requirements, interpreter, partial)
+            _make(requirements, interpreter, partial, wheels)
             made = Environment(folder, version, now(), _installed(partial))
             _write(made, requirements, partial)
             os.rename(partial, folder)
@@ -171,7 +181,7 @@ def install_environment(requirements: Requirements, python: Path | None = None) 
     return made
 
 
-def _make(requirements: Requirements, interpreter: str, folder: Path) -> None:
+def _make(requirements: Requirements, interpreter: str, folder: Path, wheels: Path | None) -> None:
     def step(what: str, *command: str) -> None:
         result = _run(command, _INSTALL_S)
         if result.exit_code:
@@ -193,7 +203,8 @@ def _make(requirements: Requirements, interpreter: str, folder: Path) -> None:
         pip = (python, "-I", "-m", "pip")
     install = ("install", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-input", "--quiet")
     pins = ("--disable-pip-version-check", "--requirement", str(requirements.pins.resolve()))
-    step(f"pip cannot install the pins of {requirements.name}", *pip, *install, *pins)
+    origin = ("--no-index", "--find-links", str(wheels.resolve())) if wheels else ()
+    step(f"pip cannot install the pins of {requirements.name}", *pip, *install, *origin, *pins)
     step(f"what was installed for {requirements.name} does not work", python, "-I", "-c", requirements.probe)
 
 
