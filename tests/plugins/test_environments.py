@@ -100,7 +100,7 @@ def broken(folder: Path) -> tuple[str, ...]:
 
 
 FAULTS = {
-    wrong_hash: naming("pins of tiny", "Expected sha256", "Got "),
+    wrong_hash: naming("pins of tiny", "tiny==1.0", "Got "),
     no_hash: naming("pins of tiny", "ash"),
     sources_only: naming("pins of tiny", "No matching distribution"),
     broken: naming("tiny", "libGL.so.1 is not here"),
@@ -121,14 +121,14 @@ def test_what_cannot_be_installed_as_pinned_leaves_nothing(require: Require, tmp
 @pytest.mark.slow
 def test_it_is_made_from_a_kept_copy_whose_digests_count(tmp_path: Path) -> None:
     (kept := tmp_path / "kept").mkdir()
-    pin = wheel(kept)
+    pin = wheel(kept) + "".join(f" --hash=sha256:{number:064}" for number in range(6))  # of other Pythons
     (pins := tmp_path / "pins.txt").write_text(pin)
     requirements = Requirements("tiny", pins, probe="import tiny")
     with pytest.raises(InstallError, match=naming("--from", tmp_path / "gone", "pip download", pins)):
         install_environment(requirements, wheels=tmp_path / "gone")
     content = (path := next(kept.iterdir())).read_bytes()
     path.write_bytes(content + b"another")
-    with pytest.raises(InstallError, match=naming("pins of tiny", "Expected sha256", "Got ")):
+    with pytest.raises(InstallError, match=naming("pins of tiny", path.name, "Got ")):
         install_environment(requirements, wheels=kept)
     assert left_over() == []
     path.write_bytes(content)

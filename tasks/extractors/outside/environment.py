@@ -227,6 +227,7 @@ def _version_of(interpreter: str) -> str:
 
 def _last_lines(output: str) -> str:
     lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("Expected ")]  # so that the wheel's name is among them
     return " ".join(lines[-4:])[-600:] or "it printed nothing"
 
 
