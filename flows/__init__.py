@@ -1,6 +1,7 @@
 """What runs, in which order, on what: Prefect flows, the cluster they run on, and the command line.
 
 ``in_process`` needs neither: it does the units of a small run, and those of ``one_file`` (``storyframes.extract``).
+``cluster_work`` does units of plug-ins on a cluster.
 """
 
 from typing import TYPE_CHECKING
@@ -8,44 +9,35 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from flows.interruption import heeded, leave_at_once, promise
-    from flows.on_cluster import do_on_cluster, unit_task
+    from flows.cluster_work import ClusterWork, WorkerCheck, work_on_cluster
+    from flows.clusters.settings import load_cluster
+    from flows.interruption import promise
     from flows.progress import progress_bar
     from flows.request import ExtractionRequest
-    from flows.run import end_state, registered_run
-    from flows.server.artifacts import ProgressArtifact
-    from flows.server.prefect_server import ServerLostError
-    from flows.settings import SettingsError, load_settings
+    from flows.settings import load_settings
     from flows.study import extract_study
 
 __all__ = [
+    "ClusterWork",
     "ExtractionRequest",
-    "ProgressArtifact",
-    "ServerLostError",
-    "SettingsError",
-    "do_on_cluster",
-    "end_state",
+    "WorkerCheck",
     "extract_study",
-    "heeded",
-    "leave_at_once",
+    "load_cluster",
     "load_settings",
     "progress_bar",
     "promise",
-    "registered_run",
-    "unit_task",
+    "work_on_cluster",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "interruption": "heeded leave_at_once promise",
-        "on_cluster": "do_on_cluster unit_task",
+        "cluster_work": "ClusterWork WorkerCheck work_on_cluster",
+        "clusters.settings": "load_cluster",
+        "interruption": "promise",
         "progress": "progress_bar",
         "request": "ExtractionRequest",
-        "run": "end_state registered_run",
-        "server.artifacts": "ProgressArtifact",
-        "server.prefect_server": "ServerLostError",
-        "settings": "SettingsError load_settings",
+        "settings": "load_settings",
         "study": "extract_study",
     },
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from flows.cli.run import run_flow
+    from flows.cli.run import run_work
     from flows.cli.terminal import (
         LOOK,
         ConfigOption,
@@ -50,7 +50,7 @@ __all__ = [
     "matching_files",
     "need",
     "refused_if",
-    "run_flow",
+    "run_work",
     "show_json",
     "usage_errors",
 ]
@@ -58,7 +58,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "run": "run_flow",
+        "run": "run_work",
         "terminal": "ConfigOption JsonOption LOOK StoreArgument StudyArgument cannot_write console "
         "error_console fail finite_json is_terminal listed matching_files need refused_if show_json "
         "usage_errors",

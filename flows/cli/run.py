@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
 
 from flows import interruption
-from flows.cli.terminal import not_read
+from flows.cli.terminal import error_console, fail, not_read
 from flows.in_process import is_faster_alone, perform_in_process
 from flows.noted_part import NotedPart
 from flows.progress import bars
@@ -46,6 +46,8 @@ from tasks.tools.disk_space import places_without_room
 
 if TYPE_CHECKING:
     from prefect.states import State
+
+    from flows.cluster_work import ClusterWork
 
 R = TypeVar("R")
 _NOT_REACHED = "Failed to reach API"  # as Prefect says it
@@ -114,12 +116,32 @@ def _run_on_a_server(run: Run, progress: RunProgress) -> RunResult:
         return go_on(run.request, run_id, return_state=True)
 
     try:
-        return run_flow(run, go_on, RunResult, progress.starting)
+        return _run_flow(run, go_on, RunResult, progress.starting)
     except ServerLostError:
         return _without_server(run)
 
 
-def run_flow(run: object, go_on: Callable[[str], State], result: type[R], starting: Callable[[str], None]) -> R:
+def run_work(work: ClusterWork[Any], go_on: Callable[[str], State], result: type[R]) -> R:
+    """Run a plug-in's flow in this process, on the Prefect server that is configured or on one for this command.
+
+    Args:
+        work: what the flow does.
+        go_on: runs the flow, given the id with which it calls :func:`flows.work_on_cluster`, and gives its end state.
+        result: the type of the work's result.
+
+    Raises:
+        ServerError: there is no Prefect server to use; nothing was started.
+        SystemExit: 1, with a message, where the flow itself broke or the command's own server died again and again.
+    """
+    shown = error_console()
+    try:
+        return _run_flow(work, go_on, result, lambda what: shown.print(f"[dim]{escape(what)} …"))
+    except ServerLostError:
+        interruption.leave_at_once()
+        fail(f"the command's own Prefect server died again and again: {interruption.OF_THIS_PROCESS.promise}", 1)
+
+
+def _run_flow(run: object, go_on: Callable[[str], State], result: type[R], starting: Callable[[str], None]) -> R:
     """Run a flow in this process, on the Prefect server that is configured or on one for this command.
 
     Args:

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from storyframes.store.layout import (
         CLIPS,
         ID_PATTERN,
-        RunMark,
         StoreError,
         create_store,
         current_path,
-        leave_mark,
         open_storage,
         why_no_session,
     )
@@ -66,7 +64,6 @@ __all__ = [
     "FeatureWriter",
     "Forgotten",
     "Key",
-    "RunMark",
     "SessionTimes",
     "Status",
     "Storage",
@@ -85,7 +82,6 @@ __all__ = [
     "is_distinctive",
     "is_intact",
     "keep_private",
-    "leave_mark",
     "lock_new_file",
     "locked",
     "note_given",
@@ -110,8 +106,7 @@ __getattr__, __dir__ = exports(
     {
         "catalogue": "compact",
         "clip_table": "write_clips",
-        "layout": "CLIPS ID_PATTERN RunMark StoreError create_store current_path leave_mark open_storage "
-        "why_no_session",
+        "layout": "CLIPS ID_PATTERN StoreError create_store current_path open_storage why_no_session",
         "maintenance": "is_intact",
         "publish": "FeatureWriter",
         "record_status": "FeatureStatus WHOLE_SESSION read_status scan",

@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-from prefect import flow, get_run_logger
+from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
-from prefect.settings import PREFECT_API_URL
-from prefect.states import Failed, State
+from prefect.states import State
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows import (
-    ProgressArtifact,
-    SettingsError,
-    do_on_cluster,
-    end_state,
-    heeded,
-    load_settings,
-    registered_run,
-    unit_task,
-)
-from flows.clusters import (
-    ClusterError,
-    ClusterSettings,
-    ClusterSettingsError,
-    Connection,
-    Installation,
-    admit_workers,
-    blind_to,
-    load_cluster,
-    plug_in_problems,
-    unreachable_from_here,
-)
+from flows import ClusterWork, WorkerCheck, load_cluster, load_settings, work_on_cluster
 from storyframes import FeatureStore
-from storyframes.store import CLIPS, RunMark, StorageError, StoreError, keep_private, leave_mark, open_storage
+from storyframes.store import CLIPS, StorageError, StoreError, open_storage
 from storyframes_empathy.training.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, grid, not_in_runs
 from storyframes_empathy.training.settings import (
     ModelName,
@@ -55,14 +30,6 @@ from tasks.inspect import human_time, markdown_table, plain_markdown
 
 _PACKAGES = ("torch", "safetensors", "scipy")
 _VALUES_DEPEND_ON = ("torch", "numpy", "scipy", "scikit-learn")
-_REFUSALS = (
-    SettingsError,
-    TrainSettingsError,
-    ClusterSettingsError,
-    ClusterError,
-    StoreError,
-    StorageError,
-)
 
 
 class BenchmarkRequest(BaseModel):
@@ -107,29 +74,10 @@ class BenchmarkResult:
         before = sum(not one.is_new for one in self.outcomes)
         return f"{trained} trained, {before} done before, {len(self.failed)} failed"
 
-    def state(self) -> State:
-        """Completed; PartialSuccess where some runs failed; Failed where all did."""
-        return end_state(self, good=not self.failed, in_part=len(self.failed) < len(self.outcomes))
-
-
-@dataclass(frozen=True)
-class PreparedBenchmark:
-    """A benchmark that is checked and ready.
-
-    Attributes:
-        units: the runs of the grid.
-        cluster: what they are trained on.
-        report: called with each outcome as it becomes final, and with warnings.
-    """
-
-    units: tuple[TrainingUnit, ...]
-    cluster: ClusterSettings
-    report: Callable[[TrainingOutcome | str], None] = lambda _: None
-
 
 def prepare_benchmark(
     request: BenchmarkRequest, report: Callable[[TrainingOutcome | str], None] = lambda _: None
-) -> PreparedBenchmark:
+) -> ClusterWork[TrainingOutcome]:
     """The runs that are asked for; nothing is started.
 
     Raises:
@@ -154,11 +102,23 @@ def prepare_benchmark(
         train = train.model_copy(update={"personality": train.personality.model_copy(update={"study": study})})
     features = request.features if "://" in request.features else str(Path(request.features).absolute())
     runs = request.out.absolute()
-    units = (TrainingUnit(features, name, train, runs, request.replace) for name in dict.fromkeys(names))
-    return PreparedBenchmark(tuple(units), cluster, report)
+    units = [TrainingUnit(features, name, train, runs, request.replace) for name in dict.fromkeys(names)]
 
+    def result(outcomes: Sequence[TrainingOutcome], seconds: float) -> BenchmarkResult:
+        result = BenchmarkResult(tuple(outcomes), seconds)
+        _leave_artifacts(result)
+        return result
 
-train_task = unit_task("train")
+    return ClusterWork(
+        name="train",
+        units=units,
+        cluster=cluster,
+        check=lambda: _what_workers_need(features, runs),
+        doubts=lambda outcomes: not_in_runs(runs, outcomes),
+        result=result,
+        report=report,
+        unit_name="run",
+    )
 
 
 @flow(name="train-benchmark", persist_result=False)
@@ -169,50 +129,13 @@ def train_benchmark(request: BenchmarkRequest) -> State:
         Completed; PartialSuccess where some runs failed; Failed where all did, or where what was asked for cannot be
         done. Its data is a :class:`BenchmarkResult`, or None.
     """
-    return _ended(lambda: prepare_benchmark(request))
+    return work_on_cluster(lambda: prepare_benchmark(request), TrainSettingsError)
 
 
 @flow(name="train-benchmark", persist_result=False)
 def go_on(request: BenchmarkRequest, run_id: str) -> State:
-    """Go on with a benchmark that this process has prepared, see :func:`flows.run.registered`."""
-    return _ended(lambda: registered_run(run_id))
-
-
-def _ended(prepare: Callable[[], PreparedBenchmark]) -> State:
-    keep_private()
-    try:
-        with heeded():
-            return _train(prepare()).state()
-    except _REFUSALS as error:
-        return Failed(message=str(error))
-
-
-def _train(prepared: PreparedBenchmark) -> BenchmarkResult:
-    began = time.monotonic()
-    units = prepared.units
-    progress = ProgressArtifact(len(units), unit="run")
-    logger = get_run_logger()
-
-    def settled(outcome: TrainingOutcome) -> None:
-        progress.finished(failed=outcome.failed)
-        prepared.report(outcome)
-
-    def warn(line: str) -> None:
-        logger.warning("%s", line)
-        prepared.report(line)
-
-    outcomes = do_on_cluster(
-        units,
-        prepared.cluster,
-        task=train_task,
-        admit=lambda connection, work, warn: only_able_to_train(connection, work[0].features, work[0].runs, warn),
-        doubts=lambda outcomes: not_in_runs(units[0].runs, outcomes),
-        settled=settled,
-        warn=warn,
-    )
-    result = BenchmarkResult(tuple(outcomes), time.monotonic() - began)
-    _leave_artifacts(result)
-    return result
+    """Go on with a benchmark that this process has prepared, see :func:`flows.cli.run_work`."""
+    return work_on_cluster(run_id)
 
 
 def _leave_artifacts(result: BenchmarkResult) -> None:
@@ -239,65 +162,24 @@ def _leave_artifacts(result: BenchmarkResult) -> None:
     create_table_artifact(rows, key="training", description=str(result))
 
 
-@dataclass(frozen=True)
-class TrainingExpectations:
-    """What every worker must have.
-
-    Attributes:
-        features: the feature store's location; it may be read-only.
-        clips: SHA-256 of its clip index.
-        mark: of the run, in the folder of runs, which has to be writable.
-        api: the Prefect server's URL.
-    """
-
-    features: str
-    clips: str
-    mark: RunMark
-    api: str
+def _what_workers_need(features: str, runs: Path) -> WorkerCheck:
+    """What every worker must have: the feature store, which it may see read-only, and the folder of runs."""
+    lacks = partial(training_problems_here, features, open_storage(features).digest(CLIPS))
+    return WorkerCheck(runs, "folder of runs", _VALUES_DEPEND_ON, "storyframes_empathy", lacks)
 
 
-@contextmanager
-def only_able_to_train(
-    connection: Connection, features: str, runs: Path, warn: Callable[[str], None]
-) -> Iterator[None]:
-    """Ask every worker whether it sees what it needs, now and while the block runs when it joins.
-
-    Args:
-        connection: of the cluster.
-        features: the feature store's location.
-        runs: the folder of runs; made here where it is not there.
-        warn: called with a line about each worker that joined later and cannot train; it gets no work.
-
-    Raises:
-        ClusterError: with every problem of the workers that are there, and the machines that have it.
-        StorageError: the folder of runs cannot be written to, or the feature store not be read.
-    """
-    runs.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with leave_mark(open_storage(runs)) as mark:
-        expected = TrainingExpectations(
-            features=features,
-            clips=open_storage(features).digest(CLIPS),
-            mark=mark,
-            api=PREFECT_API_URL.value() or "",
-        )
-        installation = Installation.of_this_process(_VALUES_DEPEND_ON, ["storyframes_empathy"])
-        question = pickle.dumps(partial(training_problems_here, expected))
-        with admit_workers(connection, partial(plug_in_problems, installation, question), warn):
-            yield
-
-
-def training_problems_here(expected: TrainingExpectations) -> list[str]:
-    """What this process lacks for training."""
+def training_problems_here(features: str, clips: str) -> list[str]:
+    """What this process lacks for training with a feature store whose clip index has this digest."""
     found = []
     lacking = [package for package in _PACKAGES if find_spec(package) is None]
     if lacking:
         found.append(f"it lacks {', '.join(lacking)}: pip install 'storyframes-empathy[train]' there")
     try:
-        if open_storage(expected.features).digest(CLIPS) != expected.clips:
+        if open_storage(features).digest(CLIPS) != clips:
             found.append(
-                f"it sees another clip index at {expected.features}: mount the same feature store there; where "
+                f"it sees another clip index at {features}: mount the same feature store there; where "
                 "'storyframes index' wrote the index anew meanwhile, run again"
             )
     except (FileNotFoundError, StorageError):
-        found.append(f"it cannot read {expected.features}: mount the feature store under the same path")
-    return found + blind_to(expected.mark, "folder of runs") + unreachable_from_here(expected.api)
+        found.append(f"it cannot read {features}: mount the feature store under the same path")
+    return found

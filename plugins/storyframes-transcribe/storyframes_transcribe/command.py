@@ -213,10 +213,9 @@ def _on_cluster(
     model: Model,
     cluster: str,
 ) -> Sequence[Outcome]:
-    from flows.cli import run_flow
-    from flows.clusters import load_cluster
+    from flows.cli import run_work
     from storyframes_transcribe.models import PUBLISHED
-    from storyframes_transcribe.on_cluster import SessionUnit, TranscriptionResult, TranscriptionRun, go_on
+    from storyframes_transcribe.on_cluster import SessionUnit, TranscriptionResult, go_on, transcription
 
     shown = error_console()
     if settings.model not in PUBLISHED:  # a path, and workers have other working directories
@@ -226,14 +225,8 @@ def _on_cluster(
         for plan in plans
         if plan.recordings or plan.joins
     ]
-    run = TranscriptionRun(tuple(units), load_cluster(cluster), lambda told: shown.print(escape(str(told))))
-    result = run_flow(
-        run,
-        lambda run_id: go_on(run_id, return_state=True),
-        TranscriptionResult,
-        lambda what: shown.print(f"[dim]{escape(what)} …"),
-    )
-    return result.outcomes
+    work = transcription(units, cluster, lambda line: shown.print(escape(str(line))))
+    return run_work(work, lambda run_id: go_on(run_id, return_state=True), TranscriptionResult).outcomes
 
 
 def _is_due(transcriber: Transcriber, recording: Recording) -> bool:

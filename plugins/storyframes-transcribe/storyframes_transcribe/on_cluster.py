@@ -7,30 +7,16 @@ are numbers. The tables are changed by the command, when all tasks have ended.
 from __future__ import annotations
 
 import math
-import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
 from prefect import flow
-from prefect.settings import PREFECT_API_URL
-from prefect.states import Failed, State
+from prefect.states import State
 
-from flows import do_on_cluster, end_state, heeded, registered_run, unit_task
-from flows.clusters import (
-    ClusterError,
-    ClusterSettings,
-    Connection,
-    Installation,
-    admit_workers,
-    blind_to,
-    plug_in_problems,
-    unreachable_from_here,
-)
+from flows import ClusterWork, WorkerCheck, load_cluster, work_on_cluster
 from storyframes import MAIN
-from storyframes.store import RunMark, StorageError, leave_mark, open_storage
 from storyframes_transcribe.models import ModelError, find_model
 from storyframes_transcribe.recordings import plan_sessions
 from storyframes_transcribe.session import Outcome, Status, Transcriber
@@ -118,15 +104,6 @@ def _loaded(settings: TranscribeSettings) -> Whisper:
 
 
 @dataclass(frozen=True)
-class TranscriptionRun:
-    """A run that is checked and ready; ``report`` is called with each outcome, and with warnings."""
-
-    units: tuple[SessionUnit, ...]
-    cluster: ClusterSettings
-    report: Callable[[Outcome | str], None] = lambda _: None
-
-
-@dataclass(frozen=True)
 class TranscriptionResult:
     """What a run did."""
 
@@ -137,45 +114,38 @@ class TranscriptionResult:
         return f"{made} transcripts made, {sum(outcome.failed for outcome in self.outcomes)} failed"
 
 
-transcribe_task = unit_task("transcribe")
-
-
 @flow(name="transcribe", persist_result=False)
 def go_on(run_id: str) -> State:
-    """Go on with a run that this process has prepared, see :func:`flows.run.registered_run`."""
-    run: TranscriptionRun = registered_run(run_id)
-    try:
-        with heeded():
-            outcomes = do_on_cluster(
-                run.units,
-                run.cluster,
-                task=transcribe_task,
-                admit=_only_able,
-                doubts=lambda outcomes: {one: _ELSEWHERE for one in outcomes if _is_gone(run, one)},
-                settled=run.report,
-                warn=run.report,
-            )
-    except (ClusterError, StorageError) as error:
-        return Failed(message=str(error))
-    failed = sum(outcome.failed for outcome in outcomes)
-    return end_state(TranscriptionResult(tuple(outcomes)), good=not failed, in_part=failed < len(outcomes))
+    """Go on with a run that this process has prepared, see :func:`flows.cli.run_work`."""
+    return work_on_cluster(run_id)
 
 
-def _is_gone(run: TranscriptionRun, outcome: Outcome) -> bool:
-    return outcome.is_there and not (run.units[0].root / outcome.path).is_file()
+def transcription(
+    units: Sequence[SessionUnit], cluster: str, report: Callable[[Outcome | str], None]
+) -> ClusterWork[Outcome]:
+    """The work of a run.
+
+    Args:
+        cluster: see :func:`flows.load_cluster`.
+        report: called with each outcome, and with warnings.
+    """
+    root, lacks = units[0].root, partial(problems_here, units[0])
+    return ClusterWork(
+        name="transcribe",
+        units=units,
+        cluster=load_cluster(cluster),
+        check=lambda: WorkerCheck(root / FOLDER, "folder of transcripts", LIBRARIES, "storyframes_transcribe", lacks),
+        doubts=lambda outcomes: {outcome: _ELSEWHERE for outcome in outcomes if _is_gone(root, outcome)},
+        result=lambda outcomes, _: TranscriptionResult(tuple(outcomes)),
+        report=report,
+    )
 
 
-@contextmanager
-def _only_able(connection: Connection, units: Sequence[SessionUnit], warn: Callable[[str], None]) -> Iterator[None]:
-    """Ask every worker whether it sees the study and the model, now and while the block runs when it joins."""
-    with leave_mark(open_storage(units[0].root / FOLDER)) as mark:
-        question = pickle.dumps(partial(problems_here, units[0], mark, PREFECT_API_URL.value() or ""))
-        installation = Installation.of_this_process(LIBRARIES, ["storyframes_transcribe"])
-        with admit_workers(connection, partial(plug_in_problems, installation, question), warn):
-            yield
+def _is_gone(root: Path, outcome: Outcome) -> bool:
+    return outcome.is_there and not (root / outcome.path).is_file()
 
 
-def problems_here(unit: SessionUnit, mark: RunMark, api: str) -> list[str]:
+def problems_here(unit: SessionUnit) -> list[str]:
     """What this process lacks for transcribing."""
     found = []
     try:
@@ -183,4 +153,4 @@ def problems_here(unit: SessionUnit, mark: RunMark, api: str) -> list[str]:
             found.append(f"its model {unit.settings.model} is another one than the flow's")
     except ModelError as error:
         found.append(str(error))
-    return found + blind_to(mark, "folder of transcripts") + unreachable_from_here(api)
+    return found

@@ -18,7 +18,7 @@ import pytest
 from planted import Ears, as_int16, planted, said
 from storyframes_transcribe.command import _on_cluster, _remark_on_damage, _show
 from storyframes_transcribe.models import PUBLISHED, Model, ModelError, PublishedModel, find_model
-from storyframes_transcribe.on_cluster import TranscriptionResult, TranscriptionRun
+from storyframes_transcribe.on_cluster import TranscriptionResult
 from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
 from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
@@ -33,6 +33,7 @@ from transcribing import MODEL, ONSET_S, SETTINGS, WORDS, assert_begin, starts, 
 from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
+from flows.cluster_work import ClusterWork
 from storyframes import FeatureStore
 from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.media.sound import AudioBlock, sound_length_s
@@ -242,14 +243,14 @@ def test_workers_get_the_whole_path_of_a_model_in_the_working_directory(
     """Its folder is called what was asked for, as a published model is."""
     (tmp_path / "tiny").mkdir()
     monkeypatch.chdir(tmp_path)
-    given: list[TranscriptionRun] = []
+    given: list[ClusterWork[Outcome]] = []
 
-    def run_flow(run: TranscriptionRun, *_: object) -> TranscriptionResult:
+    def run_work(run: ClusterWork[Outcome], *_: object) -> TranscriptionResult:
         given.append(run)
         return TranscriptionResult(())
 
-    monkeypatch.setattr("flows.clusters.load_cluster", lambda cluster: cluster)
-    monkeypatch.setattr("flows.cli.run.run_flow", run_flow)
+    monkeypatch.setattr("storyframes_transcribe.on_cluster.load_cluster", lambda cluster: cluster)
+    monkeypatch.setattr("flows.cli.run.run_work", run_work)
     loaded = load_study(study)
     settings = SETTINGS.model_copy(update={"model": "tiny"})
     model = Model("tiny", Path("tiny"), "0" * 64)

@@ -76,8 +76,8 @@ def benchmark(
 def _run(request: BenchmarkRequest) -> BenchmarkResult:
     from rich.markup import escape
 
-    from flows import ServerLostError, leave_at_once, promise
-    from flows.cli import run_flow
+    from flows import promise
+    from flows.cli import run_work
     from storyframes_empathy.benchmark import BenchmarkResult, go_on, prepare_benchmark
     from storyframes_empathy.commands.train import GOES_ON
     from storyframes_empathy.training.settings import TrainSettingsError
@@ -103,16 +103,7 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
             fail(str(error), 2)
         due = len(prepared.units)
         shown.print(f"{counted(due, 'run')} asked for")
-        try:
-            return run_flow(
-                prepared,
-                lambda run_id: go_on(request, run_id, return_state=True),
-                BenchmarkResult,
-                lambda what: shown.print(f"[dim]{escape(what)} …"),
-            )
-        except ServerLostError:
-            leave_at_once()
-            fail(f"the command's own Prefect server died again and again: {GOES_ON}", 1)
+        return run_work(prepared, lambda run_id: go_on(request, run_id, return_state=True), BenchmarkResult)
 
 
 def _how(outcome: TrainingOutcome) -> str:

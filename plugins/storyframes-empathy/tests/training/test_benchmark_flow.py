@@ -16,7 +16,8 @@ from support.stores import local
 from support.synthetic_features import STORY_IDS, StudySpec, write_features
 from typer.testing import CliRunner
 
-from flows.clusters import Installation, plug_in_problems
+from flows.clusters.admission import plug_in_problems
+from flows.clusters.installation import Installation
 from flows.server.recent_runs import recent_runs
 from storyframes.features import feature_spec
 from storyframes.store import catalogue
