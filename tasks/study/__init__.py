@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.study.boxes import Boxes, BoxesError, are_shared, read_boxes
+    from tasks.study.boxes import Boxes, are_shared, read_boxes
     from tasks.study.captions import find_prefixes
     from tasks.study.changed_tables import (
         ChangedTable,
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
         put_in_place,
         row_key,
     )
-    from tasks.study.csv_text import NotTextError, csv_bytes, decode
-    from tasks.study.curves import CurveError, CurveSamples, read_curve
+    from tasks.study.csv_text import csv_bytes, decode
+    from tasks.study.curves import CurveSamples, read_curve
     from tasks.study.forgotten_ids import read_forgotten_ids
     from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, alike, did_you_mean, folded, listed
-    from tasks.study.load import Phase, Study, StudyFileError, Timepoint, declared_schemes, load_study, read_study
+    from tasks.study.load import Phase, Study, Timepoint, declared_schemes, load_study, read_study
     from tasks.study.missing_values import is_one_of, possibly_missing
-    from tasks.study.problems import Problem, StudyError, shown_value
-    from tasks.study.recording_names import FilesError, as_id, session_in_name
+    from tasks.study.problems import Problem, StudyError, UnusableFileError, shown_value
+    from tasks.study.recording_names import as_id, session_in_name
     from tasks.study.rows import Curve, Person, Track, as_words, fixed_box, spoken_name
     from tasks.study.sessions_from_files import make_sessions
     from tasks.study.strict_tables import (
@@ -47,22 +47,18 @@ if TYPE_CHECKING:
         without_empty_rows,
     )
     from tasks.study.study_identity import check_study_record, people_of
-    from tasks.study.transcript import TranscriptError, Utterance, Word, read_transcript
+    from tasks.study.transcript import Utterance, Word, read_transcript
     from tasks.study.transcript_formats.drafts import SURE_LANGUAGE
 
 __all__ = [
     "EMPATHY",
     "SURE_LANGUAGE",
     "Boxes",
-    "BoxesError",
     "ChangedTable",
     "Curve",
-    "CurveError",
     "CurveSamples",
     "Fault",
-    "FilesError",
     "Label",
-    "NotTextError",
     "Person",
     "Phase",
     "Problem",
@@ -71,12 +67,11 @@ __all__ = [
     "SchemeType",
     "Study",
     "StudyError",
-    "StudyFileError",
     "Table",
     "TableChangeError",
     "Timepoint",
     "Track",
-    "TranscriptError",
+    "UnusableFileError",
     "Utterance",
     "Word",
     "alike",
@@ -120,22 +115,22 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "boxes": "Boxes BoxesError are_shared read_boxes",
+        "boxes": "Boxes are_shared read_boxes",
         "captions": "find_prefixes",
         "changed_tables": "ChangedTable TableChangeError check_tables name_transcripts open_table put_in_place row_key",
-        "csv_text": "NotTextError csv_bytes decode",
-        "curves": "CurveError CurveSamples read_curve",
+        "csv_text": "csv_bytes decode",
+        "curves": "CurveSamples read_curve",
         "forgotten_ids": "read_forgotten_ids",
         "labels": "EMPATHY Label Scheme SchemeType alike did_you_mean folded listed",
-        "load": "Phase Study StudyFileError Timepoint declared_schemes load_study read_study",
+        "load": "Phase Study Timepoint declared_schemes load_study read_study",
         "missing_values": "is_one_of possibly_missing",
-        "problems": "Problem StudyError shown_value",
-        "recording_names": "FilesError as_id session_in_name",
+        "problems": "UnusableFileError Problem StudyError shown_value",
+        "recording_names": "as_id session_in_name",
         "rows": "Curve Person Track as_words fixed_box spoken_name",
         "sessions_from_files": "make_sessions",
         "strict_tables": "Fault Row Table is_empty number_in read_table with_decimal_point without_empty_rows",
         "study_identity": "check_study_record people_of",
-        "transcript": "TranscriptError Utterance Word read_transcript",
+        "transcript": "Utterance Word read_transcript",
         "transcript_formats.drafts": "SURE_LANGUAGE",
     },
 )

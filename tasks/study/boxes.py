@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storyframes.times import PER_SECOND, ticks
+from tasks.study.problems import UnusableFileError
 from tasks.study.strict_tables import MeasurementsError, is_empty, number_in, read_measurements
 
 _BOX = ("x", "y", "w", "h")
@@ -26,7 +27,7 @@ _SHARED = 0.5
 _TRUE, _FALSE = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no", "")
 
 
-class BoxesError(Exception):
+class BoxesError(UnusableFileError):
     """The file is no table of boxes; the message names the file, the row, the value and the rule."""
 
 

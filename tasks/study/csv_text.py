@@ -1,5 +1,7 @@
 """The text of a CSV file: from bytes to characters, and from characters to records, each with its line.
 
+from tasks.study.problems import UnusableFileError
+
 Spreadsheets follow their country's settings: they write semicolons or tabs instead of commas, and Windows-1252 instead
 of UTF-8. Both are read where they can mean one thing only. No message quotes a cell: it may be a story.
 """
@@ -15,6 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tasks.study.problems import UnusableFileError
+
 _LINE = re.compile(r"[^\n]*+\n?")
 _SEP_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\n', re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"\n]*+(?:""[^"\n]*+)*+"')
@@ -28,7 +32,7 @@ _WESTERN = frozenset([*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x100
 _WESTERN_SIGNS = frozenset([0xA0, 0xA1, 0xA7, 0xAB, 0xB0, 0xB4, 0xBB, 0xBF])
 
 
-class NotTextError(Exception):
+class NotTextError(UnusableFileError):
     """The bytes are no table; ``line`` is the place."""
 
     def __init__(self, rule: str, line: int) -> None:

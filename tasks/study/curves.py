@@ -18,6 +18,7 @@ from storyframes.label_curves import NEAREST, Between, CurveRule, mixed
 from storyframes.times import PER_SECOND, ticks
 from tasks.study.labels import Scheme, undecided_remark
 from tasks.study.missing_values import is_one_of
+from tasks.study.problems import UnusableFileError
 from tasks.study.strict_tables import MeasurementsError, is_empty, number_in, read_measurements
 
 GAP_STEPS = 2
@@ -27,7 +28,7 @@ SPARSE = 0.05
 _FRAMES = 25  # a second, for the share without values
 
 
-class CurveError(Exception):
+class CurveError(UnusableFileError):
     """The file is no curve; the message names the file, the row, and the rule."""
 
 

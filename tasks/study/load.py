@@ -20,7 +20,7 @@ from storyframes.times import SESSION_CLOCK, Clock
 from tasks.study.forgotten_ids import read_forgotten_ids
 from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme
-from tasks.study.problems import Problem, StudyError
+from tasks.study.problems import Problem, StudyError, UnusableFileError
 from tasks.study.references import (
     LONGEST_S,
     check_forgotten,
@@ -74,7 +74,7 @@ __all__ = [
 _AS_ROWS = ("sessions", "phases", "ratings", "stories", "surveys", "participants")
 
 
-class StudyFileError(OSError):
+class StudyFileError(UnusableFileError, OSError):
     """A file that the tables name cannot be used; the message names it and says why."""
 
 

@@ -53,6 +53,10 @@ class Problem:
         return f"{where}{what}: {self.rule}"
 
 
+class UnusableFileError(Exception):
+    """A file of a study, or one that is to become part of it, cannot be used; the message names it and says why."""
+
+
 class StudyError(Exception):
     """The study cannot be used; ``problems`` lists everything that is wrong."""
 

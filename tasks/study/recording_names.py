@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 
 from storyframes.store.layout import ID_PATTERN
 from tasks.study.labels import listed
+from tasks.study.problems import UnusableFileError
 
 _ID = r"[A-Za-z0-9._-]"
 _DATE = r"\d{4}-\d{2}-\d{2}|\d{8}"
@@ -33,7 +34,7 @@ _NUMBERED = re.compile(r"[-_]?(?:\d{1,2}|[a-d])?", re.IGNORECASE)
 _SHOWN = 20  # misfits that a message lists
 
 
-class FilesError(Exception):
+class FilesError(UnusableFileError):
     """These files give no table; the message names them and says what to do."""
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from storyframes.store.layout import ID_PATTERN
 from tasks.study.captions import Captions, CaptionsError, Cue, read_captions
+from tasks.study.problems import UnusableFileError
 from tasks.study.rows import spoken_name
 from tasks.study.transcript_formats.drafts import Draft, DraftWord, FormatError
 from tasks.study.transcript_formats.json_formats import read_json
@@ -30,7 +31,7 @@ _ROUNDING_S = 0.1  # recognisers round the times of words and of utterances sepa
 _NAMED = 5  # faults that an error lists
 
 
-class TranscriptError(Exception):
+class TranscriptError(UnusableFileError):
     """The transcript cannot be read; the message names the file, the place and the rule."""
 
 

@@ -114,7 +114,7 @@ def adopt_files(
 def _sources(paths: list[Path], session: str | None, pattern: str | None, known: list[str]) -> dict[str, Source]:
     """The file of each session."""
     from storyframes_adopt.adopted_sequences import FileDigest, Source
-    from tasks.study import FilesError, session_in_name
+    from tasks.study import UnusableFileError, session_in_name
 
     if session and (pattern or len(paths) > 1):
         fail("--session is of one file: say --session-from for several", 2)
@@ -122,7 +122,7 @@ def _sources(paths: list[Path], session: str | None, pattern: str | None, known:
     for path in paths:
         try:
             session_id = session or (session_in_name(pattern, str(path), known) if pattern else path.stem)
-        except FilesError as error:
+        except UnusableFileError as error:
             fail(str(error), 2)
         if session_id in files:
             fail(f"{files[session_id]} and {path} are both of session {session_id}: give one of them", 2)

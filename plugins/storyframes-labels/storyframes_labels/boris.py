@@ -19,7 +19,7 @@ from storyframes_labels.annotation_file import (
     without_empty,
 )
 from storyframes_labels.clock_times import clock_seconds
-from tasks.study import NotTextError, Row, Table, decode, with_decimal_point
+from tasks.study import Row, Table, UnusableFileError, decode, with_decimal_point
 
 BEHAVIOR = "Behavior"
 _NOBODY = "No focal subject"
@@ -46,7 +46,7 @@ def read_old_boris(path: Path) -> Table | None:
     """
     try:
         lines = decode(path.read_bytes())[0].split("\n")
-    except NotTextError:
+    except UnusableFileError:
         return None
     if not lines[0].startswith(_OBSERVATION):
         return None

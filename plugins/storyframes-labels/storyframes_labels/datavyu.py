@@ -14,7 +14,7 @@ from storyframes_labels.annotation_file import (
     overlaps,
     without_empty,
 )
-from tasks.study import NotTextError, decode
+from tasks.study import UnusableFileError, decode
 
 _FIRST = re.compile(rb"(?:\xef\xbb\xbf)?#\d+\s*[\r\n]")
 _COLUMN = re.compile(r"(.+?) \([A-Z]+,(?:true|false),.*?\)-(.*)")
@@ -38,7 +38,7 @@ def read_datavyu(path: Path) -> AnnotationFile:
     """
     try:
         text, remarks = decode(path.read_bytes())
-    except NotTextError as error:
+    except UnusableFileError as error:
         raise ImportFaultError(f"{path.name}: {error}") from None
     tiers: list[Tier] = []
     codes: list[str] = []

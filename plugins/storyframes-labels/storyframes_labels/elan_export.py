@@ -24,7 +24,7 @@ from storyframes_labels.annotation_file import (
     without_empty,
 )
 from storyframes_labels.clock_times import clock_seconds
-from tasks.study import NotTextError, decode
+from tasks.study import UnusableFileError, decode
 
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d\.\d{3}")
 _FRAMES = re.compile(r"\d\d:\d\d:\d\d[:;]\d\d")
@@ -53,7 +53,7 @@ def read_elan_export(path: Path) -> AnnotationFile | None:
     """
     try:
         text, remarks = decode(path.read_bytes())
-    except NotTextError:
+    except UnusableFileError:
         return None
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     about = list(takewhile(bool, (_MEDIA.fullmatch(line.strip('"')) for _, line in lines)))

@@ -25,7 +25,7 @@ from storyframes_labels.annotation_file import (
     read_xml,
     without_empty,
 )
-from tasks.study import NotTextError, SchemeType, decode
+from tasks.study import SchemeType, UnusableFileError, decode
 
 _BINARY = {
     "DISCRETE": np.dtype([("from", "<f8"), ("to", "<f8"), ("id", "<i4"), ("confidence", "<f4")]),
@@ -55,7 +55,7 @@ def read_nova(path: Path) -> AnnotationFile:
         tier, annotations, remarks = _annotations(
             scheme, rows, (meta.get("annotator") if meta is not None else "") or None
         )
-    except (ValueError, ArithmeticError, KeyError, IndexError, struct.error, csv.Error, NotTextError) as error:
+    except (ValueError, ArithmeticError, KeyError, IndexError, struct.error, csv.Error, UnusableFileError) as error:
         raise ImportFaultError(f"{values.name}: is not as {path.name} says ({type(error).__name__})") from None
     if tier.type is SchemeType.CURVE:  # a moment without a value is a gap; left out, it would be drawn across
         return AnnotationFile(path.name, "seconds", (tier,), tuple(annotations), tuple(remarks))

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from storyframes import MAIN
 from storyframes.store import ID_PATTERN
 from storyframes_labels.annotation_file import Annotation, AnnotationFile, ImportFaultError
-from tasks.study import FilesError, Study, as_id, listed, session_in_name
+from tasks.study import Study, UnusableFileError, as_id, listed, session_in_name
 
 _KINDS = ("video", "audio", "transcript", "openface")
 
@@ -78,7 +78,7 @@ class Owners:
             if name not in self._by_pattern:
                 try:
                     self._by_pattern[name] = session_in_name(said.session_from, name, self._study.sessions)
-                except FilesError as error:
+                except UnusableFileError as error:
                     raise ImportFaultError(str(error)) from None
             session_id = self._by_pattern[name]
             if not annotation.file:

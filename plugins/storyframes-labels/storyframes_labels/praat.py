@@ -21,7 +21,7 @@ from storyframes_labels.annotation_file import (
     overlaps,
     without_empty,
 )
-from tasks.study import NotTextError, decode
+from tasks.study import UnusableFileError, decode
 
 _TOKEN = re.compile(r'"((?:[^"]++|"")*+)"|(<\w+>)|(?<!\S)([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?%?)(?!\S)|![^\n]*|\S+')
 
@@ -57,7 +57,7 @@ def _text(path: Path) -> tuple[str, list[str]]:
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return content.decode("utf-16"), []
         return decode(content)
-    except NotTextError as error:
+    except UnusableFileError as error:
         raise ImportFaultError(f"{path.name}: {error}") from None
     except UnicodeDecodeError:
         raise ImportFaultError(f"{path.name}: is not the UTF-16 that it begins as: save it as UTF-8") from None

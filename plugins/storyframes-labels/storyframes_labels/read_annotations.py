@@ -32,7 +32,7 @@ from storyframes_labels.mapping import TIMES, Role, Target, parse_map
 from storyframes_labels.nova import read_nova
 from storyframes_labels.praat import read_textgrid
 from storyframes_labels.sheet import SHEETS, read_sheet
-from tasks.study import FilesError
+from tasks.study import UnusableFileError
 
 READERS: dict[str, Callable[[Path], AnnotationFile]] = {
     ".eaf": read_elan,
@@ -86,15 +86,17 @@ def _read_by_plug_in(read: Callable[[Path], Iterable[Mapping[str, Any]]], path: 
     try:
         for number, row in enumerate(read(path), start=1):
             if unknown := [*row.keys() - known]:
-                raise FilesError(f"annotation {number} has {', '.join(unknown)}, which no annotation has")
+                raise UnusableFileError(f"annotation {number} has {', '.join(unknown)}, which no annotation has")
             tier, _ = str(row["tier"]), row["value"]
             start_s, end_s = (None if row.get(name) is None else float(row[name]) for name in ("start_s", "end_s"))
             if (start_s is None) != (end_s is None) or not all(map(math.isfinite, (start_s or 0, end_s or 0))):
-                raise FilesError(f"annotation {number} needs both start_s and end_s, in seconds, or none of them")
+                raise UnusableFileError(
+                    f"annotation {number} needs both start_s and end_s, in seconds, or none of them"
+                )
             texts = {name: str(text) for name, text in row.items() if text is not None}  # a confidence of 0.0 is one
             made: dict[str, Any] = {"place": f"tier {tier!r}, annotation {number}", "value": "", **texts}
             annotations.append(Annotation(**made | {"tier": tier, "start_s": start_s, "end_s": end_s}))
-    except FilesError as error:
+    except UnusableFileError as error:
         raise ImportFaultError(f"{path.name}: {error}") from None
     except OSError:
         raise

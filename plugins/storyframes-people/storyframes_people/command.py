@@ -82,7 +82,7 @@ def people(
     from storyframes_people.proposal import Options, propose_people, write_preview, write_proposals
     from tasks.extractors import ExtractionError
     from tasks.media import RecordingError
-    from tasks.study import StudyFileError, TableChangeError, load_study
+    from tasks.study import TableChangeError, UnusableFileError, load_study
 
     proposals, failed = [], False
     with usage_errors(), refused_if(SeatError, DetectorError, JoiningError):
@@ -119,7 +119,7 @@ def people(
                             progress=show,
                         )
                     )
-                except (ExtractionError, RecordingError, StudyFileError) as error:
+                except (ExtractionError, RecordingError, UnusableFileError) as error:
                     failed = True
                     error_console().print(f"[bold red]failed[/] {escape(session_id)}: {escape(str(error))}")
         if not json:

@@ -86,7 +86,7 @@ def propose_people(
         streams: which picture of a file that has several.
 
     Raises:
-        StudyFileError: the recording has no video, or it is not there.
+        UnusableFileError: the recording has no video, or it is not there.
         ExtractionError: the detector or the model of faces failed.
         RecordingError: the recording does not decode.
     """

@@ -159,7 +159,7 @@ def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], lis
     """
     from flows import load_settings
     from storyframes_release.export.formats import ExportError
-    from tasks.study import TranscriptError, load_study, read_transcript
+    from tasks.study import UnusableFileError, load_study, read_transcript
 
     loaded, how = load_study(study), load_settings(config).transcript
 
@@ -173,7 +173,7 @@ def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], lis
             transcript = read_transcript(
                 loaded.path(path), allow_malformed=how.allow_malformed_cues, speaker_prefixes=how.speaker_prefixes
             )
-        except TranscriptError as error:
+        except UnusableFileError as error:
             raise ExportError(f"--raw-text {study}: {error}") from None
         return [(word.start_s, word.text) for word in transcript.words()]
 

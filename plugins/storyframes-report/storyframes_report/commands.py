@@ -274,7 +274,7 @@ def overlay(
     from storyframes import FeatureStore
     from storyframes_report.devices import devices_of
     from storyframes_report.overlay import OverlayError, draw_overlay, write_picture
-    from tasks.study import StudyFileError, check_study_record, load_study
+    from tasks.study import UnusableFileError, check_study_record, load_study
 
     with usage_errors():
         loaded = load_study(study)
@@ -286,7 +286,7 @@ def overlay(
         check_study_record(feature_store.storage, loaded)
     try:
         picture = draw_overlay(loaded.path(video), feature_store, session, frame, track)
-    except (OverlayError, StudyFileError) as error:
+    except (OverlayError, UnusableFileError) as error:
         fail(str(error), 2)
     write_picture(picture, out)
     size = f"{picture.shape[1]}x{picture.shape[0]}"

@@ -11,7 +11,7 @@ from storyframes import MAIN
 from storyframes_sync.match_sound import Match, SyncError, match_sound
 from storyframes_sync.write_clocks import MeasuredClock
 from tasks.media import FIRST_STREAMS, RecordingError, SoundBands, StreamChoice, read_bands, read_header
-from tasks.study import Study, StudyError, StudyFileError, Track, read_study
+from tasks.study import Study, StudyError, Track, UnusableFileError, read_study
 
 _IN_TIME_S = 0.01  # three metres of air between two microphones
 
@@ -143,7 +143,7 @@ def _sound(study: Study, track: Track, streams: StreamChoice) -> SoundBands | st
         if track.video:
             video = study.path(track.video)
             return read_bands(video, read_header(video, streams).start_s, streams=streams)
-    except (RecordingError, StudyFileError) as error:
+    except (RecordingError, UnusableFileError) as error:
         return str(error)
     except OSError as error:
         return f"{track.audio or track.video}: cannot be read: {error.strerror or error}"

@@ -51,7 +51,7 @@ def align(
     from storyframes_transcribe.transcript_file import writing
     from tasks.extractors import ExtractionError
     from tasks.media import RecordingError
-    from tasks.study import StudyFileError, TableChangeError, TranscriptError, load_study, name_transcripts
+    from tasks.study import TableChangeError, UnusableFileError, load_study, name_transcripts
 
     with usage_errors(), refused_if(ExtractionError, TableChangeError):
         streams, loaded = load_settings(config).recording.streams, load_study(study)
@@ -86,7 +86,7 @@ def align(
                         "damaged_sound_packets": done.damaged,
                     }
                     named[session_id, of_track] = aligned_path(session_id, of_track)
-                except (AlignmentError, TranscriptError, RecordingError, StudyFileError, OSError) as error:
+                except (AlignmentError, UnusableFileError, RecordingError, OSError) as error:
                     row |= {"status": "failed", "reason": str(error)}
                 rows.append(row)
         count = name_transcripts(loaded.root, named)

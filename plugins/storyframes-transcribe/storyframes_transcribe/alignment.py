@@ -91,7 +91,7 @@ def align_recording(
 
     Raises:
         AlignmentError: it does not fit; nothing is written.
-        TranscriptError, RecordingError: the text or the sound cannot be read.
+        UnusableFileError, RecordingError: the text or the sound cannot be read.
         OSError: a file cannot be read or written.
     """
     files = study.tracks[session_id][track]

@@ -128,12 +128,12 @@ def transcribe(
 
 def _write_first_tables(root: Path, glob: str) -> None:
     """The tables of a study that has none."""
-    from tasks.study import FilesError, make_sessions
+    from tasks.study import UnusableFileError, make_sessions
 
     if any((root / f"sessions.{suffix}").exists() for suffix in ("csv", "parquet")):
         error_console().print("[yellow]look at[/] there is a table of sessions: --recordings is not used")
         return
-    with refused_if(FilesError):
+    with refused_if(UnusableFileError):
         made = make_sessions(root, {"recording": glob})
     for remark in made.remarks:
         error_console().print(f"[yellow]look at[/] {escape(remark)}")

@@ -208,7 +208,7 @@ def sound_file(study: Study, recording: Recording, before: SoundFile | None) -> 
     """The recording as it is now. A file of the same size and time as ``before`` is not read again.
 
     Raises:
-        StudyFileError: it does not exist, or leaves the study.
+        UnusableFileError: it does not exist, or leaves the study.
         OSError: it cannot be read.
     """
     path: Path = study.path(recording.relative)

@@ -15,8 +15,7 @@ from storyframes import FeatureStore
 from tasks.extractors import TranscriptSettings, speaker_labels
 from tasks.study import (
     Study,
-    StudyFileError,
-    TranscriptError,
+    UnusableFileError,
     Utterance,
     check_study_record,
     read_transcript,
@@ -111,7 +110,7 @@ def read_samples(study: Study, store: FeatureStore, choice: SampleChoice) -> Sam
             said[session_id] = read_said(study, session_id, choice)
         except SampleError as error:
             left_out[session_id] = str(error)
-        except (TranscriptError, StudyFileError) as error:
+        except UnusableFileError as error:
             damaged[session_id] = str(error)
     samples = []
     for row in rated[rated["session_id"].isin(list(said))].itertuples():
@@ -149,7 +148,7 @@ def read_said(study: Study, session_id: str, choice: SampleChoice) -> str:
 
     Raises:
         SampleError: there is nothing to send, or its speakers are uncertain.
-        TranscriptError, StudyFileError: the transcript cannot be read.
+        UnusableFileError: the transcript cannot be read.
     """
     session = study.sessions.get(session_id)
     if session is None:

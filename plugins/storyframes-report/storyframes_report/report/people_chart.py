@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from storyframes_report.report.chart import BLUE, ORANGE, Chart, label
-from tasks.study import BoxesError, Study, StudyFileError, read_boxes
+from tasks.study import Study, UnusableFileError, read_boxes
 
 _BAND_PX, _AROUND_PX = 34, 90
 
@@ -18,7 +18,7 @@ def people_chart(study: Study, session_id: str) -> tuple[Chart | None, str]:
     for name, file in tracks.items():
         try:
             boxes = read_boxes(study.path(file))
-        except (BoxesError, StudyFileError) as error:
+        except UnusableFileError as error:
             problems.append(str(error))
             continue
         states = {"seen": boxes.seen & ~boxes.doubtful, "doubtful": boxes.seen & boxes.doubtful}

@@ -12,7 +12,7 @@ import numpy as np
 from storyframes_report.devices import Device
 from storyframes_report.report.packing import deflate
 from tasks.inspect import SessionCurves
-from tasks.study import Study, StudyFileError
+from tasks.study import Study, UnusableFileError
 
 _TICKS = 10_000  # a second, in the page's units
 
@@ -60,7 +60,7 @@ def study_file(study: Study, name: str | None) -> Path | None:
     """A file of a recording; None where the study names none, or it is not there."""
     try:
         return None if name is None else study.path(name)
-    except StudyFileError:
+    except UnusableFileError:
         return None
 
 

@@ -19,7 +19,7 @@ from storyframes_report.overlay import PicturePoints, picture_points
 from storyframes_report.report.packing import deflate, deflate_blocks
 from storyframes_report.report.player import PlayedTrack
 from tasks.media import read_header
-from tasks.study import BoxesError, Study, StudyFileError, fixed_box, read_boxes
+from tasks.study import Study, UnusableFileError, fixed_box, read_boxes
 
 _MISSING = -(2**15)  # in place of a coordinate
 _BLOCK = 2048  # rows read at once
@@ -124,7 +124,7 @@ def _of_regions(
         if device.files.box_file:
             try:
                 boxes = read_boxes(study.path(device.files.box_file))
-            except (BoxesError, StudyFileError):
+            except UnusableFileError:
                 continue  # the page says so beside the chart of people
             box = boxes.at(time, frame_s)
             for start, stop in boxes.doubtful_s:

@@ -30,7 +30,7 @@ from storyframes_report.report.timeline import timeline
 from storyframes_report.report.timetable import Timetable, read_timetable
 from tasks.inspect import Quality, QualityFinding, SessionCurves, check_quality, read_curves
 from tasks.media import FIRST_STREAMS, NoAudioError, RecordingError, StreamChoice, are_first, find_clipped, read_header
-from tasks.study import Study, StudyFileError
+from tasks.study import Study, UnusableFileError
 
 _WIDTH, _PICTURES = 320, 8  # pixels, and the most pictures of a track
 
@@ -122,7 +122,7 @@ def write_session(pages: Pages, session_id: str) -> None:
         with_points = pages.options.points and write_points(
             pages.site / "sessions" / points, pages.study, pages.store, session_id, devices, played
         )
-    except (RecordingError, StoreError, StudyFileError) as error:
+    except (RecordingError, StoreError, UnusableFileError) as error:
         with_points, main.problem = False, f"{main.problem} No points: {without_folders(str(error))}".strip()
     page = render(
         "session.html",
@@ -226,7 +226,7 @@ def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, D
         try:
             audio = devices[track].files.audio
             write_preview(file, pages.study.path(audio) if audio else None, linked, part.streams)
-        except (RecordingError, StudyFileError) as error:
+        except (RecordingError, UnusableFileError) as error:
             part.problem, linked = f"{part.problem} No preview: {without_folders(str(error))}".strip(), None
     recording, beside = ("" if one is None else address(one, pages.site / "sessions") for one in (linked, sound))
     return PlayedTrack(part.name, part.key, part.device, part.curves, recording=recording, sound=beside)
@@ -260,7 +260,7 @@ def _pictures(pages: Pages, session_id: str, track: str, device: Device | None) 
     folder = pages.site / "sessions" / f"{name}.frames"
     try:
         return write_thumbnails(pages.study.path(device.files.video), pages.store, session_id, folder, track), ""
-    except (OverlayError, RecordingError, StoreError, StudyFileError) as error:
+    except (OverlayError, RecordingError, StoreError, UnusableFileError) as error:
         return [], f"No pictures: {error}"
 
 

@@ -27,15 +27,13 @@ from tasks.inspect import (
 )
 from tasks.study import (
     Curve,
-    CurveError,
     CurveSamples,
     Label,
     Phase,
     Scheme,
     SchemeType,
     Study,
-    StudyFileError,
-    TranscriptError,
+    UnusableFileError,
     Word,
     read_curve,
     read_transcript,
@@ -152,7 +150,7 @@ def read_timetable(
     try:
         path = study.path(device.files.transcript)
         transcript = read_transcript(path, allow_malformed=True, speaker_prefixes=speaker_prefixes)
-    except (TranscriptError, StudyFileError) as error:
+    except UnusableFileError as error:
         return table, str(error)
     utterances = transcript.utterances
     known = {**transcript.pseudonyms, **study.speakers.get(session_id, {})}
@@ -212,7 +210,7 @@ def _tiers(study: Study, session_id: str, device: Device | None, *, with_text: b
     for curve in filter(here, study.curves):
         try:
             samples = read_curve(study.path(curve.path), shown[curve.scheme])
-        except (CurveError, StudyFileError) as error:
+        except UnusableFileError as error:
             problems.append(str(error))
             continue
         samples = replace(samples, time_s=seconds(curve, samples.time_s))
