@@ -149,7 +149,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "array_roles": "CLOCKS ColumnTable FRAME_ROW value_names",
+        "array_roles": "CLOCKS FRAME_ROW ColumnTable value_names",
         "clips.clip_index": "SplitSpec",
         "clips.dataset": "ClipDataset",
         "clips.inputs": "ClipInput",
@@ -166,10 +166,10 @@ __getattr__, __dir__ = exports(
         "plug_ins": "PlugInError installed_plug_ins load_plug_in plug_in",
         "pooling": "POOLED_OVER can_be_pooled check_functionals pool pooled_spec pools",
         "speaking": "Attribution Speech attribute read_speech",
-        "spec": "ArraySpec Axis FeatureSpec MAIN MAIN_ARRAY SpecError column_of feature_and_track "
-        "is_label_curve may_be_called of_scheme of_track shown_names",
+        "spec": "MAIN MAIN_ARRAY ArraySpec Axis FeatureSpec SpecError column_of feature_and_track is_label_curve "
+        "may_be_called of_scheme of_track shown_names",
         "store.feature_store": "FeatureStore",
-        "times": "Clock PER_SECOND SESSION_CLOCK SOUND_FITS_S last_frame_end_s spoken_rows stored_clock "
-        "ticks usual_step_s",
+        "times": "PER_SECOND SESSION_CLOCK SOUND_FITS_S Clock last_frame_end_s spoken_rows stored_clock ticks "
+        "usual_step_s",
     },
 )

@@ -59,8 +59,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "run": "run_work",
-        "terminal": "ConfigOption JsonOption LOOK StoreArgument StudyArgument cannot_write console "
-        "error_console fail finite_json is_terminal listed matching_files need refused_if show_json "
-        "usage_errors",
+        "terminal": "LOOK ConfigOption JsonOption StoreArgument StudyArgument cannot_write console error_console fail "
+        "finite_json is_terminal listed matching_files need refused_if show_json usage_errors",
     },
 )

@@ -109,7 +109,7 @@ __getattr__, __dir__ = exports(
         "layout": "CLIPS ID_PATTERN StoreError create_store current_path open_storage why_no_session",
         "maintenance": "is_intact",
         "publish": "FeatureWriter",
-        "record_status": "FeatureStatus WHOLE_SESSION read_status scan",
+        "record_status": "WHOLE_SESSION FeatureStatus read_status scan",
         "records": "Caveat Current Status canonical_json",
         "session_times": "SessionTimes stored_clocks",
         "shards": "Compression",

@@ -104,8 +104,8 @@ __getattr__, __dir__ = exports(
         "audio.shape": "AudioShape audio_shape",
         "audio.sound": "FrameRows Sound SoundExtractor read_sound",
         "audio.windows": "SoundRows moments",
-        "base": "ALL CommonSettings Cost ExtractionError Extractor ExtractorSettings Input "
-        "MissingInputError Run Scope Source Tolerance",
+        "base": "ALL CommonSettings Cost ExtractionError Extractor ExtractorSettings Input MissingInputError Run "
+        "Scope Source Tolerance",
         "dope.extractor": "Dope",
         "dope.joints": "BONES",
         "embed.sources": "snapshot_of",

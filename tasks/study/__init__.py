@@ -18,51 +18,37 @@ if TYPE_CHECKING:
     from tasks.study.boxes import Boxes, are_shared, read_boxes
     from tasks.study.captions import find_prefixes
     from tasks.study.changed_tables import (
-        ChangedTable,
+        ChangedTables,
         TableChangeError,
-        check_tables,
-        name_transcripts,
-        open_table,
-        put_in_place,
-        row_key,
     )
     from tasks.study.csv_text import csv_bytes, decode
     from tasks.study.curves import CurveSamples, read_curve
     from tasks.study.forgotten_ids import read_forgotten_ids
-    from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, alike, did_you_mean, folded, listed
+    from tasks.study.labels import Label, Scheme, SchemeType, alike, did_you_mean, folded
     from tasks.study.load import Phase, Study, Timepoint, declared_schemes, load_study, read_study
     from tasks.study.missing_values import is_one_of, possibly_missing
     from tasks.study.problems import Problem, StudyError, UnusableFileError, shown_value
     from tasks.study.recording_names import as_id, session_in_name
-    from tasks.study.rows import Curve, Person, Track, as_words, fixed_box, spoken_name
+    from tasks.study.rows import Curve, Person, Track, fixed_box, spoken_name
     from tasks.study.sessions_from_files import make_sessions
     from tasks.study.strict_tables import (
-        Fault,
-        Row,
         Table,
-        is_empty,
-        number_in,
         read_table,
-        with_decimal_point,
-        without_empty_rows,
     )
     from tasks.study.study_identity import check_study_record, people_of
     from tasks.study.transcript import Utterance, Word, read_transcript
     from tasks.study.transcript_formats.drafts import SURE_LANGUAGE
 
 __all__ = [
-    "EMPATHY",
     "SURE_LANGUAGE",
     "Boxes",
-    "ChangedTable",
+    "ChangedTables",
     "Curve",
     "CurveSamples",
-    "Fault",
     "Label",
     "Person",
     "Phase",
     "Problem",
-    "Row",
     "Scheme",
     "SchemeType",
     "Study",
@@ -77,9 +63,7 @@ __all__ = [
     "alike",
     "are_shared",
     "as_id",
-    "as_words",
     "check_study_record",
-    "check_tables",
     "csv_bytes",
     "declared_schemes",
     "decode",
@@ -87,29 +71,20 @@ __all__ = [
     "find_prefixes",
     "fixed_box",
     "folded",
-    "is_empty",
     "is_one_of",
-    "listed",
     "load_study",
     "make_sessions",
-    "name_transcripts",
-    "number_in",
-    "open_table",
     "people_of",
     "possibly_missing",
-    "put_in_place",
     "read_boxes",
     "read_curve",
     "read_forgotten_ids",
     "read_study",
     "read_table",
     "read_transcript",
-    "row_key",
     "session_in_name",
     "shown_value",
     "spoken_name",
-    "with_decimal_point",
-    "without_empty_rows",
 ]
 
 __getattr__, __dir__ = exports(
@@ -117,18 +92,18 @@ __getattr__, __dir__ = exports(
     {
         "boxes": "Boxes are_shared read_boxes",
         "captions": "find_prefixes",
-        "changed_tables": "ChangedTable TableChangeError check_tables name_transcripts open_table put_in_place row_key",
+        "changed_tables": "ChangedTables TableChangeError",
         "csv_text": "csv_bytes decode",
         "curves": "CurveSamples read_curve",
         "forgotten_ids": "read_forgotten_ids",
-        "labels": "EMPATHY Label Scheme SchemeType alike did_you_mean folded listed",
+        "labels": "Label Scheme SchemeType alike did_you_mean folded",
         "load": "Phase Study Timepoint declared_schemes load_study read_study",
         "missing_values": "is_one_of possibly_missing",
-        "problems": "UnusableFileError Problem StudyError shown_value",
+        "problems": "Problem StudyError UnusableFileError shown_value",
         "recording_names": "as_id session_in_name",
-        "rows": "Curve Person Track as_words fixed_box spoken_name",
+        "rows": "Curve Person Track fixed_box spoken_name",
         "sessions_from_files": "make_sessions",
-        "strict_tables": "Fault Row Table is_empty number_in read_table with_decimal_point without_empty_rows",
+        "strict_tables": "Table read_table",
         "study_identity": "check_study_record people_of",
         "transcript": "Utterance Word read_transcript",
         "transcript_formats.drafts": "SURE_LANGUAGE",

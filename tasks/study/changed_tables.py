@@ -1,6 +1,6 @@
 """Changing a study's tables: a new file with everything else unchanged is checked, and put in place in one step.
 
-``name_transcripts`` writes the paths of transcripts into the tables sessions and tracks.
+``ChangedTables.name_transcripts`` writes the paths of transcripts into the tables sessions and tracks.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from storyframes.store.storage.scratch import scratch_folder
 from tasks.study.csv_text import csv_bytes
 from tasks.study.load import read_study
 from tasks.study.problems import Problem, shortened
-from tasks.study.rows import NUMBER_COLUMNS, TABLES, as_words
-from tasks.study.strict_tables import is_empty, is_pandas_index, read_table
+from tasks.study.rows import NUMBER_COLUMNS, TABLES
+from tasks.study.strict_tables import as_words, is_empty, is_pandas_index, read_table
 from tasks.study.table_rows import named_by
 
 _UNNAMED = "\n"  # the beginning of the names that columns without a name have here: no other name has it
@@ -59,6 +59,11 @@ class ChangedTable:
         order = [name for name in TABLES[self.table].model_fields if any(name in row for row in rows)]
         self.columns += [name for name in order if name not in self.columns]
         self.rows += [dict(row) for row in rows]
+
+    @staticmethod
+    def key_of(row: Mapping[str, Any], column: str) -> tuple[str, str]:
+        """The session of a row and what its other column names, without blanks around them."""
+        return (row.get("session_id") or "").strip(), (row.get(column) or "").strip()
 
     def content(self) -> bytes:
         """The bytes of the file."""
@@ -192,23 +197,6 @@ def problems_with(root: Path, content: Mapping[str, bytes], *, of_all: bool = Fa
     return wrong + [problem for problem in reading.session_problems if problem.table in tables]
 
 
-def check_tables(root: Path, content: Mapping[str, bytes], what: str, but: str = "") -> None:
-    """Check the study with these tables in place, before they are.
-
-    Args:
-        content: by file name.
-        what: is new in them, for the message.
-        but: a kind of problem that is allowed.
-
-    Raises:
-        TableChangeError: the study would not be valid.
-    """
-    if wrong := [problem for problem in problems_with(root, content) if not but or problem.kind != but]:
-        wrong = shortened(wrong)
-        shown = "\n".join(f"  {problem}" for problem in wrong)
-        raise TableChangeError(f"with these {what} the study would not be valid; nothing is written:\n{shown}", wrong)
-
-
 def put_in_place(root: Path, content: Mapping[str, bytes]) -> None:
     """Write the tables, by their files' names, each in one step, in this order, with the permissions of the old files.
 
@@ -223,46 +211,90 @@ def put_in_place(root: Path, content: Mapping[str, bytes]) -> None:
             path.chmod(mode)
 
 
-def name_transcripts(root: Path, paths: Mapping[tuple[str, str], str], *, is_dry: bool = False) -> int:
-    """Write the paths of transcripts into empty cells of the tables sessions and tracks; other cells stay as they are.
+class ChangedTables:
+    """Tables of one study that are changed together: checked with the rest of the study before they are put in place.
 
-    Args:
-        paths: by session and track (``main``: the session's own), relative to the study.
-        is_dry: write nothing, only say what would be written.
-
-    Returns:
-        The number of cells that were empty.
-
-    Raises:
-        TableChangeError: a table cannot be changed, or the study would not be valid; then nothing is changed.
-        OSError: a table cannot be written.
+    Attributes:
+        root: the study's folder.
+        content: the changed tables by their files' names, in the order in which they are put in place.
     """
-    named, content = 0, {}
-    for name in ("tracks", "sessions"):
-        table = open_table(root, name)
-        rows = [(row, path) for row in table.rows if (path := paths.get(_recording(row, name)))]
-        empty = [(row, path) for row, path in rows if is_empty(row.get("transcript"))]
-        for row, path in empty:
-            row["transcript"] = path
-        if empty:
-            table.columns += ["transcript"] if "transcript" not in table.columns else []
-            content[table.name] = table.content()
-            named += len(empty)
-    check_tables(root, content, "transcripts")
-    if not is_dry:
-        put_in_place(root, content)
-    return named
 
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.content: dict[str, bytes] = {}
 
-def row_key(row: Mapping[str, Any], column: str) -> tuple[str, str]:
-    """The session of a row and what its other column names, without blanks around them."""
-    return (row.get("session_id") or "").strip(), (row.get(column) or "").strip()
+    def open(self, table: str) -> ChangedTable:
+        """The table of this name, empty where the study has none; see :meth:`take`.
+
+        Raises:
+            TableChangeError: it is a link, or has a fault or an unusual form.
+        """
+        return open_table(self.root, table)
+
+    def take(self, table: ChangedTable) -> None:
+        """Add a table as it is now."""
+        self.content[table.name] = table.content()
+
+    def check(self, what: str, but: str = "") -> None:
+        """Check the study with these tables in place, before they are.
+
+        Args:
+            what: is new in them, for the message.
+            but: a kind of problem that is allowed.
+
+        Raises:
+            TableChangeError: the study would not be valid.
+        """
+        problems = problems_with(self.root, self.content)
+        if wrong := [problem for problem in problems if not but or problem.kind != but]:
+            wrong = shortened(wrong)
+            shown = "\n".join(f"  {problem}" for problem in wrong)
+            rule = f"with these {what} the study would not be valid; nothing is written"
+            raise TableChangeError(f"{rule}:\n{shown}", wrong)
+
+    def put_in_place(self) -> None:
+        """Write the tables, each in one step, with the permissions of the old files.
+
+        Raises:
+            OSError: one cannot be written; those before it are.
+        """
+        put_in_place(self.root, self.content)
+
+    def name_transcripts(self, paths: Mapping[tuple[str, str], str], *, is_dry: bool = False) -> int:
+        """Write paths of transcripts into empty cells of the tables sessions and tracks; other cells stay as they are.
+
+        Args:
+            paths: by session and track (``main``: the session's own), relative to the study.
+            is_dry: write nothing, only say what would be written.
+
+        Returns:
+            The number of cells that were empty.
+
+        Raises:
+            TableChangeError: a table cannot be changed, or the study would not be valid; then nothing is changed.
+            OSError: a table cannot be written.
+        """
+        named = 0
+        for name in ("tracks", "sessions"):
+            table = self.open(name)
+            rows = [(row, path) for row in table.rows if (path := paths.get(_recording(row, name)))]
+            empty = [(row, path) for row, path in rows if is_empty(row.get("transcript"))]
+            for row, path in empty:
+                row["transcript"] = path
+            if empty:
+                table.columns += ["transcript"] if "transcript" not in table.columns else []
+                self.take(table)
+                named += len(empty)
+        self.check("transcripts")
+        if not is_dry:
+            self.put_in_place()
+        return named
 
 
 def _recording(row: Mapping[str, Any], table: str) -> tuple[str, str]:
     """The session and the track of a row; a session without an id is named after its file."""
     if table == "tracks":
-        return row_key(row, "track")
+        return ChangedTable.key_of(row, "track")
     files = {name: value for name, value in row.items() if not is_empty(value)}
     session_id = files.get("session_id") or (PurePosixPath(str(files[by])).stem if (by := named_by(files)) else "")
     return str(session_id).strip(), MAIN

@@ -19,8 +19,8 @@ from tasks.study.labels import (
 )
 from tasks.study.missing_values import is_one_of, possibly_missing
 from tasks.study.references import LONGEST_S, check_track_of, exclude
-from tasks.study.rows import Curve, Rater, SchemeRow, as_words
-from tasks.study.strict_tables import with_decimal_point
+from tasks.study.rows import Curve, Rater, SchemeRow
+from tasks.study.strict_tables import as_words, with_decimal_point
 from tasks.study.table_rows import Placed, TableRows, named_rows, repeated
 
 

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from storyframes.spec import MAIN
 from storyframes.store.layout import ID_PATTERN, why_no_session
 from tasks.study.labels import RaterKind, SchemeType
-from tasks.study.strict_tables import with_decimal_point
+from tasks.study.strict_tables import as_words, with_decimal_point
 
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
 _DAY_NUMBER = re.compile(r"\s*(\d{5})(?:[.,]\d*)?\s*")
@@ -79,15 +79,6 @@ def _calendar_time(value: object) -> object:
             "format the column as text, or as yyyy-mm-dd, before it is saved"
         )
     raise ValueError(rule)
-
-
-def as_words(value: object) -> object:
-    """A label as text, whatever type its column has in Parquet."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return repr(int(value)) if float(value).is_integer() else repr(value)
-    return value
 
 
 def _label_list(value: object) -> object:

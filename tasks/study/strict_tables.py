@@ -51,6 +51,37 @@ class Fault(NamedTuple):
         return f"{name}: {where}{self.rule.removeprefix(name).removeprefix(':').lstrip()}"
 
 
+def is_empty(value: object) -> bool:
+    """Whether a cell has no value."""
+    if isinstance(value, str):
+        return not value or value.isspace()
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def number_in(cell: object) -> float:
+    """The number in a cell; NaN where it is none, or is written as Python alone writes it (1_5, True)."""
+    if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
+        return math.nan
+    try:
+        return float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def as_words(value: object) -> object:
+    """A label as text, whatever type its column has in Parquet."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(int(value)) if float(value).is_integer() else repr(value)
+    return value
+
+
+def with_decimal_point(cell: object) -> object:
+    """A number with a decimal comma, with a point instead; any other cell unchanged."""
+    return cell.replace(",", ".") if isinstance(cell, str) and _COMMA.fullmatch(cell) else cell
+
+
 @dataclass(frozen=True)
 class NumberForm:
     """How the numbers in some columns are written."""
@@ -74,6 +105,16 @@ class Table:
     remarks: list[str] = field(default_factory=list)  # what is unusual about the file, and how it was read all the same
     separator: str = ","  # between a row's fields; a comma for Parquet, which has no decimal commas
     sha256: str = ""  # of the file's bytes; empty where it cannot be read
+
+    # of a cell
+    is_empty = staticmethod(is_empty)
+    number_in = staticmethod(number_in)
+    as_words = staticmethod(as_words)
+    with_decimal_point = staticmethod(with_decimal_point)
+
+    def add_row(self, number: int, values: Sequence[Any], line: int | None = None) -> None:
+        """Append a row, see :class:`Row`."""
+        self.rows.append(Row(number, line, tuple(values)))
 
     def number_form(self, columns: Collection[str]) -> NumberForm:
         """How the numbers in these columns are written, if they have decimal commas or points.
@@ -104,6 +145,16 @@ class Table:
             return NumberForm(doubt=doubt)
         return NumberForm(commas, first_comma) if is_comma else NumberForm()
 
+    def without_empty_rows(self) -> tuple[list[Row], list[int]]:
+        """The rows that have a value, and the numbers of the others."""
+        kept, empty = [], []
+        for row in self.rows:
+            if all(is_empty(cell) for cell in row.values):
+                empty.append(row.number)
+            else:
+                kept.append(row)
+        return kept, empty
+
 
 def read_table(path: Path, *, has_text: bool = False, separators: str = SEPARATORS) -> Table:
     """The table at ``path``, CSV or Parquet by its suffix.
@@ -123,23 +174,6 @@ def read_table(path: Path, *, has_text: bool = False, separators: str = SEPARATO
         table = _read_csv(content, path.name, has_text, separators)
     table.sha256 = hashlib.sha256(content).hexdigest()
     return table
-
-
-def is_empty(value: object) -> bool:
-    """Whether a cell has no value."""
-    if isinstance(value, str):
-        return not value or value.isspace()
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def number_in(cell: object) -> float:
-    """The number in a cell; NaN where it is none, or is written as Python alone writes it (1_5, True)."""
-    if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
-        return math.nan
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def is_pandas_index(column: str) -> bool:
@@ -234,25 +268,6 @@ def _fields(count: int) -> str:
     return "1 field" if count == 1 else f"{count} fields"
 
 
-# --- what spreadsheets make of numbers, paths and the end of a table --------------------------------------------
-
-
-def with_decimal_point(cell: object) -> object:
-    """A number with a decimal comma, with a point instead; any other cell unchanged."""
-    return cell.replace(",", ".") if isinstance(cell, str) and _COMMA.fullmatch(cell) else cell
-
-
-def without_empty_rows(table: Table) -> tuple[list[Row], list[int]]:
-    """The rows that have a value, and the numbers of the others."""
-    kept, empty = [], []
-    for row in table.rows:
-        if all(is_empty(cell) for cell in row.values):
-            empty.append(row.number)
-        else:
-            kept.append(row)
-    return kept, empty
-
-
 class MeasurementsError(Exception):
     """The file is no table of these numbers; the message names the file, the row, the column and the rule."""
 
@@ -275,7 +290,7 @@ def read_measurements(
         raise MeasurementsError(table.faults[0].text(path.name))
     if absent := [column for column in needed if column not in table.columns]:
         raise MeasurementsError(f"{path.name}: the column {absent[0]!r} is missing: {kind} has {', '.join(needed)}")
-    rows, empty = without_empty_rows(table)
+    rows, empty = table.without_empty_rows()
     if not rows:
         raise MeasurementsError(f"{path.name}: has no rows")
     remarks = [*table.remarks, *([f"{path.name}: has empty rows, left out"] if empty else [])]

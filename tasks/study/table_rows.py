@@ -23,7 +23,6 @@ from tasks.study.strict_tables import (
     is_empty,
     read_table,
     with_slashes,
-    without_empty_rows,
 )
 
 _WITH_TEXT = "stories"
@@ -151,7 +150,7 @@ class TableRows:
         read = set(raw.columns) if model is Participant else set(model.model_fields)
         columns = [(index, name) for index, name in enumerate(raw.columns) if name and name in read]
         self.remarks += [f"{table}: {remark}" for remark in raw.remarks]
-        kept, empty = without_empty_rows(raw)
+        kept, empty = raw.without_empty_rows()
         if empty:
             rows = f"{len(empty)} empty rows are" if len(empty) > 1 else "an empty row is"
             self.remarks.append(f"{table}: {rows} left out, from row {empty[0]} on")

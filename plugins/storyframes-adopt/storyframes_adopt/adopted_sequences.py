@@ -21,7 +21,7 @@ from storyframes import SOUND_FITS_S, install_line
 from storyframes.store import sha256_file
 from storyframes_adopt.adopted_files import TIME_UNITS, AdoptError, Adoption, Rows, read_file, rows_of
 from storyframes_adopt.safe_pickle import PickledArray, UnsafePickleError, as_array, read_pickle
-from tasks.study import is_empty, number_in, read_table
+from tasks.study import read_table
 
 _PICKLES, _SEQUENCES = (".pkl", ".pickle"), (".csd",)
 _SPARE_ROWS = 2  # that a sample may have or lack: its beginning and end are rounded
@@ -135,11 +135,10 @@ def _pieces(ids: Path) -> dict[str, tuple[str, Piece]]:
         faults = [f"{ids.name}: has no column {lacking[0]!r}"]
     pieces: dict[str, tuple[str, Piece]] = {}
     for row in [] if faults else table.rows:
-        cells = dict(zip(table.columns, row.values, strict=True))
-        start, end = (
-            number_in(cells[name]) if not is_empty(cells.get(name)) else None for name in ("start_s", "end_s")
-        )
-        entry, session_id = ("" if is_empty(cells[name]) else str(cells[name]).strip() for name in ("id", "session_id"))
+        pairs = zip(table.columns, row.values, strict=True)
+        cells = {name: cell for name, cell in pairs if not table.is_empty(cell)}
+        start, end = (table.number_in(cells[name]) if name in cells else None for name in ("start_s", "end_s"))
+        entry, session_id = (str(cells.get(name, "")).strip() for name in ("id", "session_id"))
         if entry in pieces or not entry:
             faults.append(f"{ids.name}: row {row.number}: the id is empty or there already")
         if any(time is not None and not 0 <= time < np.inf for time in (start, end)):

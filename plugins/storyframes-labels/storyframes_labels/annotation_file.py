@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tasks.study import SchemeType, as_id, listed
+from tasks.study import SchemeType, as_id
 
 
 class ImportFaultError(Exception):
@@ -177,6 +177,12 @@ class PersonIds:
                 f"{self._file}: {place}: its {self._field} gives no id, or that of another: write ids for people"
             )
         return person
+
+
+def listed(names: Sequence[str], most: int = 5, separator: str = ", ") -> str:
+    """The first names, the others counted."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more
 
 
 def places(names: Sequence[str]) -> str:

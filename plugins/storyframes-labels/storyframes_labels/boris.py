@@ -19,7 +19,7 @@ from storyframes_labels.annotation_file import (
     without_empty,
 )
 from storyframes_labels.clock_times import clock_seconds
-from tasks.study import Row, Table, UnusableFileError, decode, with_decimal_point
+from tasks.study import Table, UnusableFileError, decode
 
 BEHAVIOR = "Behavior"
 _NOBODY = "No focal subject"
@@ -64,7 +64,10 @@ def read_old_boris(path: Path) -> Table | None:
     numbered = [(number, row) for number, row in enumerate(rows[above + 1 :], start=above + 2) if any(row)]
     if wrong := [f"row {number}" for number, row in numbered if len(row) + len(added) != len(columns)]:
         raise ImportFaultError(f"{path.name}: {places(wrong)}: has another number of cells than the header: mend it")
-    return Table(columns, [Row(number, number, (*row, *added)) for number, row in numbered])
+    table = Table(columns)
+    for number, row in numbered:
+        table.add_row(number, (*row, *added), line=number)
+    return table
 
 
 def read_boris(table: Table, path: Path) -> AnnotationFile:
@@ -139,6 +142,6 @@ def _several(path: Path, row: int) -> ImportFaultError:
 
 def _seconds(path: Path, row: int, text: str) -> float:
     try:
-        return clock_seconds(text) if ":" in text else round(float(str(with_decimal_point(text))), 9)
+        return clock_seconds(text) if ":" in text else round(float(str(Table.with_decimal_point(text))), 9)
     except ValueError:
         raise ImportFaultError(f"{path.name}: row {row}: a time is no number of seconds, and no hh:mm:ss") from None

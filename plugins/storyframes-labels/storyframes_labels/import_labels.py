@@ -16,6 +16,7 @@ from storyframes_labels.annotation_file import (
     AnnotationFile,
     ImportFaultError,
     Tier,
+    listed,
     places,
 )
 from storyframes_labels.curve_files import LabelRow, check_curves, curve_files
@@ -26,15 +27,13 @@ from storyframes_labels.owners import Owners, Said
 from storyframes_labels.spelling import Spellings
 from storyframes_labels.study_tables import answers, changed_tables, new_persons, scheme_row, write_tables
 from tasks.study import (
-    EMPATHY,
     Scheme,
     SchemeType,
     Study,
+    Table,
     declared_schemes,
     folded,
-    listed,
     load_study,
-    with_decimal_point,
 )
 
 ALL_OTHERS = "*"
@@ -188,9 +187,9 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
         "curves": [curve.row for curve in contents],  # last: if a table cannot be written, none names removed files
     }
     check_curves(root, contents, missing.schemes)
-    content = changed_tables(root, added, answered, [row.place for row in made])
+    changed = changed_tables(root, added, answered, [row.place for row in made])
     if not is_dry:
-        write_tables(root, content, contents)
+        write_tables(changed, contents)
     counts = Counter(row["scheme"] for row in rows)
     for curve in contents:
         counts[curve.row["scheme"]] += curve.moments
@@ -252,7 +251,7 @@ def _as_said(file: AnnotationFile, how: Import, schemes: Mapping[str, Scheme], a
     scheme = schemes[how.targets[annotation.tier].scheme]
     annotation = replace(annotation, value=annotation.value.strip())
     if file.decimal_commas and scheme.is_numeric:
-        annotation = replace(annotation, value=str(with_decimal_point(annotation.value)))
+        annotation = replace(annotation, value=str(Table.with_decimal_point(annotation.value)))
     if file.columns and not (annotation.rater_id or how.rater_id):
         same = [
             column for column in file.columns if column in how.targets and how.targets[column].scheme == scheme.name
@@ -274,7 +273,7 @@ def _unnamed_raters(file: AnnotationFile, how: Import, chosen: Sequence[Annotati
 
 def _new_schemes(files: Sequence[AnnotationFile], how: Import, root: Path, study: Study) -> dict[str, Scheme]:
     """The schemes that the study does not declare yet, by name."""
-    declared = declared_schemes(root) | ({EMPATHY.name} if study.ratings else set())
+    declared = declared_schemes(root) | ({"empathy"} if study.ratings else set())
     new: dict[str, Scheme] = {}
     for name in how.schemes:
         targets = {tier: target for tier, target in how.targets.items() if target.scheme == name}

@@ -28,7 +28,7 @@ from storyframes_labels.annotation_file import (
 )
 from storyframes_labels.clock_times import clock_seconds, is_clock_time
 from storyframes_labels.mapping import Role
-from tasks.study import Table, is_empty, with_decimal_point, without_empty_rows
+from tasks.study import Table
 
 _CLOCK = "hh:mm:ss"
 UNITS = {"s": 1.0, "ms": 1e-3}
@@ -119,7 +119,7 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
     if options.rate and times:
         raise ImportFaultError(f"{path.name}: has times ({', '.join(times)}): leave --rate out, or name them otherwise")
     commas = table.number_form((*times, "confidence")).commas > 0
-    rows, empty_rows = without_empty_rows(table)
+    rows, empty_rows = table.without_empty_rows()
     is_long = {*_OF_LONG} <= {*table.columns}
     columns = [name for name in table.columns if name and name not in (*_OTHERS, *times, *_OF_LONG)]
     names_files = bool(time_columns) or Role.FILE in said
@@ -131,7 +131,7 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
     first_rows: dict[tuple[str, ...], int] = {}
     owner: tuple[str, ...] = ()
     for row in rows:
-        cells = {name: cell for name, cell in zip(table.columns, row.values, strict=True) if not is_empty(cell)}
+        cells = {name: cell for name, cell in zip(table.columns, row.values, strict=True) if not table.is_empty(cell)}
         start_s, end_s, duration_s, moment_s = (
             _seconds(path.name, row.number, name, cells.get(name), known_unit, commas) if name else None
             for name in (of_times.start, of_times.end, of_times.duration, of_times.moment)
@@ -158,7 +158,7 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
         )
         others = {name: str(cells[name]).strip() for name in _OTHERS if name in cells}
         if commas and "confidence" in others:
-            others["confidence"] = str(with_decimal_point(others["confidence"]))
+            others["confidence"] = str(Table.with_decimal_point(others["confidence"]))
         for tier, value in values.items():
             place = f"row {row.number}, {tier or 'no tier'}"
             file = str(cells.get(_FILE, "")).strip() if names_files else ""
@@ -227,7 +227,7 @@ def _time_columns(name: str, table: Table, unit: str | None, said: TimeColumns |
 def _seconds(name: str, row: int, column: str, cell: Any, unit: str, commas: bool) -> float | None:
     if cell is None:
         return None
-    text = str(with_decimal_point(cell) if commas else cell).strip()
+    text = str(Table.with_decimal_point(cell) if commas else cell).strip()
     if is_clock_time(text) and unit != "ms":
         return clock_seconds(text)
     if text.count(":") == 3:
@@ -273,7 +273,7 @@ def _read_audformat(name: str, table: Table) -> AnnotationFile:
     annotations: list[Annotation] = []
     for row in table.rows:
         file, *cells = row.values
-        if is_empty(file):
+        if table.is_empty(file):
             raise ImportFaultError(f"{name}: row {row.number}: names no file")
         span: tuple[float | None, float | None] = (None, None)
         if is_parts:
@@ -281,7 +281,9 @@ def _read_audformat(name: str, table: Table) -> AnnotationFile:
             cells = cells[2:]
         for column, cell in zip(columns, cells, strict=True):
             place = f"row {row.number}, {column}"
-            annotations.append(Annotation(column, "" if is_empty(cell) else str(cell).strip(), *span, place, str(file)))
+            annotations.append(
+                Annotation(column, "" if table.is_empty(cell) else str(cell).strip(), *span, place, str(file))
+            )
     kept, empty = without_empty(annotations)
     tiers = tuple(Tier(column) for column in columns if column)
     unit = "days and hours:minutes:seconds" if is_parts else NO_TIMES
@@ -306,7 +308,7 @@ def _span(name: str, row: int, start: object, end: object) -> tuple[float | None
 
 
 def _audformat_seconds(name: str, row: int, column: str, cell: object) -> float | None:
-    if is_empty(cell) or str(cell).strip() == "NaT":
+    if Table.is_empty(cell) or str(cell).strip() == "NaT":
         return None
     if not (time := _AUDFORMAT_TIME.fullmatch(str(cell).strip())):
         raise ImportFaultError(f"{name}: row {row}, {column}: is no time as audformat writes it (0 days 00:00:01.5)")
@@ -324,7 +326,7 @@ def _possible_times(table: Table, columns: Collection[str]) -> dict[str, set[str
     or by its numbers, which are never greater, or never smaller, than another column's (the other's name).
     """
     cells = {
-        name: [str(row.values[index]).strip() for row in table.rows if not is_empty(row.values[index])]
+        name: [str(row.values[index]).strip() for row in table.rows if not table.is_empty(row.values[index])]
         for index, name in enumerate(table.columns)
         if name in columns
     }

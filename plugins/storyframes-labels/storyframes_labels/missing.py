@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from storyframes_labels.annotation_file import Annotation, ImportFaultError
-from tasks.study import Scheme, SchemeType, Study, is_one_of, listed, number_in, possibly_missing
+from storyframes_labels.annotation_file import Annotation, ImportFaultError, listed
+from tasks.study import Scheme, SchemeType, Study, Table, is_one_of, possibly_missing
 
 _NAMES = ("rater_id", "person_id", "confidence")
 
@@ -48,7 +48,7 @@ def _codes(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_number(text: str) -> bool:
-    return not math.isnan(number_in(text))
+    return not math.isnan(Table.number_in(text))
 
 
 class Missing:

@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 
 from storyframes import MAIN
 from storyframes.store import ID_PATTERN
-from storyframes_labels.annotation_file import Annotation, AnnotationFile, ImportFaultError
-from tasks.study import Study, UnusableFileError, as_id, listed, session_in_name
+from storyframes_labels.annotation_file import Annotation, AnnotationFile, ImportFaultError, listed
+from tasks.study import Study, UnusableFileError, as_id, session_in_name
 
 _KINDS = ("video", "audio", "transcript", "openface")
 

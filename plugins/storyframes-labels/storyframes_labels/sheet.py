@@ -8,9 +8,9 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from storyframes_labels.annotation_file import ImportFaultError
+from storyframes_labels.annotation_file import ImportFaultError, listed
 from storyframes_labels.mapping import range_in_name
-from tasks.study import Row, Table, as_words, listed, read_table
+from tasks.study import Table, read_table
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -81,8 +81,11 @@ def read_sheet(path: Path, sheet: str | None = None) -> Table:
     ]
     remarks = [f"column {letter} is shown in percent: 40 % is read as 0.4" for letter in sorted(percent)]
     remarks += [f"{listed(hidden)}: hidden, and read like the others"] if hidden else []
-    below = [Row(place, None, row[:width]) for place, row in rows if place > number]
-    return Table(names, below, remarks=remarks, separator=";")  # of numbers in texts commas are decimal commas
+    table = Table(names, remarks=remarks, separator=";")  # of numbers in texts commas are decimal commas
+    for place, row in rows:
+        if place > number:
+            table.add_row(place, row[:width])
+    return table
 
 
 def _worksheet(path: Path, sheet: str | None, *, with_values: bool) -> Worksheet:
@@ -122,4 +125,4 @@ def _text(value: Any, number_format: str) -> str:
         return value.strftime("%H:%M")
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
-    return "" if value is None else str(as_words(value))
+    return "" if value is None else str(Table.as_words(value))

@@ -6,19 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from storyframes_labels.annotation_file import ImportFaultError
 from storyframes_labels.curve_files import CurveFile, write_curves
 from tasks.study import (
-    ChangedTable,
+    ChangedTables,
     Problem,
     Scheme,
     Study,
+    Table,
     TableChangeError,
-    as_words,
-    check_tables,
-    open_table,
-    put_in_place,
 )
 
 _ROWS = re.compile(r"\brows? \d+(?:, \d+)*")
@@ -30,8 +28,8 @@ def changed_tables(
     added: Mapping[str, Sequence[Mapping[str, str]]],
     answered: Mapping[str, Scheme],
     origins: Sequence[str],
-) -> dict[str, bytes]:
-    """The tables with these rows and answers, by their files' names, checked as a part of the study.
+) -> ChangedTables:
+    """The tables with these rows and answers, checked as a part of the study.
 
     Args:
         added: the rows, by table.
@@ -41,37 +39,39 @@ def changed_tables(
     Raises:
         ImportFaultError: a table cannot be changed, or the study would not be valid.
     """
-    content, first = {}, 0
+    changed, first = ChangedTables(root), 0
     try:
         for name, rows in added.items():
             if not rows and not (name == "schemes" and answered):
                 continue
-            table = open_table(root, name)
+            table = changed.open(name)
             if name == "labels":
                 first = len(table.rows) + _FIRST_ROW
             if name == "schemes":
-                rows = [*rows, *_keep_answers(table, answered)]
+                rows = [*rows, *_keep_answers(table.rows, table.columns, answered)]
             table.add(rows)
-            content[table.name] = table.content()
+            changed.take(table)
     except TableChangeError as error:
         raise ImportFaultError(str(error)) from None
     try:
-        check_tables(root, content, "labels")
+        changed.check("labels")
     except TableChangeError as error:
         lines = "\n".join(f"  {_in_the_files(problem, first, origins)}" for problem in error.problems)
         raise ImportFaultError(
             f"with these labels the study would not be valid; nothing is written:\n{lines}"
         ) from None
-    return content
+    return changed
 
 
-def _keep_answers(table: ChangedTable, answered: Mapping[str, Scheme]) -> list[dict[str, str]]:
+def _keep_answers(
+    of_table: Sequence[dict[str, Any]], columns: list[str], answered: Mapping[str, Scheme]
+) -> list[dict[str, str]]:
     """Write the answers into the rows of their schemes; the rows of schemes that have none, as that of ratings."""
-    rows = {str(row.get("scheme") or "").strip(): row for row in table.rows}
+    rows = {str(row.get("scheme") or "").strip(): row for row in of_table}
     for name, scheme in answered.items():
         if name in rows:
             cells = answers(scheme)
-            table.columns += [column for column in cells if column not in table.columns]
+            columns += [column for column in cells if column not in columns]
             rows[name] |= cells
     return [scheme_row(scheme) for name, scheme in answered.items() if name not in rows]
 
@@ -91,14 +91,14 @@ def _in_the_files(problem: Problem, first: int, origins: Sequence[str]) -> str:
     return f"{origins[problem.row - first]}: {problem.column} = {problem.value}: {rule}"
 
 
-def write_tables(root: Path, content: Mapping[str, bytes], curves: Sequence[CurveFile]) -> None:
+def write_tables(changed: ChangedTables, curves: Sequence[CurveFile]) -> None:
     """Write the tables and, before them, the curves' files."""
     try:
-        write_curves(root, curves)
-        put_in_place(root, content)  # schemes first: one without labels is a valid study
+        write_curves(changed.root, curves)
+        changed.put_in_place()  # schemes first: one without labels is a valid study
     except OSError:
         for curve in curves:
-            (root / curve.row["path"]).unlink(missing_ok=True)
+            (changed.root / curve.row["path"]).unlink(missing_ok=True)
         raise
 
 
@@ -119,7 +119,7 @@ def new_persons(study: Study, rows: Sequence[Mapping[str, str]], but: str | None
 
 def scheme_row(scheme: Scheme) -> dict[str, str]:
     limits = {"min": scheme.minimum, "max": scheme.maximum}
-    cells = {name: str(as_words(limit)) for name, limit in limits.items() if limit is not None}
+    cells = {name: str(Table.as_words(limit)) for name, limit in limits.items() if limit is not None}
     labels = "|".join(scheme.labels)
     return {"scheme": scheme.name, "type": scheme.type, **cells, "labels": labels, **answers(scheme)}
 

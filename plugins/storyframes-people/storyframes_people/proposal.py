@@ -23,7 +23,7 @@ from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, j
 from storyframes_people.pieces import AT_LEAST_S, find_pieces
 from tasks.forgetting import Asked, Trace, file_trace
 from tasks.media import FIRST_STREAMS, RecordingError, StreamChoice, read_frames
-from tasks.study import Boxes, Study, TableChangeError, check_tables, open_table, put_in_place
+from tasks.study import Boxes, ChangedTables, Study, TableChangeError
 
 FOLDER = "regions"
 _COLOURS = ((255, 160, 0), (255, 0, 120), (120, 0, 255), (0, 200, 255), (240, 228, 66))  # of boxes, RGB
@@ -132,8 +132,9 @@ def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: boo
             table cannot be changed, or the study would not be valid; then nothing is changed.
         OSError: a file cannot be written.
     """
-    table = open_table(study.root, "tracks")
-    existing = {((row.get("session_id") or "").strip(), (row.get("track") or "").strip()): row for row in table.rows}
+    changed = ChangedTables(study.root)
+    table = changed.open("tracks")
+    existing = {table.key_of(row, "track"): row for row in table.rows}
     files = {(row.get("region") or "").strip() for row in table.rows}
     rows = []
     for proposal in proposals:
@@ -166,7 +167,8 @@ def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: boo
     contents = {p.file(track): csv_of(boxes) for p in proposals for track, boxes in p.regions.items()}
     if rows:
         table.add(rows)
-        check_tables(study.root, {table.name: table.content()}, "tracks")
+        changed.take(table)
+        changed.check("tracks")
     folder = study.root / FOLDER
     if folder.is_symlink():
         raise TableChangeError(f"{FOLDER}: is a link, through which files would be written elsewhere: make it a folder")
@@ -174,8 +176,7 @@ def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: boo
     for name, content in contents.items():  # before the table, which names them
         write_atomically(study.root / name, content)
         os.chmod(study.root / name, 0o600)
-    if rows:
-        put_in_place(study.root, {table.name: table.content()})
+    changed.put_in_place()
 
 
 def _made(proposal: Proposal, track: str, row: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.study import TableChangeError, check_tables, open_table, put_in_place, row_key
+from tasks.study import ChangedTables, TableChangeError
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,26 @@ def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool
             not be valid; then nothing is changed.
         OSError: a table cannot be written.
     """
-    clocks, tracks = open_table(root, "clocks"), open_table(root, "tracks")
+    changed = ChangedTables(root)
+    clocks, tracks = changed.open("clocks"), changed.open("tracks")
     names = {(new.session_id, new.clock) for new in measured}
-    existing = [row for row in clocks.rows if row_key(row, "clock") in names]
+    existing = [row for row in clocks.rows if clocks.key_of(row, "clock") in names]
     if existing and not replace:
-        session_id, clock = row_key(existing[0], "clock")
+        session_id, clock = clocks.key_of(existing[0], "clock")
         raise TableChangeError(f"{clocks.name}: has rows for {clock} of {session_id} already: nothing is written")
-    clocks.rows = [row for row in clocks.rows if row_key(row, "clock") not in names]
+    clocks.rows = [row for row in clocks.rows if clocks.key_of(row, "clock") not in names]
     clocks.add([row for new in measured for row in new.rows])
-    content = {clocks.name: clocks.content()}
     named = {(new.session_id, new.track): new.clock for new in measured}
-    unnamed = [row for row in tracks.rows if row_key(row, "track") in named and not (row.get("clock") or "").strip()]
+    unnamed = [
+        row for row in tracks.rows if tracks.key_of(row, "track") in named and not (row.get("clock") or "").strip()
+    ]
     if unnamed:
         if "clock" not in tracks.columns:
             tracks.columns.append("clock")
         for row in unnamed:
-            row["clock"] = named[row_key(row, "track")]
-        content = {tracks.name: tracks.content()} | content
+            row["clock"] = named[tracks.key_of(row, "track")]
+        changed.take(tracks)  # first: a clock's name without rows is refused, so half of it is never read
+    changed.take(clocks)
     # Clocks of other sessions may have no rows yet.
-    check_tables(root, content, "clocks", but="unknown clock")
-    put_in_place(root, content)  # tracks first: a clock's name without rows is refused, so half of it is never read
+    changed.check("clocks", but="unknown clock")
+    changed.put_in_place()

@@ -51,7 +51,7 @@ def align(
     from storyframes_transcribe.transcript_file import writing
     from tasks.extractors import ExtractionError
     from tasks.media import RecordingError
-    from tasks.study import TableChangeError, UnusableFileError, load_study, name_transcripts
+    from tasks.study import ChangedTables, TableChangeError, UnusableFileError, load_study
 
     with usage_errors(), refused_if(ExtractionError, TableChangeError):
         streams, loaded = load_settings(config).recording.streams, load_study(study)
@@ -89,7 +89,7 @@ def align(
                 except (AlignmentError, UnusableFileError, RecordingError, OSError) as error:
                     row |= {"status": "failed", "reason": str(error)}
                 rows.append(row)
-        count = name_transcripts(loaded.root, named)
+        count = ChangedTables(loaded.root).name_transcripts(named)
     _show(rows, count) if not json else show_json({"transcripts": rows, "named": count})
     for key, path in named.items():
         before = loaded.tracks[key[0]][key[1]].transcript

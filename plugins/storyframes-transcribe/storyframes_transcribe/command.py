@@ -243,7 +243,7 @@ def _name(study: Study, plans: Sequence[SessionPlan], *, is_dry: bool) -> int:
     from storyframes import MAIN
     from storyframes_transcribe.recordings import transcript_path
     from storyframes_transcribe.transcript_file import is_made
-    from tasks.study import name_transcripts
+    from tasks.study import ChangedTables
 
     paths = {}
     for plan in plans:
@@ -251,7 +251,7 @@ def _name(study: Study, plans: Sequence[SessionPlan], *, is_dry: bool) -> int:
             path = transcript_path(plan.session_id, track)
             if is_dry or is_made(study.root / path):
                 paths[plan.session_id, track] = path
-    return name_transcripts(study.root, paths, is_dry=is_dry)
+    return ChangedTables(study.root).name_transcripts(paths, is_dry=is_dry)
 
 
 def _show_plan(plans: Sequence[SessionPlan], transcriber: Transcriber) -> None:

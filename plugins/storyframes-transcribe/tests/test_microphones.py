@@ -16,7 +16,7 @@ from support.messages import missing
 from support.studies import extract_session, make_study
 from transcribing import MODEL, SETTINGS, WORDS, assert_begin, transcribe
 
-from tasks.study import load_study, name_transcripts, read_transcript
+from tasks.study import ChangedTables, load_study, read_transcript
 
 pytestmark = pytest.mark.needs("espeak-ng", "faster_whisper")
 
@@ -65,7 +65,7 @@ def test_two_lapel_microphones_with_crosstalk_give_each_word_once_at_the_right_s
     spoken = {utterance.text: utterance.speaker for utterance in read_transcript(folder / "s.json").utterances}
     assert spoken["velvet"] == "teller"
     assert spoken["marmalade"] == "lee"
-    name_transcripts(microphones, {("s", "main"): "transcripts/s.json"})
+    ChangedTables(microphones).name_transcripts({("s", "main"): "transcripts/s.json"})
     vectors = {"vectors": demo_study.parent / "glove.demo.300d.txt", "demo_vectors": True}
     store, _ = extract_session(microphones, microphones.parent / "store", "frames", "glove", glove=vectors)
     assert store.attributes("s", "glove")["speakers"] == ["teller", "lee"]
@@ -105,7 +105,7 @@ def test_a_microphone_without_a_transcript_of_ours_is_named_where_nothing_is_joi
     assert outcomes["main"].status is Status.NOT_JOINED
     assert missing(outcomes["main"].reason, "lapel_b", "transcript") == []
     (microphones / "own.json").write_text('{"utterances": []}')
-    name_transcripts(microphones, {("s", "lapel_b"): "own.json"})
+    ChangedTables(microphones).name_transcripts({("s", "lapel_b"): "own.json"})
     outcomes = transcribe(microphones, Ears())
     assert outcomes["s@lapel_b"].status is Status.KEPT
     assert outcomes["s@main"].status is Status.NOT_JOINED

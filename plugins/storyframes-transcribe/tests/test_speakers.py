@@ -27,7 +27,7 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from tasks.extractors.speaking import SPEC
-from tasks.study import load_study, name_transcripts, read_transcript
+from tasks.study import ChangedTables, load_study, read_transcript
 
 pytestmark = pytest.mark.needs("espeak-ng", "faster_whisper")
 
@@ -108,7 +108,7 @@ def test_each_word_is_its_speaker_s_on_the_session_s_clock_and_nobody_s_where_tw
         "attributed": 0.75,
     }
     assert path.stat().st_mode & 0o777 == 0o600
-    name_transcripts(room, {("s", "room"): "transcripts/s@room.json"})
+    ChangedTables(room).name_transcripts({("s", "room"): "transcripts/s@room.json"})
     vectors = {"vectors": demo_study.parent / "glove.demo.300d.txt", "demo_vectors": True}
     extracted, _ = extract_session(room, room.parent / "store", "glove", glove=vectors)
     assert extracted.attributes("s", "glove@room")["speakers"] == ["teller", "lee", "speaker_3"]  # nobody known

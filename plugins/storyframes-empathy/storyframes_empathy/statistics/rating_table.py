@@ -15,14 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.study import (
-    Fault,
-    did_you_mean,
-    is_empty,
-    read_table,
-    shown_value,
-    without_empty_rows,
-)
+from tasks.study import did_you_mean, read_table, shown_value
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
@@ -59,9 +52,10 @@ class RatingTable:
         self._table = read_table(path)
         self._faults: list[str] = []
         for fault in self._table.faults:
-            self._faults.append(f"{self._place(fault)}{fault.rule.removeprefix(f'{self.name} ').removeprefix(': ')}")
+            place = f"row {fault.number}: " if fault.number else ""
+            self._faults.append(f"{place}{fault.rule.removeprefix(f'{self.name} ').removeprefix(': ')}")
         self.check()
-        self._rows, empty = without_empty_rows(self._table)
+        self._rows, empty = self._table.without_empty_rows()
         self.row_numbers = [row.number for row in self._rows]
         self.columns = tuple(name for name in self._table.columns if name)
         self.remarks = [remark.removeprefix(f"{self.name}: ") for remark in self._table.remarks]
@@ -109,7 +103,7 @@ class RatingTable:
 
     def texts(self, column: str) -> list[str]:
         """A column's cells as texts; empty cells are empty texts."""
-        return ["" if is_empty(cell) else str(cell).strip() for cell in self._cells(column)]
+        return ["" if self._table.is_empty(cell) else str(cell).strip() for cell in self._cells(column)]
 
     def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
         """These columns' cells as numbers, (rows, columns); NaN for empty cells. Other text is a fault."""
@@ -120,7 +114,7 @@ class RatingTable:
         missing = 0
         for at, column in enumerate(columns):
             for place, cell in enumerate(self._cells(column)):
-                if is_empty(cell):
+                if self._table.is_empty(cell):
                     continue
                 number = _number(form.read(cell))
                 if number is None and isinstance(cell, str) and cell.strip() in _MISSING:
@@ -160,9 +154,6 @@ class RatingTable:
     def _refuse_cell(self, place: int, column: str, cell: Any, rule: str) -> None:
         shown = shown_value("ratings", column, cell)
         self._faults.append(f"row {self.row_numbers[place]}, column {column!r}: {shown} {rule}")
-
-    def _place(self, fault: Fault) -> str:
-        return f"row {fault.number}: " if fault.number else ""
 
 
 def _number(cell: Any) -> float | None:
