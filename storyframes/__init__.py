@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
     from storyframes.config_file import ConfigFileError, read_toml
     from storyframes.derivation import Derivation
-    from storyframes.features import CLOCK, FEATURES, STORIES, STORY_FEATURES, column_unit, in_order
+    from storyframes.feature_name import FeatureName
+    from storyframes.features import CLOCK, FEATURES, STORIES, STORY_FEATURES
     from storyframes.installation import install_line
     from storyframes.label_curves import CurveRule, curve_spec
     from storyframes.notebook import percent
@@ -53,12 +54,6 @@ if TYPE_CHECKING:
         Axis,
         FeatureSpec,
         SpecError,
-        column_of,
-        feature_and_track,
-        is_label_curve,
-        may_be_called,
-        of_scheme,
-        of_track,
         shown_names,
     )
     from storyframes.store.feature_store import FeatureStore
@@ -102,6 +97,7 @@ __all__ = [
     "CurveRule",
     "Derivation",
     "ExtractedFile",
+    "FeatureName",
     "FeatureSpec",
     "FeatureStore",
     "OversamplingSampler",
@@ -116,21 +112,13 @@ __all__ = [
     "attribute",
     "can_be_pooled",
     "check_functionals",
-    "column_of",
-    "column_unit",
     "curve_spec",
     "exports",
     "extract",
-    "feature_and_track",
-    "in_order",
     "install_line",
     "installed_plug_ins",
-    "is_label_curve",
     "last_frame_end_s",
     "load_plug_in",
-    "may_be_called",
-    "of_scheme",
-    "of_track",
     "percent",
     "plug_in",
     "pool",
@@ -149,6 +137,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
+        "feature_name": "FeatureName",
         "array_roles": "CLOCKS FRAME_ROW ColumnTable value_names",
         "clips.clip_index": "SplitSpec",
         "clips.dataset": "ClipDataset",
@@ -158,7 +147,7 @@ __getattr__, __dir__ = exports(
         "clips.samplers": "ClipSampler SequentialSampler SessionBlockSampler UniformSampler",
         "config_file": "ConfigFileError read_toml",
         "derivation": "Derivation",
-        "features": "CLOCK FEATURES STORIES STORY_FEATURES column_unit in_order",
+        "features": "CLOCK FEATURES STORIES STORY_FEATURES",
         "installation": "install_line",
         "label_curves": "CurveRule curve_spec",
         "notebook": "percent",
@@ -166,8 +155,7 @@ __getattr__, __dir__ = exports(
         "plug_ins": "PlugInError installed_plug_ins load_plug_in plug_in",
         "pooling": "POOLED_OVER can_be_pooled check_functionals pool pooled_spec pools",
         "speaking": "Attribution Speech attribute read_speech",
-        "spec": "MAIN MAIN_ARRAY ArraySpec Axis FeatureSpec SpecError column_of feature_and_track is_label_curve "
-        "may_be_called of_scheme of_track shown_names",
+        "spec": "MAIN MAIN_ARRAY ArraySpec Axis FeatureSpec SpecError shown_names",
         "store.feature_store": "FeatureStore",
         "times": "PER_SECOND SESSION_CLOCK SOUND_FITS_S Clock last_frame_end_s spoken_rows stored_clock ticks "
         "usual_step_s",

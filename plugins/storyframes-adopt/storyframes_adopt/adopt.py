@@ -20,12 +20,11 @@ from storyframes import (
     CLOCK,
     FEATURES,
     SOUND_FITS_S,
+    FeatureName,
     FeatureSpec,
     FeatureStore,
     SpecError,
     last_frame_end_s,
-    may_be_called,
-    of_track,
     spoken_rows,
     ticks,
 )
@@ -116,12 +115,12 @@ def adopt(
     for adopted in looked_at:
         if adopted.change is not Change.UNCHANGED:
             _publish(store, adopted, how)
-    compact(store.storage, [(adopted.session_id, of_track(how.name, how.track)) for adopted in looked_at])
+    compact(store.storage, [(adopted.session_id, FeatureName.of_track(how.name, how.track)) for adopted in looked_at])
     return looked_at
 
 
 def _check(how: Adoption, sources: Mapping[str, Source]) -> None:
-    if how.name in FEATURES or not may_be_called(how.name):
+    if how.name in FEATURES or not FeatureName(how.name).is_allowed:
         raise AdoptError(
             f"--name {how.name}: is a feature of storyframes, or cannot be one's name: lower-case letters, digits and "
             "'_', at most 64, a letter first, and no word with a meaning of its own"
@@ -145,7 +144,7 @@ def _look_at(store: FeatureStore, session_id: str, source: Source, how: Adoption
     content = _content(rows) if source.pieces else sha256
     spec = how.spec(rows)
     _check_times(store, session_id, rows, how, is_of_pieces=bool(source.pieces))
-    status = read_status(store.storage, session_id, of_track(how.name, how.track))
+    status = read_status(store.storage, session_id, FeatureName.of_track(how.name, how.track))
     current = status.record if status else None
     change = Change.REPLACED if current else Change.NEW
     if current:
@@ -166,7 +165,7 @@ def _read(store: FeatureStore, session_id: str, source: Source, how: Adoption) -
     rows = source.read(how)
     if not how.per_frame or rows.time is None or rows.end is None:
         return rows
-    clock = of_track(CLOCK, how.track)
+    clock = FeatureName.of_track(CLOCK, how.track)
     if not store.has(session_id, clock):
         raise AdoptError(f"nothing in the store says when the frames of {session_id} are: extract them first")
     _check_times(store, session_id, rows, how, is_of_pieces=True)
@@ -186,7 +185,7 @@ def _differences(store: FeatureStore, looked_at: Sequence[Adopted], how: Adoptio
     """Sessions whose columns would not be those of the first file: no clips could be read of both."""
     if not looked_at:
         return
-    spec, feature = looked_at[0].spec, of_track(how.name, how.track)
+    spec, feature = looked_at[0].spec, FeatureName.of_track(how.name, how.track)
     for adopted in looked_at[1:]:
         if adopted.spec.columns != spec.columns:
             yield f"{_named(adopted)}: has other columns than {_named(looked_at[0])}: say --columns"
@@ -250,7 +249,7 @@ def _check_times(
     Args:
         is_of_pieces: the rows need not go on to its end.
     """
-    clock = of_track(CLOCK, how.track)
+    clock = FeatureName.of_track(CLOCK, how.track)
     has_frames = store.has(session_id, clock)
     if rows.time is None:
         frames = store.describe(session_id, clock, "time").shape[0] if has_frames else 0
@@ -314,13 +313,13 @@ def _likely_unit(time: np.ndarray, end_s: float, how: Adoption) -> str:
 
 def _end_s(store: FeatureStore, session_id: str, how: Adoption) -> float:
     """When the track ends by its own clock: with its last frame, or without a video the last row of what it has."""
-    clock = of_track(CLOCK, how.track)
+    clock = FeatureName.of_track(CLOCK, how.track)
     if store.has(session_id, clock):
         return last_frame_end_s(np.asarray(store.view(session_id, clock, array="time")))
     times, ends = SessionTimes(store, session_id), [0.0]
     for feature in store.features(session_id, how.track):
         if feature != how.name:
-            name = of_track(feature, how.track)
+            name = FeatureName.of_track(feature, how.track)
             for axis in {array.axis for array in store.spec(session_id, name).arrays.values()}:
                 ends += [float(of_axis.max()) for of_axis in times.of_rows(name, axis).values() if len(of_axis)]
     if not max(ends):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storyframes import MAIN, STORIES, FeatureStore, feature_and_track
+from storyframes import MAIN, STORIES, FeatureName, FeatureStore
 from storyframes.store import Forgotten, StoreError, StudyRecord, read_forgotten, read_study_record
 from storyframes_release.release.settings import ReleaseError
 
@@ -84,7 +84,7 @@ class StudySessions:
 
     def may_share_feature(self, session_id: str, feature: str) -> bool:
         """Whether the feature, of a session that may be given away, is of a track that the study has."""
-        track, tracks = feature_and_track(feature)[1], self.tracks.get(session_id)
+        track, tracks = FeatureName(feature).track, self.tracks.get(session_id)
         is_of_study = tracks is None or track == MAIN or track in tracks
         return is_of_study and not self.forgotten.has_feature(session_id, feature)
 

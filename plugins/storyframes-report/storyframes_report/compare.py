@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from storyframes import CLOCK, STORIES, Axis, FeatureStore, feature_and_track, of_track, value_names
+from storyframes import CLOCK, STORIES, Axis, FeatureName, FeatureStore, value_names
 from storyframes.store import WHOLE_SESSION, Current, StoreError, scan
 from storyframes_report.tolerances import ComparisonError, Tolerances, check_tolerances
 from tasks.extractors import Tolerance
@@ -156,7 +156,7 @@ def _check_features(features: Iterable[str], *stores: FeatureStore) -> None:
 
 def _is_requested(stored: str, features: tuple[str, ...]) -> bool:
     """Whether a stored feature is among ``features``, with its track's name or without."""
-    return stored in features or feature_and_track(stored)[0] in features
+    return stored in features or FeatureName(stored).feature in features
 
 
 def _currents(
@@ -245,7 +245,7 @@ class FeaturePair:
 
     def row_time(self, array: str, row: int) -> float | None:
         """The time of a row in seconds of the track's own recording, from A; None where A has no times."""
-        clock = of_track(CLOCK, feature_and_track(self.feature)[1])
+        clock = FeatureName.of_track(CLOCK, FeatureName(self.feature).track)
         try:
             if self.stored_a.spec.arrays[array].axis is Axis.FRAME:
                 return float(self.a.read(self.session_id, clock, row, row + 1, array="time")[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from storyframes import CLOCK, MAIN, SESSION_CLOCK, Clock, FeatureStore, of_track
+from storyframes import CLOCK, MAIN, SESSION_CLOCK, Clock, FeatureName, FeatureStore
 from tasks.extractors import Input
 from tasks.media import FIRST_STREAMS, StreamChoice
 from tasks.study import Person, Study, Track
@@ -69,7 +69,7 @@ def stored_streams(
     """
     video, sound = default.video, default.sound
     for name in store.features(session_id, track):
-        made = store.attributes(session_id, of_track(name, track)).get("provenance", {})
+        made = store.attributes(session_id, FeatureName.of_track(name, track)).get("provenance", {})
         settings = made.get("settings", {})
         if name == CLOCK:
             video = settings.get("video_stream", 0)

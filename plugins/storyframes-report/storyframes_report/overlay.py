@@ -18,7 +18,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from storyframes import CLOCK, MAIN, MAIN_ARRAY, Axis, FeatureStore, of_track
+from storyframes import CLOCK, MAIN, MAIN_ARRAY, Axis, FeatureName, FeatureStore
 from storyframes.store import write_atomically
 from storyframes_report.devices import stored_streams
 from tasks.extractors import BONES
@@ -62,7 +62,7 @@ def picture_points(store: FeatureStore, session_id: str, track: str = MAIN) -> l
         StoreError: a feature's description is damaged.
     """
     names = [name for name in store.features(session_id, track) if name != CLOCK]
-    features = [StoredFeature.of(store, session_id, of_track(name, track)) for name in names]
+    features = [StoredFeature.of(store, session_id, FeatureName.of_track(name, track)) for name in names]
     colours = (_COLOURS[number % len(_COLOURS)] for number in count())
     points = [points for feature in features for points in (*_landmarks(feature), *_joints(feature, colours))]
     names = [each.name for each in points]
@@ -120,7 +120,7 @@ def draw_overlays(
     """
     points = picture_points(store, session_id, track)
     if not points:
-        stored = ", ".join(of_track(name, track) for name in store.features(session_id, track)) or "nothing"
+        stored = ", ".join(FeatureName.of_track(name, track) for name in store.features(session_id, track)) or "nothing"
         subject = session_id if track == MAIN else f"{session_id}, track {track},"
         raise OverlayError(f"{subject} has no landmarks and no joints in pixels to draw; it has {stored}")
     for frame, picture in _decode(video, frames, stored_streams(store, session_id, track)):

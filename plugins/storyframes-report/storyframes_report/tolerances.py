@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from storyframes import STORIES, FeatureStore, feature_and_track, value_names
+from storyframes import STORIES, FeatureName, FeatureStore, value_names
 from tasks.extractors import ALL, Scope, Tolerance, registered
 from tasks.inspect import StoredFeature
 
@@ -54,7 +54,7 @@ class Tolerances:
 
     def of(self, session_id: str, feature: str, array: str, column: str, *, whole: bool) -> Tolerance:
         """The tolerance of one column; ``whole`` numbers must be equal unless their column or array is named."""
-        kind, _ = feature_and_track(feature)
+        kind = FeatureName(feature).feature
         for key in (f"{feature}.{column}", feature, f"{kind}.{column}", kind):  # of one track, then of all
             if key in self.given:
                 return Tolerance(self.given[key])
@@ -68,13 +68,13 @@ class Tolerances:
 
     def knows(self, session_id: str, feature: str) -> bool:
         """Whether the user, the extractor or the stores give a tolerance of this feature."""
-        given = feature in self.given or feature_and_track(feature)[0] in self.given
+        given = feature in self.given or FeatureName(feature).feature in self.given
         return self.exact or given or self.stored is not None or _declared(session_id, feature) is not None
 
 
 def _declared(session_id: str, feature: str) -> Mapping[str, Tolerance] | None:
     """The tolerance that the feature's extractor declares, for all tracks; None where it is not installed."""
-    feature, _ = feature_and_track(feature)
+    feature = FeatureName(feature).feature
     extractor = registered(Scope.STORIES if session_id == STORIES else Scope.SESSION).get(feature)
     return extractor.tolerance if extractor else None
 
@@ -148,5 +148,5 @@ def _stored(store: FeatureStore, feature: str) -> Iterator[tuple[str, str]]:
     """Sessions with the feature and its stored name: of every track where ``feature`` names none."""
     current = store.catalogue[store.catalogue["version"].notna()]
     for session_id, name in zip(current["session_id"], current["feature"], strict=True):
-        if feature in (name, feature_and_track(name)[0]):
+        if feature in (name, FeatureName(name).feature):
             yield session_id, name

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
-from storyframes import MAIN, FeatureStore, attribute, of_track, read_speech
+from storyframes import MAIN, FeatureName, FeatureStore, attribute, read_speech
 from storyframes.store import Caveat, StorageError, StoreError
 from storyframes_transcribe.recordings import person_of_sound, person_of_track, speaker_of
 from storyframes_transcribe.session import Outcome, Status
@@ -55,7 +55,7 @@ def persons_of_tracks(study: Study, store: FeatureStore, session_id: str) -> dic
     persons: dict[str, str] = {}
     for track in sorted(study.tracks[session_id], key=lambda track: track == MAIN):
         person_id = person_of_track(study, session_id, track)
-        feature = of_track("speaking", track)
+        feature = FeatureName.of_track("speaking", track)
         if not person_id or person_id in persons.values() or track in of_several or not store.has(session_id, feature):
             continue
         if Caveat.ANYBODYS_SPEECH not in store.attributes(session_id, feature)["stamps"]:
@@ -86,7 +86,7 @@ def _with_speakers(
             [word for _, word in pairs], settings.pause_s, speaker_of(study, of.session_id, owner), owner
         )
     ]
-    versions = {track: store.version(of.session_id, of_track("speaking", track)) or "" for track in persons}
+    versions = {track: store.version(of.session_id, FeatureName.of_track("speaking", track)) or "" for track in persons}
     share = sum(owner is not None for owner in owners) / max(len(owners), 1)
     told = Attribution(speaking=versions, least=settings.speaker_probability, attributed=round(share, 4))
     provenance = made.provenance.model_copy(update={"speakers": told})

@@ -10,7 +10,7 @@ import typer
 
 from flows import promise
 from flows.cli import ConfigOption, JsonOption, StoreArgument, console, error_console, fail, need, refused_if
-from storyframes import is_label_curve
+from storyframes import FeatureName
 from storyframes_empathy import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def train(
         "split_seed": split_seed,
     }
     given |= {"where": where, "pca": pca, "rate": rate, "missing": missing, "keep": keep}
-    if preset is None and label is not None and is_label_curve(label):  # which is about no story
+    if preset is None and label is not None and FeatureName(label).is_label_curve:  # which is about no story
         given |= {"target": "none", "oversampling": "none"}
     given |= {"reflection_story": reflection_story, "keep_partial": keep_partial or None}
     given |= {"device": device, "threads": threads}

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from storyframes import ClipDataset, ClipInput, FeatureStore, of_scheme
+from storyframes import ClipDataset, ClipInput, FeatureName, FeatureStore
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
 
 EMPATHY_RANGE, EMPATHY_SIMILAR = (1.0, 5.0), 3.0
@@ -163,5 +163,5 @@ def curve_range(store: FeatureStore, label: str) -> tuple[float, float] | None:
 
 def hint(store: FeatureStore, label: str) -> str:
     """What is meant where a label is not in the clip index, but there is a curve of its scheme; else empty."""
-    feature = of_scheme(label)
+    feature = FeatureName.of_scheme(label)
     return f"; it is a curve, which is called {feature}" if feature in store.all_features else ""

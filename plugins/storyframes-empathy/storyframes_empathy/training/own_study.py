@@ -14,16 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from storyframes import (
-    CLOCK,
-    FRAME_ROW,
-    STORIES,
-    Axis,
-    FeatureStore,
-    SplitSpec,
-    is_label_curve,
-    percent,
-)
+from storyframes import CLOCK, FRAME_ROW, STORIES, Axis, FeatureName, FeatureStore, SplitSpec, percent
 from storyframes.clips import SPLITS, STORY_FEATURE, filter_clips, lacking_clips, needed_features, parse_filter
 from storyframes_empathy.training.labels import numbers
 from storyframes_empathy.training.opened import CannotTrainError
@@ -174,7 +165,7 @@ class _Study:
         kinds = self.index.attrs.get("schemes", {})
         columns = [name for name, kind in kinds.items() if name in self.index and kind in ("ordinal", "interval")]
         varied = [name for name in columns if len(np.unique(numbers(self.index[name].dropna()))) > 1]
-        return [*varied, *(name for name in self.store.all_features if is_label_curve(name))]
+        return [*varied, *(name for name in self.store.all_features if FeatureName(name).is_label_curve)]
 
     def _no_single_label(self, candidates: Sequence[str]) -> str:
         if candidates:
@@ -196,7 +187,7 @@ class _Study:
         chosen = np.ones(len(clips), bool)  # where there is no such label, open_splits says it
         if label in clips:
             chosen = clips[label].notna().to_numpy()
-        elif is_label_curve(label):
+        elif FeatureName(label).is_label_curve:
             chosen = np.array([self.store.has(session, label) for session in clips["session_id"]], bool)
         return (clips[chosen] if chosen.any() else clips).reset_index(drop=True)
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from storyframes import Axis, ClipInput, ConfigFileError, is_label_curve, read_toml
+from storyframes import Axis, ClipInput, ConfigFileError, FeatureName, read_toml
 from storyframes.clips import WindowSpec
 from storyframes_empathy.training.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
 from tasks import StrictSettings
@@ -185,7 +185,7 @@ class TrainSettings(StrictSettings):
             raise ValueError(f"label_range={list(self.label_range)}: the first has to be less than the second")
         if self.preset == "regression" and self.label == "empathy":
             raise ValueError("the preset regression needs a label: name the scheme that is learned")
-        if is_label_curve(self.label) and (self.target != "none" or self.oversampling != "none"):
+        if FeatureName(self.label).is_label_curve and (self.target != "none" or self.oversampling != "none"):
             raise ValueError(f"the curve {self.label!r} is about no story, and interval: take --preset regression")
         if self.reflection_story == "chosen" and self.target == "none":
             raise ValueError('reflection_story = "chosen" needs labels about a story, and target = "none" has others')

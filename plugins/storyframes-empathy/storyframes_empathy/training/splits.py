@@ -15,11 +15,11 @@ from storyframes import (
     ClipDataset,
     ClipInput,
     ClipSampler,
+    FeatureName,
     FeatureStore,
     OversamplingSampler,
     SplitSpec,
     UniformSampler,
-    is_label_curve,
 )
 from storyframes.clips import SPLITS, STORY_FEATURE, complete_clips, filter_clips, lacking_clips, parse_filter
 from storyframes_empathy.training.labels import LabelScale, curve_labels, curve_range, hint, numbers, scale_of
@@ -102,7 +102,7 @@ def open_splits(
     """
     split = SplitSpec(seed if settings.split_seed is None else settings.split_seed, settings.split_shares)
     index = split.applied(store.clips())
-    if is_label_curve(settings.label) and settings.label in store.all_features:
+    if FeatureName(settings.label).is_label_curve and settings.label in store.all_features:
         index = index.assign(**{settings.label: curve_labels(store, index, settings)})
         index.attrs["schemes"] = {**index.attrs.get("schemes", {}), settings.label: "interval"}
     _check(index, store, phase, settings)
@@ -150,7 +150,7 @@ def open_splits(
         counted = {name: _copies(training, order, scored[name]) for name, order in orders.items()}
     if sampler.total < 2:
         raise ValueError("a single clip is left to train with: no model can be")
-    said = curve_range(store, settings.label) if is_label_curve(settings.label) else None
+    said = curve_range(store, settings.label) if FeatureName(settings.label).is_label_curve else None
     scale = scale_of(index[settings.label], settings, said)
     labels = dict(zip(complete["clip_id"], numbers(complete[settings.label]).tolist(), strict=True))
     return Splits(training, sampler, scored, counted, scale, labels, _stories(store, settings), dropped)

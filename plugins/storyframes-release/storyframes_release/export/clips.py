@@ -11,17 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 import storyframes
-from storyframes import (
-    MAIN,
-    Axis,
-    ClipDataset,
-    ClipInput,
-    FeatureSpec,
-    FeatureStore,
-    feature_and_track,
-    pools,
-    ticks,
-)
+from storyframes import MAIN, Axis, ClipDataset, ClipInput, FeatureName, FeatureSpec, FeatureStore, pools, ticks
 from storyframes.clips import RATING, SPLITS, needed_features, parse_filter
 from storyframes.store import note_given
 from storyframes_release.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
@@ -126,7 +116,7 @@ def export_clips(
         raise ExportError(str(error)) from None
     if tokenizer and over is Axis.WORD:
         for name in needed:
-            if feature_and_track(name)[1] != MAIN and _of_words(store, name):
+            if FeatureName(name).track != MAIN and _of_words(store, name):
                 raise ExportError(f"--bert-tokenizer: {name!r} has words of another track than --raw-text")
     if empty := [name for name, of in dataset.fields.items() if 0 in of.shape]:
         raise ExportError(f"--features: no clip of the index has a row of {empty[0]!r}: leave it out")
@@ -184,7 +174,7 @@ def _words_of_clips(
     store: FeatureStore, dataset: ClipDataset, words: Words, features: Iterable[str]
 ) -> list[list[str]]:
     """The words that start in each clip, as an input of words has them."""
-    made_of_words = [name for name in features if feature_and_track(name)[1] == MAIN and _of_words(store, name)]
+    made_of_words = [name for name in features if FeatureName(name).track == MAIN and _of_words(store, name)]
     sessions: dict[str, tuple[np.ndarray, list[str]]] = {}
     spoken = []
     for session_id, start_s, stop_s in zip(

@@ -11,10 +11,10 @@ import numpy as np
 from storyframes import (
     POOLED_OVER,
     Axis,
+    FeatureName,
     FeatureStore,
     can_be_pooled,
     check_functionals,
-    of_track,
     pool,
     pooled_spec,
     pools,
@@ -121,7 +121,7 @@ def pooled_tables(
     arrays = {name: pooled_spec(spec, over, functionals) for name, spec in main.arrays.items() if can_be_pooled(spec)}
     if not pools(store.spec(session_id, feature)) or not arrays:
         raise StoreError(f"{where} has a row for each {main.axis}, which cannot be pooled over {over}s")
-    of_tracks = [of_track(words, track) for track in store.tracks(session_id)]
+    of_tracks = [FeatureName.of_track(words, track) for track in store.tracks(session_id)]
     there = [name for name in of_tracks if store.has(session_id, name)]
     if words not in there and len(there) != 1:
         why = f"{' and '.join(there)} are both there" if there else f"the session has no {words}"

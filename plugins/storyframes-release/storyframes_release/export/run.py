@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from storyframes import MAIN, STORIES, Axis, FeatureStore, feature_and_track, in_order, of_track
+from storyframes import MAIN, STORIES, Axis, FeatureName, FeatureStore
 from storyframes.store import (
     CLIPS,
     SessionTimes,
@@ -131,7 +131,7 @@ def _chosen(
         if not any(_matches(name, requested) for name in stored_names):
             where = "the sessions that are asked for have" if sessions else "the store has"
             raise ExportError(
-                f"there is no feature {requested!r}; {where} {', '.join(in_order(stored_names)) or 'none'}"
+                f"there is no feature {requested!r}; {where} {', '.join(FeatureName.in_order(stored_names)) or 'none'}"
             )
     chosen = {
         session_id: [name for name in of_session if not features or any(_matches(name, asked) for asked in features)]
@@ -154,13 +154,17 @@ def _why_no_folder(session_id: str, exported: Sequence[str]) -> str:
 
 def _features(store: FeatureStore, session_id: str) -> list[str]:
     tracks = store.tracks(session_id)
-    return [of_track(name, track) for track in tracks for name in in_order(store.features(session_id, track))]
+    return [
+        FeatureName.of_track(name, track)
+        for track in tracks
+        for name in FeatureName.in_order(store.features(session_id, track))
+    ]
 
 
 def _matches(name: str, requested: str) -> bool:
     """Whether a feature of the store was requested: of any track, or of the one that is named."""
-    feature, track = feature_and_track(requested)
-    return name == requested if track != MAIN else feature_and_track(name)[0] == feature
+    feature, track = FeatureName(requested).feature, FeatureName(requested).track
+    return name == requested if track != MAIN else FeatureName(name).feature == feature
 
 
 def _export(
@@ -210,7 +214,7 @@ def _about(store: FeatureStore, table: Table, files: list[str]) -> dict[str, Any
     return {
         "session_id": table.session_id,
         "feature": table.feature,
-        "track": feature_and_track(table.feature)[1],
+        "track": FeatureName(table.feature).track,
         "row": str(table.axis),
         "rows": table.rows,
         "files": files,

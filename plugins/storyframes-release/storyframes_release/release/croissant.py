@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storyframes import STORIES, FeatureSpec, column_unit
+from storyframes import STORIES, FeatureName, FeatureSpec
 from storyframes.store import CLIPS, sha256_file
 from storyframes_release.release.description import Release
 from storyframes_release.release.settings import ReleaseSettings
@@ -138,7 +138,7 @@ def _arrays(feature: str, spec: FeatureSpec) -> dict[str, Any]:
 def _columns(specs: Mapping[str, FeatureSpec]) -> dict[str, Any]:
     """The name, place and unit of each column of an array."""
     rows = [
-        (feature, name, place, column, array.units or column_unit(feature, column))
+        (feature, name, place, column, array.units or FeatureName(feature).unit_of(column))
         for feature, spec in specs.items()
         for name, array in spec.arrays.items()
         for place, column in enumerate(array.columns)

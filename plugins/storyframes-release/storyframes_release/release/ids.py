@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from storyframes import STORIES, FeatureStore, is_label_curve
+from storyframes import STORIES, FeatureName, FeatureStore
 from storyframes.store import CLIPS, Forgotten, id_words, is_distinctive, write_atomically
 from storyframes_release.release.provenance import SOURCE
 from storyframes_release.release.released_features import ReleasedFeature
@@ -129,7 +129,7 @@ def check_names(
             check(f"the model of the feature {feature!r}, {source!r}, names", [source], "leave the feature out")
     columns: dict[str, set[str]] = {}
     for (session, feature), released in planned.items():
-        if not released.is_known or is_label_curve(feature):
+        if not released.is_known or FeatureName(feature).is_label_curve:
             requested = settings.features[f"{STORIES}/{feature}" if session == STORIES else feature] or ()
             named = (name for array in released.arrays.values() if array.pieces for name in array.spec.columns)
             columns.setdefault(feature, set()).update([feature, *requested, *named])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from storyframes import FeatureStore, is_label_curve
+from storyframes import FeatureName, FeatureStore
 from storyframes.store import CLIPS, StorageError, open_storage, parse_json, sha256_file
 from storyframes_release.export.whole_folder import described_files
 from storyframes_release.release.ids import KEY, read_key
@@ -118,7 +118,7 @@ def _leaked(folder: Path, digests: Mapping[str, str]) -> Iterator[str]:
                 shards[session, feature] = (*shards.get((session, feature), ()), digest)
     having: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (session, feature), content in shards.items():
-        if not is_label_curve(feature):
+        if not FeatureName(feature).is_label_curve:
             having.setdefault((feature, content), []).append(session)
     for (feature, _), sessions in having.items():
         splits = sorted(split_of[sessions].unique())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from storyframes import STORIES, is_label_curve
+from storyframes import STORIES, FeatureName
 from storyframes_release.release.provenance import ADOPTED, DERIVED, LEFT_OUT, UNTRAINED
 
 _TOOLS = {
@@ -63,7 +63,7 @@ def methods(name: str, groups: Iterable[str], provenance: Mapping[str, Any]) -> 
         return f"`{feature}` was computed from other features, in a way that is not recorded here.", set()
     settings, models = dict(provenance.get("settings", {})), provenance.get("models", {})
     what, tool, cited = _TOOLS.get(feature, (f"`{feature}`", "a plug-in", ()))
-    if is_label_curve(feature):
+    if FeatureName(feature).is_label_curve:
         what, tool = f"the curve of ratings `{feature}`", "storyframes"
     if model := model_of(provenance):
         what, tool = f"embeddings of {settings.pop('kind')} (`{feature}`)", model

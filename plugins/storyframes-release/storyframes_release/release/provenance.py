@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from storyframes import FEATURES, STORIES, FeatureStore, in_order, is_label_curve
+from storyframes import FEATURES, STORIES, FeatureName, FeatureStore
 from storyframes_release.release.settings import ReleaseError
 
 FEATURE_SETS = re.compile("ComParE_2016|GeMAPSv01[ab]|eGeMAPSv0[12][ab]?|emobase")
@@ -158,10 +158,10 @@ def configuration(store: FeatureStore, session_id: str = "") -> str:
     if session_id and session_id not in sessions:
         store.session(session_id)  # raises an error that names the session
     for session in [session_id] if session_id else sessions:
-        for feature in in_order(store.features(session)):
+        for feature in FeatureName.in_order(store.features(session)):
             # a release comes from others: what it says is compared with the list as well
             provenance = released_provenance(store.attributes(session, feature).get("provenance", {}))
-            if is_label_curve(feature) or not provenance:
+            if FeatureName(feature).is_label_curve or not provenance:
                 continue
             notes.setdefault(feature, {}).update(dict.fromkeys(_notes(provenance)))
             sections = {} if ADOPTED in provenance or DERIVED in provenance else _sections(feature, provenance)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from storyframes import FEATURES, column_of
+from storyframes import FEATURES, FeatureName
 from storyframes.clips import COLUMNS, WINDOW_COLUMNS, weight_column
 from storyframes_release.release.ids import Key
 from storyframes_release.release.settings import ReleaseError, ReleaseSettings
@@ -76,7 +76,8 @@ def released_clips(
     is_rated = EMPATHY in settings.labels
     index[EMPATHY] = clips[EMPATHY] if is_rated else pd.Series(pd.NA, index.index, "Int8")
     for feature in dict.fromkeys([*FEATURES, *(name for of in released.values() for name in sorted(of))]):
-        index[column_of(feature)] = [feature in released.get(session, ()) for session in clips["session_id"]]
+        column = FeatureName(feature).clip_column
+        index[column] = [feature in released.get(session, ()) for session in clips["session_id"]]
     for label in _columns(settings.labels, clips):
         index[label] = _without_unused_names(clips[label])
     sort = ["session_id", "phase", "start_frame", "position", "target"]

@@ -23,10 +23,9 @@ from storyframes import (
     ArraySpec,
     Axis,
     ColumnTable,
+    FeatureName,
     FeatureSpec,
-    column_unit,
     curve_spec,
-    is_label_curve,
     shown_names,
 )
 from storyframes_release.release.provenance import READ
@@ -102,7 +101,7 @@ def released_feature(
 
 
 def _builtin(session_id: str, feature: str) -> FeatureSpec | None:
-    if is_label_curve(feature):
+    if FeatureName(feature).is_label_curve:
         return curve_spec(feature)
     return (STORY_FEATURES if session_id == STORIES else FEATURES).get(feature)
 
@@ -155,7 +154,7 @@ def _about(feature: str, columns: tuple[str, ...]) -> str:
     """What some columns are, with their units and no others'."""
     units: dict[str, list[str]] = {}
     for column in columns:
-        if unit := column_unit(feature, column):
+        if unit := FeatureName(feature).unit_of(column):
             units.setdefault(unit, []).append(column)
     shown = "; ".join(f"{unit}: {shown_names('', names)}" for unit, names in units.items())
     return f"columns of OpenFace's CSV{f', in {shown}' if shown else ''}. Rows with valid = 0 are no measurements"
@@ -225,7 +224,7 @@ def sensitivity(
     axes = {array.axis for array in spec.arrays.values()}
     if Axis.WORD in axes:
         return {Sensitive.NEVER}
-    if is_known and (feature == "frames" or is_label_curve(feature)):
+    if is_known and (feature == "frames" or FeatureName(feature).is_label_curve):
         return set()
     if is_known and feature == "openface":
         return set() if set(columns.get("values", ())) <= HARMLESS_COLUMNS else {Sensitive.BIOMETRIC}

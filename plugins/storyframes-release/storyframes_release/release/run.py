@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storyframes import MAIN, STORIES, Axis, FeatureStore, feature_and_track, in_order
+from storyframes import MAIN, STORIES, Axis, FeatureName, FeatureStore
 from storyframes.store import (
     CLIPS,
     Storage,
@@ -248,7 +248,7 @@ def _left_out(store: FeatureStore, settings: ReleaseSettings) -> list[str]:
     stored = {f"{_STORIES}{name}" for name in store.features(STORIES)}
     stored |= {name for session in store.sessions for name in store.features(session)}
     versions = store.catalogue.loc[store.catalogue["version"].notna(), "feature"]
-    tracks = {feature_and_track(name)[1] for name in versions} - {MAIN}
+    tracks = {FeatureName(name).track for name in versions} - {MAIN}
     lines = []
     if others := len(stored - set(settings.features)):
         lines.append(f"features of the store that are not on the list of what is released: {others}")
@@ -266,7 +266,7 @@ def _in_new_order(
     planned: dict[tuple[str, str], ReleasedFeature], key: Key
 ) -> Iterable[tuple[tuple[str, str], ReleasedFeature]]:
     """By the new names, so that not even the order of writing reveals the old ones."""
-    place = {name: number for number, name in enumerate(in_order(feature for _, feature in planned))}
+    place = {name: number for number, name in enumerate(FeatureName.in_order(feature for _, feature in planned))}
     return sorted(planned.items(), key=lambda item: (key.names["sessions"].get(item[0][0], STORIES), place[item[0][1]]))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from storyframes import CLOCK, FEATURES, MAIN, STORIES, FeatureStore, feature_and_track
+from storyframes import CLOCK, FEATURES, MAIN, STORIES, FeatureName, FeatureStore
 from storyframes.store import Current, FeatureStatus, StoreError, scan
 from storyframes_report.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from storyframes_report.report.matrix import Matrix, build_matrix
@@ -133,7 +133,7 @@ def study_facts(study: Study, entries: list[FeatureStatus], clips: pd.DataFrame 
 
 def _has_words(version: Current, frames: Mapping[str, Current]) -> bool:
     """Whether the rows of a version are the words of the session's own transcript, not of another track's."""
-    _, track = feature_and_track(version.feature)
+    track = FeatureName(version.feature).track
     return track == MAIN and version.session_id in frames and {"start", "frame_word"} <= set(version.arrays)
 
 
@@ -206,7 +206,7 @@ def track_facts(study: Study, current: Sequence[Current]) -> tuple[TrackFacts, .
     for version in current:
         if version.session_id == STORIES:
             continue
-        feature, track = feature_and_track(version.feature)
+        feature, track = FeatureName(version.feature).feature, FeatureName(version.feature).track
         sessions.setdefault(track, set()).add(version.session_id)
         if feature == CLOCK:
             pictures_s[track] = pictures_s.get(track, 0.0) + length_s(version)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from storyframes import MAIN, STORIES, feature_and_track, in_order
+from storyframes import MAIN, STORIES, FeatureName
 from storyframes.store import WHOLE_SESSION, FeatureStatus, Status
 from tasks.inspect import measured_rows, measured_share
 
@@ -62,7 +62,7 @@ class Matrix:
         """The features of each track in the order of :attr:`features`, without the track in their names."""
         tracks: dict[str, list[str]] = {}
         for stored in self.features:
-            feature, track = feature_and_track(stored)
+            feature, track = FeatureName(stored).feature, FeatureName(stored).track
             tracks.setdefault(track, []).append(feature)
         return tracks
 
@@ -70,7 +70,7 @@ class Matrix:
         """The cells of a session by track; of other tracks than ``main`` only those requested or attempted."""
         tracks: dict[str, list[tuple[str, Cell]]] = {}
         for stored, cell in self.row(session_id):
-            feature, track = feature_and_track(stored)
+            feature, track = FeatureName(stored).feature, FeatureName(stored).track
             if track == MAIN or cell.state is not CellState.NOT_ASKED:
                 tracks.setdefault(track, []).append((feature, cell))
         return tracks
@@ -86,7 +86,7 @@ def build_matrix(
     sessions = list(dict.fromkeys([*session_ids, *sorted(every - {STORIES})]))
     if STORIES in every:
         sessions.append(STORIES)
-    features = in_order({feature for _, feature in (*stored, *requested)} - {WHOLE_SESSION})
+    features = FeatureName.in_order({feature for _, feature in (*stored, *requested)} - {WHOLE_SESSION})
     keys = [(session, feature) for session in sessions for feature in features]
     cells = {key: _cell(stored.get(key) or stored.get((key[0], WHOLE_SESSION)), requested.get(key)) for key in keys}
     return Matrix(tuple(sessions), tuple(features), cells)

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from storyframes import CLOCK, MAIN, FeatureStore, of_track
+from storyframes import CLOCK, MAIN, FeatureName, FeatureStore
 from storyframes.store import StoreError
 from storyframes_report.devices import Device, devices_of, stored_streams
 from storyframes_report.overlay import OverlayError, draw_overlays
@@ -271,7 +271,7 @@ def write_thumbnails(video: Path, store: FeatureStore, session_id: str, folder: 
         OverlayError: the store has no landmarks and no poses of the track.
         RecordingError: the video cannot be read.
     """
-    time = store.read(session_id, of_track(CLOCK, track), array="time")
+    time = store.read(session_id, FeatureName.of_track(CLOCK, track), array="time")
     if not len(time):
         raise OverlayError(f"{session_id} has no frames")
     frames = np.unique(np.linspace(0, len(time) - 1, min(_PICTURES, len(time)) + 2)[1:-1].round().astype(int)).tolist()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storyframes import STORIES, FeatureStore, PlugInError, installed_plug_ins, load_plug_in, may_be_called, plug_in
+from storyframes import STORIES, FeatureName, FeatureStore, PlugInError, installed_plug_ins, load_plug_in, plug_in
 from storyframes_report.report.chart import Chart
 from storyframes_report.report.facts import StudyFacts, facts_with_clips, read_clips
 from storyframes_report.report.packing import deflate_json
@@ -156,7 +156,7 @@ def _made(name: str, context: ReportContext) -> ReportPage | None:
         PlugInError: the plug-in cannot be used. Of its own error the message has only the class, since the text may
             quote a transcript.
     """
-    if not may_be_called(name):
+    if not FeatureName(name).is_allowed:
         raise PlugInError("a name has lower-case letters, digits and underscores")
     point = plug_in(_PAGES, name)
     assert point is not None

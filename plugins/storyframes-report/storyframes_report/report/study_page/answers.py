@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from storyframes import MAIN, STORIES, feature_and_track
+from storyframes import MAIN, STORIES, FeatureName
 from storyframes_report.report.chart import Chart
 from storyframes_report.report.matrix import Cell, CellState
 from storyframes_report.report.study_page.charts import clocks_chart, findings_chart, spread_chart
@@ -138,7 +138,7 @@ def _coverage(page: StudyPage) -> Answer:
         asked = {session: cell for session, cell in cells.items() if cell.state is not CellState.NOT_ASKED}
         lacking = [session for session, cell in asked.items() if _lacks(cell)]
         measured = {session: cell.measured for session, cell in asked.items() if cell.measured is not None}
-        feature, track = feature_and_track(stored)
+        feature, track = FeatureName(stored).feature, FeatureName(stored).track
         name = feature if track == MAIN else f"{feature} of {track}"
         shares += measured.values()
         least: object = ""

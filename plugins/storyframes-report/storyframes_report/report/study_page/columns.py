@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from storyframes import feature_and_track
+from storyframes import FeatureName
 from storyframes_report.report.facts import StudyFacts
 from storyframes_report.report.matrix import Cell, CellState
 from storyframes_report.report.study_page.summary import SessionSummary
@@ -61,7 +61,7 @@ def session_columns(page: StudyPage) -> dict[str, Any]:
     features = []
     for stored in matrix.features:
         cells = [matrix.cells[session, stored] for session in matrix.sessions]
-        name, track = feature_and_track(stored)
+        name, track = FeatureName(stored).feature, FeatureName(stored).track
         features.append(
             {
                 "name": name,
