@@ -29,7 +29,7 @@ from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.availability import check_tools
 from tasks.planning.parts import deal, session_costs
 from tasks.planning.plan import Plan, plan_extraction
-from tasks.planning.selection import Selection, SelectionError, check_selection
+from tasks.planning.selection import Selection, SelectionError
 from tasks.planning.sources import curve_features
 from tasks.study.labels import listed
 from tasks.study.load import Study, load_study
@@ -94,7 +94,7 @@ def open_run(request: ExtractionRequest, progress: Progress | None = None) -> Ru
     """
     settings, study = request.load_settings(), load_study(request.study)
     check_labels(settings, study)
-    check_selection(study, settings, request.selection, curve_features(study, settings.labels))
+    request.selection.check(study, settings, curve_features(study, settings.labels))
     check_tools(settings, request.selection.only)
     storage = create_store(request.features)
     folder = storage.local("")

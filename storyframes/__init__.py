@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from storyframes.label_curves import CurveRule, curve_spec
     from storyframes.notebook import percent
     from storyframes.one_file import ExtractedFile, extract
-    from storyframes.plug_ins import PlugInError, installed_plug_ins, load_plug_in, plug_in
+    from storyframes.plug_ins import PlugInError, PlugIns
     from storyframes.pooling import POOLED_OVER, can_be_pooled, check_functionals, pool, pooled_spec, pools
     from storyframes.speaking import Attribution, Speech, attribute, read_speech
     from storyframes.spec import (
@@ -102,6 +102,7 @@ __all__ = [
     "FeatureStore",
     "OversamplingSampler",
     "PlugInError",
+    "PlugIns",
     "SequentialSampler",
     "SessionBlockSampler",
     "SpecError",
@@ -116,11 +117,8 @@ __all__ = [
     "exports",
     "extract",
     "install_line",
-    "installed_plug_ins",
     "last_frame_end_s",
-    "load_plug_in",
     "percent",
-    "plug_in",
     "pool",
     "pooled_spec",
     "pools",
@@ -152,7 +150,7 @@ __getattr__, __dir__ = exports(
         "label_curves": "CurveRule curve_spec",
         "notebook": "percent",
         "one_file": "ExtractedFile extract",
-        "plug_ins": "PlugInError installed_plug_ins load_plug_in plug_in",
+        "plug_ins": "PlugIns PlugInError",
         "pooling": "POOLED_OVER can_be_pooled check_functionals pool pooled_spec pools",
         "speaking": "Attribution Speech attribute read_speech",
         "spec": "MAIN MAIN_ARRAY ArraySpec Axis FeatureSpec SpecError shown_names",

@@ -6,6 +6,7 @@ nothing else down.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, entry_points
 from typing import Any
 
@@ -70,6 +71,43 @@ def load_plug_in(point: EntryPoint) -> Any:
         raise PlugInError(f"cannot be loaded ({describe_error(error)}){line}") from None
     except BaseException as error:  # a plug-in may raise anything, and must take nothing else down
         raise PlugInError(f"cannot be loaded ({describe_error(error)})") from None
+
+
+class PlugIns(Mapping[str, Any]):
+    """The plug-ins of a group by their names, each loaded when it is asked for.
+
+    Example:
+        >>> [*PlugIns("storyframes.no_such_group")]
+        []
+
+    Raises:
+        PlugInError: on access, several distributions have the name, or it cannot be loaded.
+    """
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+    def __getitem__(self, name: str) -> Any:
+        return load_plug_in(self._point(name))
+
+    def __contains__(self, name: object) -> bool:
+        return name in [*self]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(point.name for point in installed_plug_ins(self.group)))
+
+    def __len__(self) -> int:
+        return len([*self])
+
+    def origin(self, name: str) -> str:
+        """Name and version of the distribution that has it."""
+        return origin(self._point(name))
+
+    def _point(self, name: str) -> EntryPoint:
+        point = plug_in(self.group, name)
+        if point is None:
+            raise KeyError(name)
+        return point
 
 
 def describe_error(error: BaseException) -> str:

@@ -90,7 +90,7 @@ def jobs(
         processors_needed,
         session_costs,
     )
-    from tasks.planning.selection import Selection, check_selection
+    from tasks.planning.selection import Selection
     from tasks.planning.sources import curve_features
     from tasks.study.load import load_study
 
@@ -106,7 +106,7 @@ def jobs(
         settings, loaded = load_settings(config).resolved(), load_study(study)
         check_labels(settings, loaded)
         curves = curve_features(loaded, settings.labels)
-        check_selection(loaded, settings, Selection(only=only or None), curves)
+        Selection(only=only or None).check(loaded, settings, curves)
         asked = only or (*settings.features, *curves)
         on_gpu = gpu_features(settings, asked)
         groups = {"cpu": tuple(name for name in asked if name not in on_gpu), "gpu": on_gpu}

@@ -23,7 +23,7 @@ from tasks.extractors.source import Microphone, Microphones
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError
 from tasks.media.sound_bands import SoundBands, read_bands
-from tasks.media.speech import STEP_S, evidence, mouth_movement, over_floor, probability, step_levels
+from tasks.media.speech import STEP_S, evidence, mouth_movement, probability
 from tasks.media.video_header import read_header
 
 SPEC = FeatureSpec(
@@ -105,7 +105,7 @@ class Speaking(Extractor[SpeakingSettings]):
         end_s = float(heard.clock.to_device(heard.own.clock.to_session(own.start_s + own.seconds)))
         steps = max(math.ceil(max(end_s, clock.end_s if clock else 0.0) / STEP_S), 0)
         levels = [
-            over_floor(step_levels(bands, microphone.clock, heard.clock, steps))
+            SoundBands.over_floor(bands.levels(microphone.clock, heard.clock, steps, STEP_S))
             for microphone, bands in [(heard.own, own), *others]
         ]
         mouth = self._mouth(source, clock, steps, out) if clock and self.settings.mouth else None

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.forgetting.traces import Asked, Trace, file_trace, table_traces
+    from tasks.forgetting.traces import Asked, Trace
 
-__all__ = ["Asked", "Trace", "file_trace", "table_traces"]
+__all__ = ["Asked", "Trace"]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "traces": "Asked Trace file_trace table_traces",
+        "traces": "Asked Trace",
     },
 )

@@ -18,7 +18,7 @@ from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.study import given_away, is_distinctive, recordings_of
 from tasks.forgetting.object_versions import EarlierVersions
 from tasks.forgetting.scope import Scope
-from tasks.forgetting.traces import Asked, Trace, digest_of, file_trace, remove_folder
+from tasks.forgetting.traces import Asked, Trace, digest_of, remove_folder
 from tasks.models.digests import user_cache
 
 _DEPTH = 3  # folders below a store in which an archive is looked for
@@ -80,7 +80,7 @@ def report_traces(asked: Asked) -> Iterator[Trace]:
             for path in sorted(pages):
                 named = path.name.split(".")[0] in ids or path.name.split("@")[0] in ids
                 if path.is_file() and path.suffix in _PAGES and (named or _says(path, ids)):
-                    yield file_trace(path, "file of a report")
+                    yield Trace.of_file(path, "file of a report")
 
 
 def _says(path: Path, ids: Iterable[str]) -> bool:
@@ -109,7 +109,7 @@ def plug_in_traces(asked: Asked) -> Iterator[Trace]:
 def _folder_trace(folder: Path, what: str) -> Trace:
     def digest() -> str:
         files = sorted(path for path in folder.rglob("*") if path.is_file())
-        return digest_of("".join(file_trace(path, what).sha256() for path in files).encode())
+        return digest_of("".join(Trace.of_file(path, what).sha256() for path in files).encode())
 
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return Trace(what, str(folder), size, digest, partial(remove_folder, folder))

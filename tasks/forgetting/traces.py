@@ -36,6 +36,13 @@ class Trace:
     sha256: Callable[[], str]
     remove: Callable[[], None]
 
+    @classmethod
+    def of_file(cls, path: Path, what: str) -> Trace:
+        """The trace that is a whole file."""
+        return cls(
+            what, str(path), path.stat().st_size, lambda: sha256_file(path), lambda: path.unlink(missing_ok=True)
+        )
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -51,10 +58,22 @@ class Asked:
     scope: Scope
     folders: Sequence[Path]
 
+    def table_traces(self, names: Collection[str], what: str) -> Iterator[Trace]:
+        """The rows about the forgotten in tables, CSV or Parquet, anywhere below ``self.folders``.
 
-def file_trace(path: Path, what: str) -> Trace:
-    """The trace that is a whole file."""
-    return Trace(what, str(path), path.stat().st_size, lambda: sha256_file(path), lambda: path.unlink(missing_ok=True))
+        Args:
+            names: of the files; only folders that have all of them are looked at, and never the study's own.
+            what: the tables are, for the receipt.
+        """
+        for folder in self.folders:
+            for path in sorted(folder.rglob("*")):
+                if path.name not in names or not path.is_file() or path.is_symlink():
+                    continue
+                is_study = path.parent.resolve() == self.study.resolve()
+                if not is_study and all((path.parent / name).is_file() for name in names):
+                    count, content = without_rows(path, self.scope)
+                    if count:
+                        yield _row_trace(path, count, content, what)
 
 
 def remove_folder(path: Path) -> None:
@@ -68,24 +87,6 @@ def remove_folder(path: Path) -> None:
             shutil.rmtree(path)
     except OSError as error:  # which names a file without the folder that it is in
         raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def table_traces(asked: Asked, names: Collection[str], what: str) -> Iterator[Trace]:
-    """The rows about the forgotten in tables, CSV or Parquet, anywhere below ``asked.folders``.
-
-    Args:
-        names: of the files; only folders that have all of them are looked at, and never the study's own.
-        what: the tables are, for the receipt.
-    """
-    for folder in asked.folders:
-        for path in sorted(folder.rglob("*")):
-            if path.name not in names or not path.is_file() or path.is_symlink():
-                continue
-            is_study = path.parent.resolve() == asked.study.resolve()
-            if not is_study and all((path.parent / name).is_file() for name in names):
-                count, content = without_rows(path, asked.scope)
-                if count:
-                    yield _row_trace(path, count, content, what)
 
 
 def _row_trace(path: Path, count: int, content: bytes, what: str) -> Trace:

@@ -34,7 +34,7 @@ from tasks.media.container import RecordingError, StreamChoice, chosen_video, op
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.streams import stream_remarks
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
-from tasks.study.boxes import Boxes, BoxesError, are_shared, in_words, read_boxes
+from tasks.study.boxes import Boxes, BoxesError, in_words, read_boxes
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.rows import fixed_box
@@ -236,7 +236,7 @@ def _overlapping_regions(study: Study) -> Iterator[str]:
             if tracks[name].of != tracks[other_name].of:
                 continue
             time_s = np.union1d(one.time_s, other.time_s)
-            is_shared = are_shared(one, other, time_s)
+            is_shared = one.shares(other, time_s)
             if is_shared.any():
                 stretches = Boxes(time_s, one.at(time_s, 0), is_shared).doubtful_s
                 when = "all times" if stretches == [(0, _ALWAYS_S)] else in_words(stretches)

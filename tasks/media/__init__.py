@@ -12,47 +12,37 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice
+    from tasks.media.container import RecordingError, StreamChoice
     from tasks.media.recording import FrameBatch, read_frame_times, read_frames
     from tasks.media.sound import AudioBlock, NoAudioError, find_clipped, read_audio, sound_length_s, sound_s
-    from tasks.media.sound_bands import HOP_S, SoundBands, read_bands
-    from tasks.media.speech import over_floor, step_levels
-    from tasks.media.streams import are_first
+    from tasks.media.sound_bands import SoundBands
     from tasks.media.video_header import promised_length_s, read_header, read_streams
 
 __all__ = [
-    "FIRST_STREAMS",
-    "HOP_S",
     "AudioBlock",
     "FrameBatch",
     "NoAudioError",
     "RecordingError",
     "SoundBands",
     "StreamChoice",
-    "are_first",
     "find_clipped",
-    "over_floor",
     "promised_length_s",
     "read_audio",
-    "read_bands",
     "read_frame_times",
     "read_frames",
     "read_header",
     "read_streams",
     "sound_length_s",
     "sound_s",
-    "step_levels",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "container": "FIRST_STREAMS RecordingError StreamChoice",
+        "container": "RecordingError StreamChoice",
         "recording": "FrameBatch read_frame_times read_frames",
         "sound": "AudioBlock NoAudioError find_clipped read_audio sound_length_s sound_s",
-        "sound_bands": "HOP_S SoundBands read_bands",
-        "speech": "over_floor step_levels",
-        "streams": "are_first",
+        "sound_bands": "SoundBands",
         "video_header": "promised_length_s read_header read_streams",
     },
 )

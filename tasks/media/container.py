@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class StreamChoice:
     video: int = 0
     sound: int = 0
 
+    FIRST: ClassVar[StreamChoice]
+
     def settings(self, *, with_picture: bool = True) -> dict[str, int]:
         """The settings of ``[recording]`` that choose them, without those that have their default, 0.
 
@@ -74,8 +76,18 @@ class StreamChoice:
         chosen = {"video_stream": self.video if with_picture else 0, "sound_stream": self.sound}
         return {name: number for name, number in chosen.items() if number}
 
+    def are_first(self, path: Path) -> bool:
+        """Whether the chosen picture and sound are the file's first, which other programs take by themselves.
 
-FIRST_STREAMS = StreamChoice()
+        Raises:
+            RecordingError: FFmpeg cannot read it.
+        """
+        with open_container(path) as container:
+            videos, sounds = video_streams(container), container.streams.audio
+            return not (self.video and len(videos) > 1) and not (self.sound and len(sounds) > 1)
+
+
+FIRST_STREAMS = StreamChoice.FIRST = StreamChoice()
 
 
 def video_streams(container: av.container.InputContainer) -> list[av.VideoStream]:

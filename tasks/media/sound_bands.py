@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
+from storyframes.times import Clock
 from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.media.sound import read_audio
 
@@ -20,6 +22,11 @@ HOP_S = _HOP / RATE
 _WINDOW = 128  # samples: 16 ms
 _EDGES_HZ = (250, 500, 1000, 2000, 3700)  # above hum, below what telephones and old cameras leave out
 _BLOCK = 1 << 16  # samples that are transformed at once
+
+_SILENT_DB = -95.0  # less is digital silence: a gate, a muted microphone
+_MUTED_S = 60.0  # so much digital silence is a muted microphone; less may be a gate between two sentences
+_GATED = 0.1  # the share of digital silence from which on a microphone has a gate, and its noise cannot be heard
+_GATE_DB = 15.0  # below the softest speech of such a microphone its noise is thought to be
 
 
 @dataclass(frozen=True)
@@ -32,9 +39,56 @@ class SoundBands:
     holes: tuple[tuple[float, float], ...] = ()
     damaged: int = 0  # packets that do not decode
 
+    HOP_S: ClassVar[float] = _HOP / RATE  # from one row to the next
+
+    @staticmethod
+    def read(path: Path, zero_s: float | None, *, streams: StreamChoice = FIRST_STREAMS) -> SoundBands:
+        """See :func:`read_bands`."""
+        return read_bands(path, zero_s, streams=streams)
+
     @property
     def seconds(self) -> float:
         return len(self.power) * HOP_S
+
+    def levels(self, device: Clock, own: Clock, steps: int, step_s: float) -> np.ndarray:
+        """(steps,) the loudness of a microphone in each step, dB of full scale; NaN where it has no sound or is muted.
+
+        Args:
+            device: the clock of the microphone.
+            own: the clock of the steps: step k is from ``k * step_s`` on.
+        """
+
+        def placed(device_s: np.ndarray) -> np.ndarray:
+            return np.floor(own.to_device(device.to_session(device_s)) / step_s).astype(np.int64)
+
+        rows = placed(self.start_s + HOP_S * np.arange(len(self.power)))
+        is_inside = (rows >= 0) & (rows < steps)
+        rows, power = rows[is_inside], self.power[is_inside].sum(axis=1, dtype=np.float64)
+        count = np.bincount(rows, minlength=steps)
+        mean = np.bincount(rows, power, steps) / np.maximum(count, 1)
+        levels = np.where(count >= step_s / HOP_S / 2, 10 * np.log10(np.maximum(mean, 1e-10)), np.nan)
+        for start, stop in self.holes:
+            first, last = np.clip(placed(np.array([start, stop])), 0, steps).tolist()
+            levels[first : last + 1] = np.nan
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], levels < _SILENT_DB, [False]])))
+        for first, stop in edges.reshape(-1, 2).tolist():
+            if (stop - first) * step_s >= _MUTED_S:
+                levels[first:stop] = np.nan
+        return levels
+
+    @staticmethod
+    def over_floor(levels: np.ndarray) -> np.ndarray:
+        """(steps,) dB over the microphone's noise, which is the tenth of the steps that are softest; NaN as the levels.
+
+        A gate leaves no noise in the pauses: it is then thought to be 15 dB below the softest speech.
+        """
+        heard = levels[levels >= _SILENT_DB]
+        if not len(heard):
+            return np.full(len(levels), np.nan)
+        floor = float(np.percentile(heard, 10))
+        if np.mean(levels[~np.isnan(levels)] < _SILENT_DB) > _GATED:
+            floor -= _GATE_DB
+        return levels - floor
 
 
 def read_bands(path: Path, zero_s: float | None, *, streams: StreamChoice = FIRST_STREAMS) -> SoundBands:

@@ -10,16 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from storyframes.times import Clock
-from tasks.media.sound_bands import HOP_S, SoundBands
-
 STEP_S = 0.1
 """Seconds from one step to the next."""
 
-_SILENT_DB = -95.0  # less is digital silence: a gate, a muted microphone
-_MUTED_S = 60.0  # so much digital silence is a muted microphone; less may be a gate between two sentences
-_GATED = 0.1  # the share of digital silence from which on a microphone has a gate, and its noise cannot be heard
-_GATE_DB = 15.0  # below the softest speech of such a microphone its noise is thought to be
 _AROUND = 3  # steps on both sides of the means that are evidence as well
 
 _LOUDEST_DB, _FURTHEST_DB = 40.0, 20.0
@@ -48,47 +41,6 @@ MODELS: Mapping[str, Sequence[float]] = {
     ),
 }
 """By the kinds of evidence of a step, the coefficients of :func:`probability`."""
-
-
-def step_levels(bands: SoundBands, device: Clock, own: Clock, steps: int, step_s: float = STEP_S) -> np.ndarray:
-    """(steps,) the loudness of a microphone in each step, dB of full scale; NaN where it has no sound or is muted.
-
-    Args:
-        bands: of the microphone, on its device's clock.
-        own: the clock of the steps: step k is from ``k * step_s`` on.
-    """
-
-    def placed(device_s: np.ndarray) -> np.ndarray:
-        return np.floor(own.to_device(device.to_session(device_s)) / step_s).astype(np.int64)
-
-    rows = placed(bands.start_s + HOP_S * np.arange(len(bands.power)))
-    is_inside = (rows >= 0) & (rows < steps)
-    rows, power = rows[is_inside], bands.power[is_inside].sum(axis=1, dtype=np.float64)
-    count = np.bincount(rows, minlength=steps)
-    mean = np.bincount(rows, power, steps) / np.maximum(count, 1)
-    levels = np.where(count >= step_s / HOP_S / 2, 10 * np.log10(np.maximum(mean, 1e-10)), np.nan)
-    for start, stop in bands.holes:
-        first, last = np.clip(placed(np.array([start, stop])), 0, steps).tolist()
-        levels[first : last + 1] = np.nan
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], levels < _SILENT_DB, [False]])))
-    for first, stop in edges.reshape(-1, 2).tolist():
-        if (stop - first) * step_s >= _MUTED_S:
-            levels[first:stop] = np.nan
-    return levels
-
-
-def over_floor(levels: np.ndarray) -> np.ndarray:
-    """(steps,) dB over the microphone's noise, which is the tenth of the steps that are softest; NaN as ``levels``.
-
-    A gate leaves no noise in the pauses: it is then thought to be 15 dB below the softest speech.
-    """
-    heard = levels[levels >= _SILENT_DB]
-    if not len(heard):
-        return np.full(len(levels), np.nan)
-    floor = float(np.percentile(heard, 10))
-    if np.mean(levels[~np.isnan(levels)] < _SILENT_DB) > _GATED:
-        floor -= _GATE_DB
-    return levels - floor
 
 
 def evidence(own: np.ndarray, others: Sequence[np.ndarray], mouth: np.ndarray | None) -> np.ndarray:

@@ -61,17 +61,6 @@ def _several(name: str, kind: str, streams: list[str], taken: int) -> str:
     return f"{name}: has {len(streams)} {kind} streams ({numbered}): {read}; {other}"
 
 
-def are_first(path: Path, streams: StreamChoice) -> bool:
-    """Whether the chosen picture and sound are the file's first, which other programs take by themselves.
-
-    Raises:
-        RecordingError: FFmpeg cannot read it.
-    """
-    with open_container(path) as container:
-        videos, sounds = video_streams(container), container.streams.audio
-        return not (streams.video and len(videos) > 1) and not (streams.sound and len(sounds) > 1)
-
-
 def _video_words(stream: VideoStream) -> str:
     rate = f", {float(stream.average_rate):.3g} frames a second" if stream.average_rate else ""
     return f"{_codec(stream)} {stream.width}x{stream.height}{rate}" if stream.codec_context else _codec(stream)

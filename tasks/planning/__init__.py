@@ -13,14 +13,14 @@ from storyframes.lazy import exports
 
 if TYPE_CHECKING:
     from tasks.planning.plan import ExpectedVersion, expected_versions
-    from tasks.planning.selection import Selection, SelectionError, check_selection
+    from tasks.planning.selection import Selection
 
-__all__ = ["ExpectedVersion", "Selection", "SelectionError", "check_selection", "expected_versions"]
+__all__ = ["ExpectedVersion", "Selection", "expected_versions"]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
         "plan": "ExpectedVersion expected_versions",
-        "selection": "Selection SelectionError check_selection",
+        "selection": "Selection",
     },
 )

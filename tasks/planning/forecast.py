@@ -17,7 +17,6 @@ from tasks.planning.rates import Rate, measure_rates
 from tasks.planning.sample import SampleError
 from tasks.planning.selection import (
     Selection,
-    check_selection,
     possible_extractors,
     selected_extractors,
     selected_tracks,
@@ -199,7 +198,7 @@ def measure_study(
         SelectionError: a session, track or feature does not exist.
         StudyFileError: a file of the session that is measured cannot be used.
     """
-    check_selection(study, settings, selection)
+    selection.check(study, settings)
     if selection.only is not None:
         settings = settings.model_copy(update={"features": selection.only})
     by_track: dict[str, list[_Candidate]] = {}

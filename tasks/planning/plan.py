@@ -25,7 +25,7 @@ from tasks.extractors.earlier_fingerprints import has_fingerprint
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.failures import explain
 from tasks.models.digests import DigestCache
-from tasks.planning.selection import Selection, all_sessions, check_selection
+from tasks.planning.selection import Selection, all_sessions
 from tasks.planning.sources import StudySources, curve_features
 from tasks.planning.units import (
     joined_with_clocks,
@@ -83,7 +83,7 @@ def plan_extraction(
         SelectionError: an unknown session, track or feature was asked for.
         StoreError: the location is something else than a store.
     """
-    check_selection(study, settings, selection, curve_features(study, rules))
+    selection.check(study, settings, curve_features(study, rules))
     settings = settings.resolved()
     session_ids = list(dict.fromkeys(selection.session_ids or all_sessions(study)))
     storage = create_store(store) if isinstance(store, str | os.PathLike) else store

@@ -29,30 +29,27 @@ class Selection:
     # of the sessions' tracks these; None takes all of them. The stories go with ``main``
     tracks: tuple[str, ...] | None = None
 
+    def check(self, study: Study, settings: ExtractorsSettings, curves: Iterable[str] = ()) -> None:
+        """Refuse names of what does not exist; ``curves`` are the study's, as features.
 
-def check_selection(
-    study: Study, settings: ExtractorsSettings, selection: Selection, curves: Iterable[str] = ()
-) -> None:
-    """Refuse a selection that names what does not exist; ``curves`` are the study's, as features.
-
-    Raises:
-        SelectionError: an unknown session, track or feature.
-    """
-    if selection.session_ids is not None:
-        _check_known("session", selection.session_ids, all_sessions(study))
-    if selection.tracks is not None:
-        asked = selection.session_ids or study.sessions
-        tracks = dict.fromkeys(track for session_id in asked for track in (MAIN, *study.tracks.get(session_id, ())))
-        _check_known("track", selection.tracks, tracks)
-    if selection.only is not None:
-        curves = sorted(curves)
-        models = [model.name for model in settings.embed]
-        features = {*registered(), *registered(Scope.STORIES), *models, *curves}
-        for feature in selection.only:
-            if feature.startswith(LABEL_PREFIX) and feature not in features:
-                raise SelectionError(_unknown_curve(study, feature, curves))
-            if feature not in features:
-                raise SelectionError(unknown_feature(feature, models))
+        Raises:
+            SelectionError: an unknown session, track or feature.
+        """
+        if self.session_ids is not None:
+            _check_known("session", self.session_ids, all_sessions(study))
+        if self.tracks is not None:
+            asked = self.session_ids or study.sessions
+            tracks = dict.fromkeys(track for session_id in asked for track in (MAIN, *study.tracks.get(session_id, ())))
+            _check_known("track", self.tracks, tracks)
+        if self.only is not None:
+            curves = sorted(curves)
+            models = [model.name for model in settings.embed]
+            features = {*registered(), *registered(Scope.STORIES), *models, *curves}
+            for feature in self.only:
+                if feature.startswith(LABEL_PREFIX) and feature not in features:
+                    raise SelectionError(_unknown_curve(study, feature, curves))
+                if feature not in features:
+                    raise SelectionError(unknown_feature(feature, models))
 
 
 def _unknown_curve(study: Study, feature: str, curves: list[str]) -> str:

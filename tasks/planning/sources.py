@@ -24,7 +24,7 @@ from tasks.planning.selection import Selection, selected_extractors, selected_tr
 from tasks.planning.units import recording_s
 from tasks.study.labels import Scheme
 from tasks.study.load import Session, Study, StudyFileError
-from tasks.study.rows import PATH_COLUMNS, Track, fixed_box
+from tasks.study.rows import PATH_COLUMNS, Track
 from tasks.study.transcript import TranscriptError, read_transcript
 
 
@@ -202,7 +202,7 @@ def track_region(track: Track) -> Region | None:
     """The region of another track's picture that a track is, if it is one."""
     if track.of is None or track.region is None:
         return None
-    return Region(track.of, None if track.box_file else fixed_box(track.region))
+    return Region(track.of, track.box)
 
 
 def input_file(path: Path, name: str = "", digest: Callable[[Path], str] = sha256_file) -> InputFile:

@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.study.boxes import Boxes, are_shared, read_boxes
+    from tasks.study.boxes import Boxes
     from tasks.study.captions import find_prefixes
     from tasks.study.changed_tables import (
         ChangedTables,
         TableChangeError,
     )
     from tasks.study.csv_text import csv_bytes, decode
-    from tasks.study.curves import CurveSamples, read_curve
+    from tasks.study.curves import CurveSamples
     from tasks.study.forgotten_ids import read_forgotten_ids
-    from tasks.study.labels import Label, Scheme, SchemeType, alike, did_you_mean, folded
+    from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
     from tasks.study.load import Phase, Study, Timepoint, declared_schemes, load_study, read_study
-    from tasks.study.missing_values import is_one_of, possibly_missing
     from tasks.study.problems import Problem, StudyError, UnusableFileError, shown_value
     from tasks.study.recording_names import as_id, session_in_name
-    from tasks.study.rows import Curve, Person, Track, fixed_box, spoken_name
+    from tasks.study.rows import Curve, Person, Track, spoken_name
     from tasks.study.sessions_from_files import make_sessions
     from tasks.study.strict_tables import (
         Table,
@@ -60,8 +59,6 @@ __all__ = [
     "UnusableFileError",
     "Utterance",
     "Word",
-    "alike",
-    "are_shared",
     "as_id",
     "check_study_record",
     "csv_bytes",
@@ -69,15 +66,9 @@ __all__ = [
     "decode",
     "did_you_mean",
     "find_prefixes",
-    "fixed_box",
-    "folded",
-    "is_one_of",
     "load_study",
     "make_sessions",
     "people_of",
-    "possibly_missing",
-    "read_boxes",
-    "read_curve",
     "read_forgotten_ids",
     "read_study",
     "read_table",
@@ -90,18 +81,17 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "boxes": "Boxes are_shared read_boxes",
+        "boxes": "Boxes",
         "captions": "find_prefixes",
         "changed_tables": "ChangedTables TableChangeError",
         "csv_text": "csv_bytes decode",
-        "curves": "CurveSamples read_curve",
+        "curves": "CurveSamples",
         "forgotten_ids": "read_forgotten_ids",
-        "labels": "Label Scheme SchemeType alike did_you_mean folded",
+        "labels": "Label Scheme SchemeType did_you_mean",
         "load": "Phase Study Timepoint declared_schemes load_study read_study",
-        "missing_values": "is_one_of possibly_missing",
         "problems": "Problem StudyError UnusableFileError shown_value",
         "recording_names": "as_id session_in_name",
-        "rows": "Curve Person Track fixed_box spoken_name",
+        "rows": "Curve Person Track spoken_name",
         "sessions_from_files": "make_sessions",
         "strict_tables": "Table read_table",
         "study_identity": "check_study_record people_of",

@@ -40,6 +40,11 @@ class Boxes:
     doubtful: NDArray[np.bool_]  # (n,) whether the box may be somebody else's until the next row
     remarks: tuple[str, ...] = ()  # what is unusual about the file, and how it was read all the same
 
+    @staticmethod
+    def read(path: Path) -> Boxes:
+        """See :func:`read_boxes`."""
+        return read_boxes(path)
+
     def at(self, time_s: NDArray[np.float64], frame_s: float) -> NDArray[np.float64]:
         """The boxes at other moments, (T, 4): interpolated between two rows with boxes; NaN where nobody is seen.
 
@@ -82,22 +87,21 @@ class Boxes:
         """How long these stretches are together."""
         return sum((end - start for start, end in self.stretches(rows)), start=0.0)
 
+    def shares(self, other: Boxes, time_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether it overlaps another region at these moments (n,) by more than half of the smaller.
 
-def are_shared(boxes: Boxes, other: Boxes, time_s: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether two regions overlap at these moments (n,) by more than half of the smaller.
+        A tool that finds faces by itself may take the same one in both there.
 
-    A tool that finds faces by itself may take the same one in both there.
-
-    Example:
-        >>> left, right = (Boxes(np.zeros(1), np.array([[x, 0, 0.4, 1]]), np.zeros(1, bool)) for x in (0.3, 0.45))
-        >>> are_shared(left, right, np.zeros(1)).tolist()
-        [True]
-    """
-    a, b = boxes.at(time_s, 0), other.at(time_s, 0)
-    sides = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
-    smaller = np.minimum(a[:, 2:].prod(axis=1), b[:, 2:].prod(axis=1))
-    shared: NDArray[np.bool_] = np.maximum(sides, 0).prod(axis=1) > _SHARED * smaller  # NaN, nobody is seen: not
-    return shared
+        Example:
+            >>> left, right = (Boxes(np.zeros(1), np.array([[x, 0, 0.4, 1]]), np.zeros(1, bool)) for x in (0.3, 0.45))
+            >>> left.shares(right, np.zeros(1)).tolist()
+            [True]
+        """
+        a, b = self.at(time_s, 0), other.at(time_s, 0)
+        sides = np.minimum(a[:, :2] + a[:, 2:], b[:, :2] + b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
+        smaller = np.minimum(a[:, 2:].prod(axis=1), b[:, 2:].prod(axis=1))
+        shared: NDArray[np.bool_] = np.maximum(sides, 0).prod(axis=1) > _SHARED * smaller  # NaN, nobody is seen: not
+        return shared
 
 
 def in_words(stretches: list[tuple[float, float]]) -> str:

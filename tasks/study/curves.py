@@ -40,6 +40,11 @@ class CurveSamples:
     value: NDArray[np.float64]  # (n,) float64; NaN where the file has no value at this moment
     remarks: tuple[str, ...] = ()  # what is unusual about the file, and how it was read all the same
 
+    @staticmethod
+    def read(path: Path, scheme: Scheme | None = None) -> CurveSamples:
+        """See :func:`read_curve`."""
+        return read_curve(path, scheme)
+
 
 def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
     """The curve at ``path`` (.csv or .parquet), within its scheme's minimum and maximum; missing values are NaN.

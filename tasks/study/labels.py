@@ -38,6 +38,23 @@ class RaterKind(StrEnum):
     SELF = "self"  # the person whom the label is about
 
 
+def folded(text: str) -> str:
+    """The text without differences of case and of Unicode form: an é of one or of two characters."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def alike(texts: Iterable[str]) -> list[tuple[str, ...]]:
+    """The texts that differ in case or Unicode form alone, those of each group in their order.
+
+    >>> alike(["Happy", "sad", "happy", "sad"])
+    [('Happy', 'happy')]
+    """
+    groups: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        groups.setdefault(folded(text), []).append(text)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
 @dataclass(frozen=True)
 class Scheme:
     """One kind of label."""
@@ -52,6 +69,12 @@ class Scheme:
     private: bool = False  # its values are never in a log, a problem, or a page
     missing: tuple[str, ...] = ()  # cells that say that there is no label
     not_missing: tuple[str, ...] = ()  # cells that look as if they said so, and are labels
+
+    # of cells and labels of any scheme
+    is_one_of = staticmethod(is_one_of)
+    possibly_missing = staticmethod(possibly_missing)
+    folded = staticmethod(folded)
+    alike = staticmethod(alike)
 
     @property
     def is_numeric(self) -> bool:
@@ -137,23 +160,6 @@ class Label:
 
 
 LABEL_KEY = ("session_id", "scheme", "target", "rater_id", "start_s", "end_s", "track", "person_id")
-
-
-def folded(text: str) -> str:
-    """The text without differences of case and of Unicode form: an é of one or of two characters."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-
-
-def alike(texts: Iterable[str]) -> list[tuple[str, ...]]:
-    """The texts that differ in case or Unicode form alone, those of each group in their order.
-
-    >>> alike(["Happy", "sad", "happy", "sad"])
-    [('Happy', 'happy')]
-    """
-    groups: dict[str, list[str]] = {}
-    for text in dict.fromkeys(texts):
-        groups.setdefault(folded(text), []).append(text)
-    return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
 def did_you_mean(name: str, names: tuple[str, ...] | set[str]) -> str:

@@ -313,6 +313,11 @@ class Track:
         """The path in the study of its table of boxes, if it has one."""
         return self.region if self.region and is_box_file(self.region) else None
 
+    @property
+    def box(self) -> tuple[float, float, float, float] | None:
+        """Left, top, width and height of its fixed region, fractions of the upright picture, if it has one."""
+        return fixed_box(self.region) if self.region and not self.box_file else None
+
 
 class ClockRow(Row):
     """One moment on a device's clock and on the session's."""

@@ -23,7 +23,8 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat, Status
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extract import Outcome
-from tasks.media.speech import evidence, over_floor, probability
+from tasks.media.sound_bands import SoundBands
+from tasks.media.speech import evidence, probability
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
@@ -338,11 +339,11 @@ def test_a_word_is_somebody_s_where_more_than_half_of_it_is_known(known: int, tr
 @pytest.mark.parametrize(("silent", "over_db"), [(20, 15.0), (11, 15.0), (10, 0.0), (5, 0.0)])  # of 100 steps
 def test_a_gated_microphone_s_noise_is_below_its_softest_speech(silent: int, over_db: float) -> None:
     levels = np.where(np.arange(100) < silent, -100.0, -40.0)
-    np.testing.assert_allclose(over_floor(levels)[silent:], over_db)
+    np.testing.assert_allclose(SoundBands.over_floor(levels)[silent:], over_db)
 
 
 def test_a_microphone_s_noise_is_the_tenth_of_its_steps_that_are_softest() -> None:
-    np.testing.assert_allclose(over_floor(np.arange(101.0) - 90), np.arange(101) - 10)
+    np.testing.assert_allclose(SoundBands.over_floor(np.arange(101.0) - 90), np.arange(101) - 10)
 
 
 def test_of_a_shared_microphone_nothing_is_known_where_the_mouth_is_not_seen(tmp_path: Path) -> None:

@@ -387,11 +387,11 @@ def test_plug_ins_say_what_they_have(lab: Path, tmp_path: Path, monkeypatch: pyt
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: example-notes\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[storyframes.forget]\nnotes = example_notes:find\n")
     (installed.parent / "example_notes.py").write_text(
-        "from tasks.forgetting import file_trace\n"
+        "from tasks.forgetting import Trace\n"
         "def find(asked):\n"
         "    for path in sorted((asked.study / 'notes').glob('*.txt')):\n"
         "        if asked.scope.has_session(path.stem):\n"
-        "            yield file_trace(path, 'notes about a session')\n"
+        "            yield Trace.of_file(path, 'notes about a session')\n"
     )
     monkeypatch.syspath_prepend(str(installed.parent))
     (lab / "study/notes").mkdir()

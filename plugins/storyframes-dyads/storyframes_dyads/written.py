@@ -110,7 +110,6 @@ def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
 
 def find_forgotten(asked: Asked) -> Iterator[Trace]:
     """The rows of forgotten sessions in the tables of turns and of synchrony."""
-    from tasks.forgetting import table_traces  # needs the pipeline, which these commands do without
 
-    yield from table_traces(asked, tuple(f"{name}.csv" for name in TURN_TABLES), "tables of turns")
-    yield from table_traces(asked, ("sessions.csv", "windows.csv", "study.csv"), "tables of synchrony")
+    yield from asked.table_traces(tuple(f"{name}.csv" for name in TURN_TABLES), "tables of turns")
+    yield from asked.table_traces(("sessions.csv", "windows.csv", "study.csv"), "tables of synchrony")

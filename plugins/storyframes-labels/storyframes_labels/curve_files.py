@@ -10,7 +10,7 @@ from pathlib import Path
 
 from storyframes.store import scratch_folder, write_atomically
 from storyframes_labels.annotation_file import ImportFaultError
-from tasks.study import Scheme, UnusableFileError, csv_bytes, read_curve
+from tasks.study import CurveSamples, Scheme, UnusableFileError, csv_bytes
 
 FOLDER = "curves"
 _ROW = re.compile(r".*?: row (\d+), (?:time_s|value)")
@@ -100,7 +100,7 @@ def check_curves(root: Path, files: Sequence[CurveFile], schemes: Mapping[str, S
             path = folder / Path(file.row["path"]).name
             path.write_bytes(file.content)
             try:
-                read_curve(path, schemes[file.row["scheme"]])
+                CurveSamples.read(path, schemes[file.row["scheme"]])
             except UnusableFileError as error:
                 raise ImportFaultError(f"{_in_its_file(str(error), file)}; nothing is written") from None
 

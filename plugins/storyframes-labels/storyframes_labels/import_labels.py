@@ -26,15 +26,7 @@ from storyframes_labels.missing import NO_ANSWER, Answer, Missing
 from storyframes_labels.owners import Owners, Said
 from storyframes_labels.spelling import Spellings
 from storyframes_labels.study_tables import answers, changed_tables, new_persons, scheme_row, write_tables
-from tasks.study import (
-    Scheme,
-    SchemeType,
-    Study,
-    Table,
-    declared_schemes,
-    folded,
-    load_study,
-)
+from tasks.study import Scheme, SchemeType, Study, Table, declared_schemes, load_study
 
 ALL_OTHERS = "*"
 _LABEL_COLUMNS = ("session_id", "scheme", "value", "start_s", "end_s")
@@ -334,7 +326,7 @@ def _check_values(name: str, scheme: Scheme, chosen: Sequence[Annotation]) -> No
         except ValueError as error:
             wrong.append(annotation.place)
             rule = rule or str(error).split(": is ")[0]
-            if folded(annotation.value) in map(folded, scheme.labels):
+            if Scheme.folded(annotation.value) in map(Scheme.folded, scheme.labels):
                 cure = "; --fold-case takes labels that differ in case or Unicode form alone"
     if wrong:
         raise ImportFaultError(f"{name}: {places(wrong)}: its value {rule}{cure}")

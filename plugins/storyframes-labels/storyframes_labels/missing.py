@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from storyframes_labels.annotation_file import Annotation, ImportFaultError, listed
-from tasks.study import Scheme, SchemeType, Study, Table, is_one_of, possibly_missing
+from tasks.study import Scheme, SchemeType, Study, Table
 
 _NAMES = ("rater_id", "person_id", "confidence")
 
@@ -34,7 +34,7 @@ class Answer:
             ImportFaultError: a code is in both.
         """
         answer = cls(_codes(missing), _codes(not_missing))
-        if both := [code for code in answer.missing if is_one_of(code, answer.not_missing)]:
+        if both := [code for code in answer.missing if Scheme.is_one_of(code, answer.not_missing)]:
             raise ImportFaultError(f"--missing and --not-missing both have {both[0]!r}: keep it in one of them")
         return answer
 
@@ -87,17 +87,17 @@ class Missing:
         self._learn(values, names)
         self._check(values, names)
         codes = (*self._answer.missing, *(code for scheme in self.schemes.values() for code in scheme.missing))
-        nobody = tuple(code for code in codes if not is_one_of(code, self._answer.not_missing))
+        nobody = tuple(code for code in codes if not Scheme.is_one_of(code, self._answer.not_missing))
         missing = {
-            name: {text for text in texts if is_one_of(text, self.schemes[name].missing)}
+            name: {text for text in texts if Scheme.is_one_of(text, self.schemes[name].missing)}
             for name, texts in values.items()
         }
         for name, texts in missing.items():
             if count := sum(len(values[name][text]) for text in texts):
                 self.remarks.append(f"{name}: {listed(sorted(texts))} in {count} places: missing, left out")
-        doubtful = possibly_missing(names)
+        doubtful = Scheme.possibly_missing(names)
         unnamed = {  # a rater 9 is one, though 9 is no value
-            text for text in names if is_one_of(text, nobody) and (text in doubtful or not _is_number(text))
+            text for text in names if Scheme.is_one_of(text, nobody) and (text in doubtful or not _is_number(text))
         }
         kept: dict[str, list[Annotation]] = {}
         for file, of_file in chosen.items():
@@ -114,17 +114,18 @@ class Missing:
 
     def _learn(self, values: Mapping[str, Mapping[str, object]], names: Iterable[str]) -> None:
         """Add the user's answers to the schemes that have such cells; those of names alone to all schemes."""
-        others = [text for text in names if not any(is_one_of(text, [*texts]) for texts in values.values())]
+        others = [text for text in names if not any(Scheme.is_one_of(text, [*texts]) for texts in values.values())]
         for name, texts in values.items():
             scheme, cells = self.schemes[name], [*texts, *others]
             for kind, opposite in (("missing", "not_missing"), ("not_missing", "missing")):
-                said = [code for code in getattr(self._answer, kind) if any(is_one_of(text, [code]) for text in cells)]
-                if wrong := [code for code in said if is_one_of(code, getattr(scheme, opposite))]:
+                answers = getattr(self._answer, kind)
+                said = [code for code in answers if any(Scheme.is_one_of(text, [code]) for text in cells)]
+                if wrong := [code for code in said if Scheme.is_one_of(code, getattr(scheme, opposite))]:
                     option = kind.replace("_", "-")
                     raise ImportFaultError(
                         f"--{option} {wrong[0]}: the table schemes has it as {opposite} of {name}: change it there"
                     )
-                new = [code for code in said if not is_one_of(code, getattr(scheme, kind))]
+                new = [code for code in said if not Scheme.is_one_of(code, getattr(scheme, kind))]
                 learned: dict[str, Any] = {kind: (*getattr(scheme, kind), *new)}
                 scheme = replace(scheme, **learned)
             self.schemes[name] = scheme
@@ -138,7 +139,7 @@ class Missing:
             known |= {*self._study.raters}
         known |= {*self._answer.missing, *self._answer.not_missing}
         known |= {code for scheme in self.schemes.values() for code in (*scheme.missing, *scheme.not_missing)}
-        undecided = [text for text in possibly_missing(names) if not is_one_of(text, known)]
+        undecided = [text for text in Scheme.possibly_missing(names) if not Scheme.is_one_of(text, known)]
         found += [("a rater, a person or a confidence", code, names[code]) for code in undecided]
         if found:
             cells = "; ".join(f"{code!r} as {what} ({len(at)}, first {at[0]})" for what, code, at in found)

@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from storyframes import PlugInError, load_plug_in, plug_in
+from storyframes import PlugInError, PlugIns
 from storyframes_labels.annotation_file import (
     NO_TIMES,
     Annotation,
@@ -69,8 +69,8 @@ def read_annotations(path: Path, options: SheetOptions | None = None) -> Annotat
     if suffix in READERS:
         return READERS[suffix](path)
     try:
-        if point := plug_in(IMPORTERS, suffix.removeprefix(".")):
-            return _read_by_plug_in(load_plug_in(point), path)
+        if (name := suffix.removeprefix(".")) in PlugIns(IMPORTERS):
+            return _read_by_plug_in(PlugIns(IMPORTERS)[name], path)
     except PlugInError as error:
         raise ImportFaultError(f"{path.name}: the plug-in that reads {suffix}: {error}") from None
     raise ImportFaultError(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from storyframes_labels.annotation_file import Annotation
-from tasks.study import Scheme, SchemeType, Study, alike
+from tasks.study import Scheme, SchemeType, Study
 
 _OF_PEOPLE = {"rater_id": "raters", "person_id": "persons"}
 
@@ -60,7 +60,7 @@ class Spellings:
         counts = Counter(texts)
         known = dict.fromkeys(known)
         spelled: dict[str, str] = {}
-        for group in alike([*known, *counts]):
+        for group in Scheme.alike([*known, *counts]):
             first = next((text for text in group if text in known), max(group, key=lambda text: counts[text]))
             if new := [text for text in group if text in counts]:
                 shown = f": {', '.join(map(repr, group))}" if is_shown else ""

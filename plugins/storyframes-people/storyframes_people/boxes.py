@@ -16,7 +16,7 @@ import pandas as pd
 
 from storyframes_people.attribution import Person
 from storyframes_people.pieces import Piece
-from tasks.study import Boxes, are_shared
+from tasks.study import Boxes
 
 SMOOTHING_S = 0.25
 MARGIN = 0.4
@@ -68,13 +68,13 @@ def regions_of(
     cut = dict(whole)
     for name, other in permutations(whole, 2):
         time_s = cut[name].time_s
-        shared = are_shared(whole[name], whole[other], time_s)
+        shared = whole[name].shares(whole[other], time_s)
         box = cut[name].box.copy()
         box[shared] = _cut_between(box[shared], faces[name].box[shared], faces[other].at(time_s[shared], 0))
         cut[name] = replace(cut[name], box=box.round(_DECIMALS))
     marked = dict(cut)
     for name, other in permutations(cut, 2):
-        shared = are_shared(cut[name], cut[other], cut[name].time_s)
+        shared = cut[name].shares(cut[other], cut[name].time_s)
         marked[name] = replace(marked[name], doubtful=marked[name].doubtful | shared)
     for name, boxes in marked.items():  # a row says what holds until the next: also for frames before a doubtful one
         before = np.append(boxes.doubtful[1:] & (np.diff(boxes.time_s) > 1.5 * frame_s), False)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from storyframes import PlugInError, installed_plug_ins, load_plug_in, plug_in
+from storyframes import PlugInError, PlugIns
 from tasks.extractors import (
     CommonSettings,
     Dope,
@@ -22,7 +22,7 @@ from tasks.extractors import (
     ExtractorsSettings,
     OpenFaceBoxes,
 )
-from tasks.media import FIRST_STREAMS, StreamChoice, read_frame_times, read_frames, read_header
+from tasks.media import StreamChoice, read_frame_times, read_frames, read_header
 
 DETECTORS = "storyframes.detectors"
 _BATCH = 8  # frames that are decoded at once
@@ -44,7 +44,7 @@ class Pictures:
     frames: np.ndarray  # (N,) int64, numbers of the chosen ones, from 0, ascending
     width: int
     height: int
-    streams: StreamChoice = FIRST_STREAMS  # which picture of a file that has several
+    streams: StreamChoice = StreamChoice.FIRST  # which picture of a file that has several
 
     @property
     def time(self) -> np.ndarray:
@@ -70,7 +70,7 @@ def evenly(frames: int, frame_s: float, rate: float) -> np.ndarray:
     return np.unique(np.append(np.arange(0, frames, max(1, round(1 / (rate * frame_s)))), frames - 1))
 
 
-def choose_pictures(path: Path, rate: float, streams: StreamChoice = FIRST_STREAMS) -> Pictures:
+def choose_pictures(path: Path, rate: float, streams: StreamChoice = StreamChoice.FIRST) -> Pictures:
     """About ``rate`` pictures of each second of a recording, evenly; every frame where it has no more.
 
     Args:
@@ -146,9 +146,7 @@ class OpenFaceFaces(FaceDetector):
 
 
 def _load(name: str) -> FaceDetector:
-    point = plug_in(DETECTORS, name)
-    assert point is not None
-    cls = load_plug_in(point)
+    cls = PlugIns(DETECTORS)[name]
     if not (isinstance(cls, type) and issubclass(cls, FaceDetector)):
         raise PlugInError(f"{cls!r} is no class with the methods check and faces (docs/extending.md)")
     return cls()
@@ -160,7 +158,7 @@ def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tu
     Raises:
         DetectorError: it cannot be used; or there is no name, and none or several can be used.
     """
-    names = list(dict.fromkeys(point.name for point in installed_plug_ins(DETECTORS)))
+    names = [*PlugIns(DETECTORS)]
     if name is not None and name not in names:
         raise DetectorError(f"there is no detector {name!r}; there are {', '.join(names)}")
     usable: dict[str, FaceDetector] = {}

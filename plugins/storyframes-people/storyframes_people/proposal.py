@@ -21,8 +21,8 @@ from storyframes_people.detections import detect_faces
 from storyframes_people.detectors import FaceDetector, choose_pictures
 from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, joined
 from storyframes_people.pieces import AT_LEAST_S, find_pieces
-from tasks.forgetting import Asked, Trace, file_trace
-from tasks.media import FIRST_STREAMS, RecordingError, StreamChoice, read_frames
+from tasks.forgetting import Asked, Trace
+from tasks.media import RecordingError, StreamChoice, read_frames
 from tasks.study import Boxes, ChangedTables, Study, TableChangeError
 
 FOLDER = "regions"
@@ -60,7 +60,7 @@ class Proposal:
     length_s: float
     seats: tuple[str, ...] = ()  # names that its tracks may have beside p1, p2, …, found or not
     apart: tuple[str, ...] = ()  # why a model of faces did not join pieces, or why people have no seat's name
-    streams: StreamChoice = FIRST_STREAMS  # which picture of the video
+    streams: StreamChoice = StreamChoice.FIRST  # which picture of the video
 
     def file(self, track: str) -> str:
         """The file of boxes of a track, as the tables name it."""
@@ -75,7 +75,7 @@ def propose_people(
     options: Options,
     *,
     of: str = "",
-    streams: StreamChoice = FIRST_STREAMS,
+    streams: StreamChoice = StreamChoice.FIRST,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Proposal:
     """Look for the people of one recording.
@@ -246,4 +246,4 @@ def find_forgotten(asked: Asked) -> Iterator[Trace]:
     for path in sorted((asked.study / FOLDER).glob("*@*.csv")):
         session, _, track = path.stem.partition("@")
         if asked.scope.has(session, track):
-            yield file_trace(path, "boxes of a person")
+            yield Trace.of_file(path, "boxes of a person")

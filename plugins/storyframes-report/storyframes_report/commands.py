@@ -252,11 +252,11 @@ def _devices(study: Study, session: str, track: str | None) -> dict[str, Device]
     """
     from storyframes_report.devices import devices_of
     from tasks.extractors import ExtractorsSettings
-    from tasks.planning import Selection, SelectionError, check_selection
+    from tasks.planning import Selection
 
-    check_selection(study, ExtractorsSettings(), Selection((session,), tracks=None if track is None else (track,)))
+    Selection((session,), tracks=None if track is None else (track,)).check(study, ExtractorsSettings())
     if session not in study.sessions:
-        raise SelectionError(f"{session!r} are texts, nothing that was recorded: name a session")
+        fail(f"{session!r} are texts, nothing that was recorded: name a session", 2)
     return {name: device for name, device in devices_of(study, session).items() if track in (None, name)}
 
 

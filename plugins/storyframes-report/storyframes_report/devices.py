@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from storyframes import CLOCK, MAIN, SESSION_CLOCK, Clock, FeatureName, FeatureStore
 from tasks.extractors import Input
-from tasks.media import FIRST_STREAMS, StreamChoice
+from tasks.media import StreamChoice
 from tasks.study import Person, Study, Track
 
 
@@ -57,7 +57,7 @@ def devices_of(study: Study, session_id: str) -> dict[str, Device]:
 
 
 def stored_streams(
-    store: FeatureStore, session_id: str, track: str = MAIN, default: StreamChoice = FIRST_STREAMS
+    store: FeatureStore, session_id: str, track: str = MAIN, default: StreamChoice = StreamChoice.FIRST
 ) -> StreamChoice:
     """The picture and the sound of a track's recording of which its features in the store were made.
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tasks.media import HOP_S, SoundBands
+from tasks.media import SoundBands
 
 SHORTEST_S = 30.0  # that both must have recorded
 MOST_PPM = 500.0  # no crystal is off by as much: such a file was recorded at another speed
 _COARSE = 5  # fine moments in a coarse one
-_COARSE_S = _COARSE * HOP_S
+_COARSE_S = _COARSE * SoundBands.HOP_S
 _PIECES = 240
 _PIECE_S = (5.0, 30.0)
 _NEAR_S = 0.04  # from a line, of pieces of the coarse search that are on it
@@ -273,21 +273,21 @@ class _Fine:
 
 def _refined(short: SoundBands, long: SoundBands, line: _Line, length: int) -> _Fine:
     """Pieces all along, each compared with the longer recording near the coarse line."""
-    few, many = _changes(short.power, HOP_S), _changes(long.power, HOP_S)
-    reach = round(_REACH_S / HOP_S)
+    few, many = _changes(short.power, SoundBands.HOP_S), _changes(long.power, SoundBands.HOP_S)
+    reach = round(_REACH_S / SoundBands.HOP_S)
     times, lags, scores = [], [], []
     usual = float(np.median(np.abs(few)))
     for start in _starts(len(few), length).tolist():
         middle = start + length / 2
-        first = round(start + float(line.lag(middle * HOP_S)) / HOP_S) - reach
+        first = round(start + float(line.lag(middle * SoundBands.HOP_S)) / SoundBands.HOP_S) - reach
         piece, part = few[start : start + length], many[max(0, first) : first + length + 2 * reach]
         if first < 0 or len(part) < length + 2 * reach or float(np.abs(piece).mean()) < 0.2 * usual:
             continue
         likeness = _likeness(piece, part, reach)
         position = int(likeness.argmax())
-        times.append(middle * HOP_S)
+        times.append(middle * SoundBands.HOP_S)
         scores.append(float(likeness[position]))
-        lags.append((first + position + _vertex(likeness, position) - start) * HOP_S)
+        lags.append((first + position + _vertex(likeness, position) - start) * SoundBands.HOP_S)
     at, lag, score = np.array(times), np.array(lags), np.array(scores)
     if not len(at):
         raise SyncError(_UNRELATED)

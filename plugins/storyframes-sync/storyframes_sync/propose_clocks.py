@@ -10,7 +10,7 @@ from pathlib import Path
 from storyframes import MAIN
 from storyframes_sync.match_sound import Match, SyncError, match_sound
 from storyframes_sync.write_clocks import MeasuredClock
-from tasks.media import FIRST_STREAMS, RecordingError, SoundBands, StreamChoice, read_bands, read_header
+from tasks.media import RecordingError, SoundBands, StreamChoice, read_header
 from tasks.study import Study, StudyError, Track, UnusableFileError, read_study
 
 _IN_TIME_S = 0.01  # three metres of air between two microphones
@@ -69,7 +69,7 @@ def propose_clocks(
     session_ids: Collection[str],
     *,
     replace: bool = False,
-    streams: StreamChoice = FIRST_STREAMS,
+    streams: StreamChoice = StreamChoice.FIRST,
     progress: Callable[[str], None] = lambda _: None,
     damaged: Callable[[str, int], None] = lambda *_: None,
 ) -> Iterator[Proposal]:
@@ -139,10 +139,10 @@ def _sound(study: Study, track: Track, streams: StreamChoice) -> SoundBands | st
     """A track's sound, as the extractors take it: its own file, else the video's; or why there is none."""
     try:
         if track.audio:
-            return read_bands(study.path(track.audio), None, streams=streams)
+            return SoundBands.read(study.path(track.audio), None, streams=streams)
         if track.video:
             video = study.path(track.video)
-            return read_bands(video, read_header(video, streams).start_s, streams=streams)
+            return SoundBands.read(video, read_header(video, streams).start_s, streams=streams)
     except (RecordingError, UnusableFileError) as error:
         return str(error)
     except OSError as error:

@@ -21,7 +21,7 @@ from storyframes.store import write_atomically
 from storyframes_transcribe.ctc import AlignedWord, CtcModel, align
 from storyframes_transcribe.transcript_file import FOLDER, MADE_BY
 from storyframes_transcribe.voices import Damage
-from tasks.media import FIRST_STREAMS, StreamChoice, promised_length_s, read_audio, read_header
+from tasks.media import StreamChoice, promised_length_s, read_audio, read_header
 from tasks.study import Study, find_prefixes, read_transcript
 
 TEXTS = "texts"
@@ -81,7 +81,7 @@ def align_recording(
     model: CtcModel,
     *,
     min_confidence: float = MIN_CONFIDENCE,
-    streams: StreamChoice = FIRST_STREAMS,
+    streams: StreamChoice = StreamChoice.FIRST,
 ) -> Aligned:
     """Align the text of one recording, and write the transcript, unless the same is there already.
 

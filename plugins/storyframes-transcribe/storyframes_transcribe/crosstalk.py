@@ -15,7 +15,7 @@ import numpy as np
 
 from storyframes import Clock
 from storyframes_transcribe.words import HeardWord
-from tasks.media import FIRST_STREAMS, StreamChoice, over_floor, read_bands, step_levels
+from tasks.media import SoundBands, StreamChoice
 
 CROSSTALK_RULES = 2
 """Number of the rules of this module. Raise it where they change: crosstalk is then found again."""
@@ -37,7 +37,7 @@ class Microphone:
     path: Path
     zero_s: float | None
     clock: Clock
-    streams: StreamChoice = FIRST_STREAMS
+    streams: StreamChoice = StreamChoice.FIRST
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,10 @@ def session_levels(microphones: Mapping[str, Microphone]) -> dict[str, np.ndarra
     Raises:
         RecordingError: one cannot be decoded.
     """
-    bands = {name: read_bands(one.path, one.zero_s, streams=one.streams) for name, one in microphones.items()}
+    bands = {name: SoundBands.read(one.path, one.zero_s, streams=one.streams) for name, one in microphones.items()}
     ends = [float(one.clock.to_session(bands[name].start_s + bands[name].seconds)) for name, one in microphones.items()]
     steps = max(math.ceil(max(ends, default=0.0) / STEP_S), 0)
-    return {
-        name: step_levels(bands[name], one.clock, Clock("session"), steps, STEP_S) for name, one in microphones.items()
-    }
+    return {name: bands[name].levels(one.clock, Clock("session"), steps, STEP_S) for name, one in microphones.items()}
 
 
 def find_crosstalk(
@@ -92,7 +90,7 @@ def find_crosstalk(
         words: by microphone, in seconds of the session.
         levels: of all microphones, see :func:`session_levels`.
     """
-    is_audible = np.any([over_floor(one) >= _AUDIBLE_DB for one in levels.values()], axis=0)
+    is_audible = np.any([SoundBands.over_floor(one) >= _AUDIBLE_DB for one in levels.values()], axis=0)
     is_crosstalk, is_uncertain = {}, {}
     for name, of_one in words.items():
         others = [one for other, one in levels.items() if other != name]

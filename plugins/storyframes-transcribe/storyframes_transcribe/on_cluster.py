@@ -23,7 +23,7 @@ from storyframes_transcribe.session import Outcome, Status, Transcriber
 from storyframes_transcribe.settings import Device, TranscribeSettings
 from storyframes_transcribe.transcript_file import FOLDER
 from storyframes_transcribe.whisper import LIBRARIES, Whisper
-from tasks.media import FIRST_STREAMS, StreamChoice
+from tasks.media import StreamChoice
 from tasks.study import load_study
 
 _ELSEWHERE = "a worker says that it is written, but it is not in the study: mount the same folder there"
@@ -45,7 +45,7 @@ class SessionUnit:
     tracks: tuple[str, ...]
     settings: TranscribeSettings
     model_sha256: str
-    streams: StreamChoice = FIRST_STREAMS
+    streams: StreamChoice = StreamChoice.FIRST
 
     @property
     def name(self) -> str:

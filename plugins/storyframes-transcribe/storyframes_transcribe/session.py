@@ -36,7 +36,7 @@ from storyframes_transcribe.transcript_file import (
 from storyframes_transcribe.voices import RATE, Damage, Piece, voiced_pieces
 from storyframes_transcribe.whisper import library_versions
 from storyframes_transcribe.words import Heard, HeardWord, snap
-from tasks.media import FIRST_STREAMS, NoAudioError, RecordingError, StreamChoice, read_audio, read_header
+from tasks.media import NoAudioError, RecordingError, StreamChoice, read_audio, read_header
 from tasks.study import Study
 
 _STAYS = ": what other microphones heard of these words stays in theirs"
@@ -138,7 +138,7 @@ class Transcriber:
         model: Model,
         hear: Hear,
         listen: Listen,
-        streams: StreamChoice = FIRST_STREAMS,
+        streams: StreamChoice = StreamChoice.FIRST,
     ) -> None:
         self._study, self._settings, self._hear, self._listen = study, settings, hear, listen
         self._streams = streams

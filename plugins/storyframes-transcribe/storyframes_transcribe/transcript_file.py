@@ -19,7 +19,7 @@ from storyframes import MAIN
 from storyframes.store import locked, write_atomically
 from storyframes_transcribe.languages import Language
 from storyframes_transcribe.words import HeardWord, text_of
-from tasks.forgetting import Asked, Trace, file_trace
+from tasks.forgetting import Asked, Trace
 
 FOLDER = "transcripts"
 _TITLES = frozenset("mr. mrs. ms. dr. drs. prof. st. sr. sra. mme. mlle. m. hr. fr. dott. sig.".split())
@@ -291,4 +291,4 @@ def find_forgotten(asked: Asked) -> Iterator[Trace]:
         session, _, track = path.stem.partition("@")
         with suppress(KeptError):
             if asked.scope.has(session, track or MAIN) and read_made(path, also_corrected=True) is not None:
-                yield file_trace(path, "made transcript")
+                yield Trace.of_file(path, "made transcript")

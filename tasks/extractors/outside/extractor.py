@@ -30,7 +30,6 @@ from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings
 from tasks.extractors.regions import region_view, video_for_tool
 from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.recording import FrameBatch
-from tasks.media.streams import are_first
 from tasks.models.digests import model_digests
 from tasks.tools.containers import ContainerError
 from tasks.tools.hpc_engines import find_engine
@@ -206,7 +205,7 @@ class OutsideExtractor(Extractor[S]):
         """
         number, sound = self.common.recording.sound_stream, inputs.get(Input.AUDIO)
         try:
-            if sound and number and not are_first(sound, StreamChoice(sound=number)):
+            if sound and number and not StreamChoice(sound=number).are_first(sound):
                 raise ExtractionError(
                     f"{sound.name}: has several sounds, and the program of {self.name} reads the first by itself, but "
                     f"[recording] sound_stream = {number}: make a file of that sound (ffmpeg -i {sound.name} -map 0:v? "

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from storyframes_empathy.scores.predictions import FILE
-from tasks.forgetting import Asked, Trace, table_traces
+from tasks.forgetting import Asked, Trace
 
 
 def find(asked: Asked) -> Iterator[Trace]:
     """The predictions for the forgotten, in every run below the folders that are looked through."""
-    yield from table_traces(asked, {FILE}, "a run's predictions")
+    yield from asked.table_traces({FILE}, "a run's predictions")

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from storyframes import PlugInError, install_line, installed_plug_ins, load_plug_in, plug_in
+from storyframes import PlugInError, PlugIns, install_line
 from storyframes.store import StoreError, Table
 
 Write = Callable[[Table, Path], None]
@@ -47,7 +47,7 @@ _WRITERS = {
 def formats() -> list[str]:
     """The names of all formats: the project's own, then those of plug-ins."""
     own = (*Format, *_OF_CLIPS)
-    return [*own, *(point.name for point in installed_plug_ins(_GROUP) if point.name not in own)]
+    return [*own, *(name for name in PlugIns(_GROUP) if name not in own)]
 
 
 def writer(to: str) -> Write:
@@ -72,10 +72,9 @@ def about_format(to: str) -> str:
 
 def _plug_in_writer(to: str) -> Write:
     try:
-        point = plug_in(_GROUP, to)
-        if point is None:
+        if to not in PlugIns(_GROUP):
             raise ExportError(f"--format {to!r}: there are {', '.join(formats())}")
-        write: Write = load_plug_in(point)
+        write: Write = PlugIns(_GROUP)[to]
     except PlugInError as error:
         raise ExportError(f"--format {to}: {error}") from None
     return write

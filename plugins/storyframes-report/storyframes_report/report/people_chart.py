@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from storyframes_report.report.chart import BLUE, ORANGE, Chart, label
-from tasks.study import Study, UnusableFileError, read_boxes
+from tasks.study import Boxes, Study, UnusableFileError
 
 _BAND_PX, _AROUND_PX = 34, 90
 
@@ -17,7 +17,7 @@ def people_chart(study: Study, session_id: str) -> tuple[Chart | None, str]:
     rows, problems = [], []
     for name, file in tracks.items():
         try:
-            boxes = read_boxes(study.path(file))
+            boxes = Boxes.read(study.path(file))
         except UnusableFileError as error:
             problems.append(str(error))
             continue

@@ -19,7 +19,7 @@ from storyframes_report.overlay import PicturePoints, picture_points
 from storyframes_report.report.packing import deflate, deflate_blocks
 from storyframes_report.report.player import PlayedTrack
 from tasks.media import read_header
-from tasks.study import Study, UnusableFileError, fixed_box, read_boxes
+from tasks.study import Boxes, Study, UnusableFileError
 
 _MISSING = -(2**15)  # in place of a coordinate
 _BLOCK = 2048  # rows read at once
@@ -123,14 +123,14 @@ def _of_regions(
         doubtful = np.zeros(len(time), bool)
         if device.files.box_file:
             try:
-                boxes = read_boxes(study.path(device.files.box_file))
+                boxes = Boxes.read(study.path(device.files.box_file))
             except UnusableFileError:
                 continue  # the page says so beside the chart of people
             box = boxes.at(time, frame_s)
             for start, stop in boxes.doubtful_s:
                 doubtful |= (time >= start) & (time < stop)
-        elif device.files.region:
-            box = np.tile(fixed_box(device.files.region), (len(time), 1))
+        elif device.files.box:
+            box = np.tile(device.files.box, (len(time), 1))
         else:
             continue
         left, top, width, height = (box * np.tile(size, 2)).T

@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 
 from storyframes.store import lock_new_file
-from tasks.media import FIRST_STREAMS, NoAudioError, RecordingError, StreamChoice, read_audio, read_frames, read_header
+from tasks.media import NoAudioError, RecordingError, StreamChoice, read_audio, read_frames, read_header
 
 _LONGEST_SIDE = 640  # pixels
 _SOUND_RATE = 48_000
@@ -27,7 +27,7 @@ _CLOCK = Fraction(1, 90_000)  # s, of the frames' times in the copy
 _OPTIONS = {"preset": "veryfast", "crf": "28", "g": "30", "bf": "0"}  # a key frame a second or so: seeking is quick
 
 
-def write_preview(recording: Path, sound: Path | None, out: Path, streams: StreamChoice = FIRST_STREAMS) -> None:
+def write_preview(recording: Path, sound: Path | None, out: Path, streams: StreamChoice = StreamChoice.FIRST) -> None:
     """Copy a video's upright pictures, at most 640 pixels, and its sound into an MP4 that begins with the first frame.
 
     Args:
@@ -85,7 +85,7 @@ def _is_open(descriptor: int, path: Path) -> bool:
 def _made_of(sources: list[Path], streams: StreamChoice) -> str:
     """What a copy was made of, for its comment: a session may get another file, and two studies may share a folder."""
     states = [(source.name, source.stat().st_size, source.stat().st_mtime_ns) for source in sources]
-    return hashlib.sha256(repr(states if streams == FIRST_STREAMS else [states, streams]).encode()).hexdigest()
+    return hashlib.sha256(repr(states if streams == StreamChoice.FIRST else [states, streams]).encode()).hexdigest()
 
 
 def _is_made_of(copy: Path, made_of: str) -> bool:

@@ -29,7 +29,7 @@ from storyframes_report.report.study_page.summary import FindingSummary, Session
 from storyframes_report.report.timeline import timeline
 from storyframes_report.report.timetable import Timetable, read_timetable
 from tasks.inspect import Quality, QualityFinding, SessionCurves, check_quality, read_curves
-from tasks.media import FIRST_STREAMS, NoAudioError, RecordingError, StreamChoice, are_first, find_clipped, read_header
+from tasks.media import NoAudioError, RecordingError, StreamChoice, find_clipped, read_header
 from tasks.study import Study, UnusableFileError
 
 _WIDTH, _PICTURES = 320, 8  # pixels, and the most pictures of a track
@@ -60,7 +60,7 @@ class Pages:
     options: ReportOptions
     site: Path
     speaker_prefixes: bool | None = None  # [transcript] speaker_prefixes
-    streams: StreamChoice = FIRST_STREAMS  # [recording] video_stream and sound_stream
+    streams: StreamChoice = StreamChoice.FIRST  # [recording] video_stream and sound_stream
     summaries: dict[str, SessionSummary] = field(default_factory=dict)
     quoted: set[str] = field(default_factory=set)  # sessions with their transcripts on the page
     pictured: set[str] = field(default_factory=set)
@@ -90,7 +90,7 @@ class TrackPart:
     device: Device | None  # None where the study has no such track
     key: str  # of its timeline on the page
     curves: SessionCurves | None = None  # None where nothing can be drawn
-    streams: StreamChoice = FIRST_STREAMS  # of its recording, of which its features were made
+    streams: StreamChoice = StreamChoice.FIRST  # of its recording, of which its features were made
     table: Timetable = field(default_factory=Timetable)
     chart: Chart | None = None
     quality: Quality = field(default_factory=Quality)
@@ -234,14 +234,14 @@ def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, D
 
 def _other_streams(study: Study, part: TrackPart) -> str:
     """Why a browser cannot play a track; empty where it plays the picture and the sound of the track's features."""
-    if part.streams == FIRST_STREAMS or part.device is None:
+    if part.streams == StreamChoice.FIRST or part.device is None:
         return ""
     files, chosen = part.device.files, part.streams
     sound = StreamChoice(sound=chosen.sound)
     asked = [(files.video, StreamChoice(chosen.video) if files.audio else chosen), (files.audio, sound)]
     there = [(path, streams) for name, streams in asked if (path := study_file(study, name))]
     try:
-        others = [path.name for path, streams in there if not are_first(path, streams)]
+        others = [path.name for path, streams in there if not streams.are_first(path)]
     except RecordingError:
         return ""  # which what reads it reports
     if not others:

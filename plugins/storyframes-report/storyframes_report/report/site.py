@@ -8,13 +8,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from storyframes import STORIES, FeatureName, FeatureStore, PlugInError, installed_plug_ins, load_plug_in, plug_in
+from storyframes import STORIES, FeatureName, FeatureStore, PlugInError, PlugIns
 from storyframes_report.report.chart import Chart
 from storyframes_report.report.facts import StudyFacts, facts_with_clips, read_clips
 from storyframes_report.report.packing import deflate_json
@@ -132,7 +131,7 @@ def _write_plug_in_pages(context: ReportContext, site: Path, name: str) -> tuple
     """
     titles: dict[str, str] = {}
     faults: list[str] = []
-    for page_name in dict.fromkeys(point.name for point in installed_plug_ins(_PAGES)):
+    for page_name in PlugIns(_PAGES):
         try:
             page = _made(page_name, context)
         except PlugInError as error:
@@ -158,15 +157,13 @@ def _made(name: str, context: ReportContext) -> ReportPage | None:
     """
     if not FeatureName(name).is_allowed:
         raise PlugInError("a name has lower-case letters, digits and underscores")
-    point = plug_in(_PAGES, name)
-    assert point is not None
-    make = load_plug_in(point)
+    make = PlugIns(_PAGES)[name]
     try:
         page = make(context)
     except Exception as error:
-        raise PlugInError(f"{_origin(point)} failed with {type(error).__name__}") from None
+        raise PlugInError(f"{PlugIns(_PAGES).origin(name)} failed with {type(error).__name__}") from None
     if page is not None and not isinstance(page, ReportPage):
-        raise PlugInError(f"{_origin(point)} gave a {type(page).__name__}, not a ReportPage")
+        raise PlugInError(f"{PlugIns(_PAGES).origin(name)} gave a {type(page).__name__}, not a ReportPage")
     return page
 
 
@@ -177,7 +174,3 @@ def _drawn(page: ReportPage) -> Iterator[tuple[str, object]]:
             yield "chart", replace(part, key=f"chart-{number}")
         else:
             yield ("table" if isinstance(part, ReportTable) else "text"), part
-
-
-def _origin(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value

@@ -35,7 +35,6 @@ from tasks.study import (
     Study,
     UnusableFileError,
     Word,
-    read_curve,
     read_transcript,
 )
 
@@ -209,7 +208,7 @@ def _tiers(study: Study, session_id: str, device: Device | None, *, with_text: b
     problems = []
     for curve in filter(here, study.curves):
         try:
-            samples = read_curve(study.path(curve.path), shown[curve.scheme])
+            samples = CurveSamples.read(study.path(curve.path), shown[curve.scheme])
         except UnusableFileError as error:
             problems.append(str(error))
             continue
