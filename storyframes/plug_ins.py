@@ -91,13 +91,13 @@ class PlugIns(Mapping[str, Any]):
         return load_plug_in(self._point(name))
 
     def __contains__(self, name: object) -> bool:
-        return name in [*self]
+        return name in list(iter(self))
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(point.name for point in installed_plug_ins(self.group)))
 
     def __len__(self) -> int:
-        return len([*self])
+        return len(list(iter(self)))
 
     def origin(self, name: str) -> str:
         """Name and version of the distribution that has it."""

@@ -19,8 +19,8 @@ from storyframes.features import in_order
 from storyframes.spec import MAIN
 from storyframes.store.record_status import FeatureStatus
 from tasks.inspect.formatting import counted, human_bytes, measured_rows
-from tasks.inspect.quality import Quality, QualityFinding, check_quality
-from tasks.inspect.session_curves import SessionCurves, summarize_curves
+from tasks.inspect.quality import Quality, QualityFinding
+from tasks.inspect.session_curves import SessionCurves
 from tasks.study.labels import listed
 
 _SPANS = 6  # of a finding
@@ -39,7 +39,7 @@ def session_tables(entries: Sequence[FeatureStatus], curves: Curves) -> Iterator
             continue
         yield _curves_table(of_track, named=named)
         whose = escape(f"{track}: ") if named else ""
-        quality = check_quality(of_track)
+        quality = Quality.of(of_track)
         if quality.findings:
             yield _findings_table(quality.findings, whose)
         yield from _without_findings(quality, whose)
@@ -69,7 +69,7 @@ def _curves_table(curves: SessionCurves, *, named: bool) -> FittingTable:
     where = ", in seconds of its own recording" if named and curves.track != MAIN else ""
     title = f"{escape(curves.track)}: {curves.extent}{where}" if named else curves.extent
     rows = []
-    for one in summarize_curves(curves):
+    for one in curves.summaries():
         numbers = ["" if value is None else f"{value:.3g}" for value in (one.low, one.median, one.high)]
         rows.append((escape(f"{one.name} {one.unit}".strip()), *numbers, f"{one.present:.0%}", one.spark))
     headings = ("curve", "lowest", "median", "highest", "there", "from start to end")
@@ -106,11 +106,11 @@ def session_json(session_id: str, entries: Sequence[FeatureStatus], curves: Curv
 def _track_json(curves: SessionCurves | None) -> dict[str, Any]:
     if curves is None:
         return {}
-    quality = check_quality(curves)
+    quality = Quality.of(curves)
     return {
         "frames": len(curves.time),
         "end_s": curves.length_s,
-        "curves": [dataclasses.asdict(curve) for curve in summarize_curves(curves)],
+        "curves": [dataclasses.asdict(curve) for curve in curves.summaries()],
         "findings": [dataclasses.asdict(finding) for finding in quality.findings],
         "not_looked_at": {str(rule): reason for rule, reason in quality.not_looked_at.items()},
     }

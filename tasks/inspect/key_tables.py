@@ -31,6 +31,21 @@ class SplitRow:
     clips: int
 
 
+@dataclass(frozen=True)
+class StudySplits:
+    """The participants of a study, and their splits."""
+
+    participants: Mapping[str, set[str]]  # those of each session
+    rows: tuple[SplitRow, ...]  # of each split, in their order
+    leaked: Mapping[str, tuple[str, ...]]  # the participants who are in several splits, with these
+
+    @classmethod
+    def of(cls, study: Study, clips: pd.DataFrame | None) -> StudySplits:
+        """Those of a study and its clip index; None where it has none."""
+        people = participants_of(study)
+        return cls(people, split_rows(clips, people), leaked_participants(clips, people))
+
+
 def key_tables(study: Study, store: FeatureStore) -> str:
     """Participants in several splits, totals, the features by their status, and the splits."""
     entries = [entry for entry in record_status.scan(store.storage) if entry.feature != WHOLE_SESSION]
@@ -38,24 +53,24 @@ def key_tables(study: Study, store: FeatureStore) -> str:
         clips = store.clips()[["session_id", "participant_id", "split"]]
     except StoreError:  # there is none, or it is damaged, which the run itself reports
         clips = None
-    participants = participants_of(study)
+    splits = StudySplits.of(study, clips)
     size = sum(entry.current.nbytes for entry in entries if entry.current)
-    people = len(set().union(*participants.values()))
+    people = len(set().union(*splits.participants.values()))
     totals = (len(study.sessions), people, 0 if clips is None else len(clips), human_bytes(size))
     counts = Counter((entry.feature, entry.status) for entry in entries)
     states = [
         (*feature_and_track(feature), *(counts[feature, status] for status in Status))
         for feature in in_order({entry.feature for entry in entries})
     ]
-    splits = [(row.split, row.participants, row.sessions, row.clips) for row in split_rows(clips, participants)]
+    sizes = [(row.split, row.participants, row.sessions, row.clips) for row in splits.rows]
     parts = [
         *(
             f"**✗ {plain_markdown(person)} is in {plain_markdown(' and in '.join(names))}: leaked**"
-            for person, names in leaked_participants(clips, participants).items()
+            for person, names in splits.leaked.items()
         ),
         markdown_table(("sessions", "participants", "clips", "on disk"), [totals]),
         markdown_table(("feature", "track", *Status), states),
-        markdown_table(("split", "participants", "sessions", "clips"), splits) if splits else "",
+        markdown_table(("split", "participants", "sessions", "clips"), sizes) if sizes else "",
     ]
     return "\n\n".join(part for part in parts if part)
 

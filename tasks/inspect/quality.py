@@ -67,6 +67,11 @@ class QualityFinding:
     spans: tuple[Span, ...] = ()  # (start, stop) seconds, in order; empty where it concerns the whole session
 
     @property
+    def seconds(self) -> float:
+        """How long the spans are together."""
+        return total_s(self.spans)
+
+    @property
     def worst(self) -> tuple[Span, ...]:
         """The longest three spans, in order."""
         return tuple(sorted(sorted(self.spans, key=lambda span: span[0] - span[1])[:3]))
@@ -335,13 +340,13 @@ class Quality:
             reasons.setdefault(reason, []).append(rule)
         return "; ".join(f"{', '.join(rules)} ({reason})" for reason, rules in reasons.items())
 
-
-def check_quality(curves: SessionCurves) -> Quality:
-    """Apply every rule to a session's curves."""
-    quality = Quality(inapplicable=frozenset({Rule.DOUBTFUL_REGION} if curves.doubtful is None else ()))
-    for rules, find in _RULES.items():
-        try:
-            quality.findings += find(curves)
-        except NothingToLookAtError as error:
-            quality.not_looked_at |= dict.fromkeys(rules, str(error))
-    return quality
+    @classmethod
+    def of(cls, curves: SessionCurves) -> Quality:
+        """Apply every rule to a session's curves."""
+        quality = cls(inapplicable=frozenset({Rule.DOUBTFUL_REGION} if curves.doubtful is None else ()))
+        for rules, find in _RULES.items():
+            try:
+                quality.findings += find(curves)
+            except NothingToLookAtError as error:
+                quality.not_looked_at |= dict.fromkeys(rules, str(error))
+        return quality

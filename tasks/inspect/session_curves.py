@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from storyframes.spec import MAIN
 
 ACTION_UNITS = tuple(column for column in OPENFACE_COLUMNS if column.startswith("AU") and column.endswith("_r"))
 CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
+_BARS = "▁▂▃▄▅▆▇█"
+SPARK_WIDTH = 38
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,11 @@ class Utterances:
     end_s: np.ndarray  # (U,)
     speakers: Sequence[str]
     interpolated: bool = False  # whether times of some words are, by a caveat
+
+    @property
+    def spans(self) -> list[tuple[str, float, float]]:
+        """The speaker, the start and the end of each."""
+        return list(zip(self.speakers, self.start_s.tolist(), self.end_s.tolist(), strict=True))
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +95,46 @@ class FaceCurves:
         return float(self.tracked[is_sampled].mean()) if is_sampled.any() else None
 
 
+def sparkline(values: np.ndarray) -> str:
+    """The means of equal parts of ``values`` (n,), scaled from the smallest mean to the largest."""
+    parts = np.array_split(
+        np.where(np.isfinite(values), values, np.nan).astype(np.float64), min(SPARK_WIDTH, len(values))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a part without a value has no mean, and is a space
+        means = np.array([np.nanmean(part) for part in parts])
+        low, high = np.nanmin(means), np.nanmax(means)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(" " if np.isnan(mean) else _BARS[round((mean - low) * scale)] for mean in means)
+
+
+@dataclass(frozen=True)
+class CurveSummary:
+    """One curve: the range of its values and a sparkline; None without any value."""
+
+    name: str
+    unit: str
+    low: float | None
+    median: float | None
+    high: float | None
+    present: float  # share of the rows that have a value
+    spark: str  # a character for each equal part of the rows; a space where no row has a value
+
+    @classmethod
+    def of(cls, name: str, unit: str, values: np.ndarray) -> CurveSummary:
+        """One curve (n,), n > 0; NaN where there is no value."""
+        finite = values[np.isfinite(values)].astype(np.float64)
+        low, median, high = (
+            (float(value) for value in np.percentile(finite, (0, 50, 100))) if len(finite) else (None,) * 3
+        )
+        return cls(name, unit, low, median, high, len(finite) / len(values), sparkline(values))
+
+    @property
+    def spread(self) -> tuple[str, ...]:
+        """The smallest value, the median and the largest as text; empty where there is no value."""
+        return tuple("" if value is None else f"{value:.4g}" for value in (self.low, self.median, self.high))
+
+
 @dataclass(repr=False)
 class SessionCurves:
     """The curves of one track; None where the store has no such feature.
@@ -128,6 +176,9 @@ class SessionCurves:
     troubles: list[str] = field(default_factory=list)  # features that do not fit to the frames, in words
     track: str = MAIN  # ``main`` are the session's own files
 
+    ACTION_UNITS: ClassVar[tuple[str, ...]] = ACTION_UNITS  # of which there are curves
+    CHOSEN_UNITS: ClassVar[tuple[str, ...]] = CHOSEN_UNITS  # those that are shown at first
+
     @property
     def has_frames(self) -> bool:
         """Whether the track has a picture; a microphone has none."""
@@ -161,73 +212,43 @@ class SessionCurves:
         name = self.session_id if self.track == MAIN else f"{self.session_id}, track {self.track}"
         return f"{name}: {self.extent}; curves of {', '.join(shown) or 'nothing'}"
 
+    def named(self) -> Iterator[tuple[str, str, np.ndarray]]:
+        """The name, the unit and the values (n,) of each curve, in the order of the report's timeline."""
+        for face in self.faces:
+            yield "face tracked" if len(self.faces) == 1 else f"face tracked, {face.feature}", "", face.tracked
+        if self.confidence is not None:
+            yield "confidence", "0..1", self.confidence
+        if self.head_pose is not None:
+            for name, values in zip(("pitch", "yaw", "roll"), self.head_pose.T, strict=True):
+                yield f"head {name}", "°", values
+        if self.gaze is not None:
+            for name, values in zip(("sideways", "vertical"), self.gaze.T, strict=True):
+                yield f"gaze {name}", "°", values
+        if self.action_units is not None:
+            for unit in CHOSEN_UNITS:
+                yield unit.removesuffix("_r"), "0..5", self.action_units[:, ACTION_UNITS.index(unit)]
+        if self.loudness is not None:
+            yield "loudness", "dB", self.loudness
+        if self.f0 is not None:
+            yield "F0", "Hz", self.f0
+        if self.change is not None:
+            yield "picture change", "", self.change
+        for name, counts in (("body", self.body), ("hands", self.hands)):
+            if counts is not None:
+                yield f"{name} found", "", np.where(counts < 0, np.nan, counts)
+        for array in self.others:
+            for name, values in zip(array.names, array.values.T, strict=True):
+                yield array.title if name == array.array else f"{array.title} {name}", array.unit, values
 
-_BARS = "▁▂▃▄▅▆▇█"
-SPARK_WIDTH = 38
+    def summaries(self) -> list[CurveSummary]:
+        """Every curve of the session, in the order of the report's timeline."""
+        return [CurveSummary.of(name, unit, values) for name, unit, values in self.named() if len(values)]
 
-
-@dataclass(frozen=True)
-class CurveSummary:
-    """One curve: the range of its values and a sparkline; None without any value."""
-
-    name: str
-    unit: str
-    low: float | None
-    median: float | None
-    high: float | None
-    present: float  # share of the rows that have a value
-    spark: str  # a character for each equal part of the rows; a space where no row has a value
-
-
-def summarize_curves(curves: SessionCurves) -> list[CurveSummary]:
-    """Every curve of the session, in the order of the report's timeline."""
-    return [summarize(name, unit, values) for name, unit, values in named_curves(curves) if len(values)]
-
-
-def named_curves(curves: SessionCurves) -> Iterator[tuple[str, str, np.ndarray]]:
-    """The name, the unit and the values (n,) of each curve, in the order of the report's timeline."""
-    for face in curves.faces:
-        yield "face tracked" if len(curves.faces) == 1 else f"face tracked, {face.feature}", "", face.tracked
-    if curves.confidence is not None:
-        yield "confidence", "0..1", curves.confidence
-    if curves.head_pose is not None:
-        for name, values in zip(("pitch", "yaw", "roll"), curves.head_pose.T, strict=True):
-            yield f"head {name}", "°", values
-    if curves.gaze is not None:
-        for name, values in zip(("sideways", "vertical"), curves.gaze.T, strict=True):
-            yield f"gaze {name}", "°", values
-    if curves.action_units is not None:
-        for unit in CHOSEN_UNITS:
-            yield unit.removesuffix("_r"), "0..5", curves.action_units[:, ACTION_UNITS.index(unit)]
-    if curves.loudness is not None:
-        yield "loudness", "dB", curves.loudness
-    if curves.f0 is not None:
-        yield "F0", "Hz", curves.f0
-    if curves.change is not None:
-        yield "picture change", "", curves.change
-    for name, counts in (("body", curves.body), ("hands", curves.hands)):
-        if counts is not None:
-            yield f"{name} found", "", np.where(counts < 0, np.nan, counts)
-    for array in curves.others:
-        for name, values in zip(array.names, array.values.T, strict=True):
-            yield array.title if name == array.array else f"{array.title} {name}", array.unit, values
-
-
-def summarize(name: str, unit: str, values: np.ndarray) -> CurveSummary:
-    """One curve (n,), n > 0; NaN where there is no value."""
-    finite = values[np.isfinite(values)].astype(np.float64)
-    low, median, high = (float(value) for value in np.percentile(finite, (0, 50, 100))) if len(finite) else (None,) * 3
-    return CurveSummary(name, unit, low, median, high, len(finite) / len(values), sparkline(values))
-
-
-def sparkline(values: np.ndarray) -> str:
-    """The means of equal parts of ``values`` (n,), scaled from the smallest mean to the largest."""
-    parts = np.array_split(
-        np.where(np.isfinite(values), values, np.nan).astype(np.float64), min(SPARK_WIDTH, len(values))
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a part without a value has no mean, and is a space
-        means = np.array([np.nanmean(part) for part in parts])
-        low, high = np.nanmin(means), np.nanmax(means)
-    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(" " if np.isnan(mean) else _BARS[round((mean - low) * scale)] for mean in means)
+    def other_units(self) -> list[CurveSummary]:
+        """The action units that are not among :data:`CHOSEN_UNITS`."""
+        units = () if self.action_units is None else zip(ACTION_UNITS, self.action_units.T, strict=True)
+        return [
+            CurveSummary.of(name.removesuffix("_r"), "0..5", column)
+            for name, column in units
+            if name not in CHOSEN_UNITS and len(column)
+        ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from flows.cli.session_tables import FittingTable, session_tables
-from tasks.inspect.session_curves import FaceCurves, SessionCurves, summarize_curves
+from tasks.inspect.session_curves import FaceCurves, SessionCurves
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: f"{value:.4g}")
 NAMES = st.text("abcdefgh_", min_size=1, max_size=24)
@@ -40,9 +40,9 @@ def test_show_cuts_no_number(width: int) -> None:
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
     assert "side_camera" in text
-    for one in summarize_curves(curves):
+    for one in curves.summaries():
         assert {f"{value:.3g}" for value in (one.low, one.median, one.high)} <= set(words(text))
-        assert text.count(one.spark.strip()) == 2 * [each.spark for each in summarize_curves(curves)].count(one.spark)
+        assert text.count(one.spark.strip()) == 2 * [each.spark for each in curves.summaries()].count(one.spark)
     assert ("finding" in text, "-123" in text, "1.23e-05" in text) == (True, True, True)
 
 

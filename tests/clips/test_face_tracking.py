@@ -24,7 +24,7 @@ from storyframes.store import catalogue, record_status
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.clip_index.index import update_clip_index
-from tasks.inspect.quality import Rule, check_quality
+from tasks.inspect.quality import Quality, Rule
 from tasks.inspect.track_curves import read_curves
 
 FRAMES, FPS = 60, 15
@@ -104,7 +104,7 @@ def test_a_face_is_one_whoever_tracks_it(spec: FeatureSpec, tmp_path: Path) -> N
     assert kept.clips["start_frame"].tolist() == [20, 40]
     curves = read_curves(store, "s")
     np.testing.assert_array_equal(curves.faces[0].tracked, HAS_FACE)
-    quality = check_quality(curves)
+    quality = Quality.of(curves)
     (lost,) = quality.findings
     assert lost.rule is Rule.FACE_LOST
     assert missing(lost.message, f"{spec.name}: no face", "35.0%") == []
@@ -114,7 +114,7 @@ def test_a_face_is_one_whoever_tracks_it(spec: FeatureSpec, tmp_path: Path) -> N
 def test_a_feature_of_no_face_says_nothing_of_one(tmp_path: Path) -> None:
     store = made(tmp_path / "features", (NO_FACE, arrays(NO_FACE, HAS_FACE)))
     assert store.clips()["face_tracked"].isna().all()
-    assert Rule.FACE_LOST in check_quality(read_curves(store, "s")).not_looked_at
+    assert Rule.FACE_LOST in Quality.of(read_curves(store, "s")).not_looked_at
 
 
 def test_frames_that_dope_skipped_are_neither_with_a_face_nor_without(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_first_feature_that_tracks_a_face_counts_and_every_one_is_judged(tmp
     np.testing.assert_allclose(store.clips()["face_tracked"].astype(float), 1)  # built-in features come first
     curves = read_curves(store, "s")
     assert [face.feature for face in curves.faces] == ["dope", "holistic"]
-    assert [finding.message.split(":")[0] for finding in check_quality(curves).findings] == ["holistic"]
+    assert [finding.message.split(":")[0] for finding in Quality.of(curves).findings] == ["holistic"]
 
 
 def test_an_index_sees_that_a_face_was_tracked_again(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_status_never_shows_rows_that_are_no_measurements_as_rows(tmp_path: Path
     shown = " ".join(console.export_text().split())
     assert "│ s │ 60 │ 12 of 60 │ 0 of 60* │" in shown
     assert missing(shown, "caveat of units", "(s)") == []
-    (finding,) = [one for one in check_quality(read_curves(store, "s")).findings if one.message.startswith("units")]
+    (finding,) = [one for one in Quality.of(read_curves(store, "s")).findings if one.message.startswith("units")]
     assert missing(finding.message, "no face", "100.0%") == []
 
 

@@ -28,7 +28,7 @@ from tasks.extractors.base import CommonSettings, Extractor, ExtractorSettings
 from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.source import Region, Source
-from tasks.inspect.quality import Rule, check_quality
+from tasks.inspect.quality import Quality, Rule
 from tasks.inspect.study_check import check_study
 from tasks.inspect.track_curves import read_curves
 from tasks.media import container
@@ -280,9 +280,7 @@ def test_doubtful_stretches_and_damaged_boxes_are_findings_with_their_times(
     study: Path, store: FeatureStore, tmp_path: Path
 ) -> None:
     (finding,) = (
-        each
-        for each in check_quality(read_curves(store, "whole", "moving")).findings
-        if each.rule is Rule.DOUBTFUL_REGION
+        each for each in Quality.of(read_curves(store, "whole", "moving")).findings if each.rule is Rule.DOUBTFUL_REGION
     )
     assert finding.spans == ((12 / FPS, 15 / FPS),)
     assert read_curves(store, "whole", "left").doubtful == ()

@@ -16,7 +16,7 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
-from tasks.inspect.quality import Quality, Rule, check_quality
+from tasks.inspect.quality import Quality, Rule
 from tasks.inspect.session_curves import FaceCurves, SessionCurves, Utterances
 from tasks.inspect.track_curves import read_curves
 from tasks.media.sound import RUN, find_clipped
@@ -49,14 +49,14 @@ def between(time: np.ndarray, start: float, stop: float) -> np.ndarray:
 
 
 def the_only(curves: SessionCurves):
-    (finding,) = check_quality(curves).findings
+    (finding,) = Quality.of(curves).findings
     assert finding.rule_text
     return finding
 
 
 def test_a_good_recording_has_no_finding() -> None:
-    assert check_quality(good()) == Quality([], {})
-    assert check_quality(good()).looked_at == list(Rule)
+    assert Quality.of(good()) == Quality([], {})
+    assert Quality.of(good()).looked_at == list(Rule)
 
 
 LACKING = {
@@ -71,14 +71,14 @@ LACKING = {
 
 @pytest.mark.parametrize(("rules", "lacking"), LACKING.items())
 def test_a_rule_without_anything_to_look_at_says_so(rules: tuple[Rule, ...], lacking: dict[str, object]) -> None:
-    quality = check_quality(dataclasses.replace(good(), **lacking))
+    quality = Quality.of(dataclasses.replace(good(), **lacking))
     assert (quality.findings, set(quality.not_looked_at)) == ([], set(rules))
     assert quality.looked_at == [rule for rule in Rule if rule not in rules]
     assert quality.unjudged.startswith(rules[0])
 
 
 def test_only_of_a_region_is_it_judged_whom_it_shows() -> None:
-    quality = check_quality(dataclasses.replace(good(), doubtful=None))
+    quality = Quality.of(dataclasses.replace(good(), doubtful=None))
     assert quality.looked_at == [rule for rule in Rule if rule is not Rule.DOUBTFUL_REGION]
     assert quality.not_looked_at == {}
     finding = the_only(dataclasses.replace(good(), doubtful=((1.0, 2.5), (4.0, 5.0))))
@@ -87,7 +87,7 @@ def test_only_of_a_region_is_it_judged_whom_it_shows() -> None:
 
 
 def test_of_nothing_nothing_is_said_to_be_right() -> None:
-    quality = check_quality(SessionCurves("a", np.empty(0), 0.0))
+    quality = Quality.of(SessionCurves("a", np.empty(0), 0.0))
     assert (quality.findings, quality.looked_at) == ([], [])
     shown = [
         part for part in session_tables([], {"main": SessionCurves("a", np.empty(0), 0.0)}) if isinstance(part, str)
@@ -103,7 +103,7 @@ def test_frames_that_were_not_looked_at_are_not_lost() -> None:
     tracked[::5] = 1
     tracked[50:125:5] = tracked[300:375:5] = 0
     curves.faces = [FaceCurves("dope", tracked)]
-    quality = check_quality(curves)
+    quality = Quality.of(curves)
     (finding,) = quality.findings
     assert not missing(finding.message, "dope", "no face in 33.3%")
     np.testing.assert_allclose(finding.spans, [(50 / 15, 125 / 15), (300 / 15, 375 / 15)])
@@ -113,7 +113,7 @@ def test_frames_that_were_not_looked_at_are_not_lost() -> None:
 def test_a_face_that_is_found_nowhere_is_a_finding_of_each_feature_that_looked_for_it() -> None:
     curves = good()
     curves.faces.append(FaceCurves("mediapipe", np.zeros(FRAMES, np.float32)))
-    (finding,) = check_quality(curves).findings
+    (finding,) = Quality.of(curves).findings
     assert not missing(finding.message, "mediapipe", "no face in 100.0%")
     assert finding.spans == ((0.0, SECONDS),)
 
@@ -127,7 +127,7 @@ def test_a_face_that_jumps_to_another_person_and_back() -> None:
     squares[200:202] = np.nan
     curves.faces[0].tracked[200:202] = 0
     squares[202:, 0] += 110  # almost a side, over three frames
-    (finding,) = check_quality(curves).findings
+    (finding,) = Quality.of(curves).findings
     assert finding.rule is Rule.FACE_JUMP
     assert not missing(finding.message, "openface", "4 times", "1.0")
     np.testing.assert_allclose(np.array(finding.spans) * FPS, [(99, 100), (102, 103), (299, 300), (302, 303)])
@@ -138,20 +138,20 @@ def test_a_face_that_comes_back_later_may_be_elsewhere() -> None:
     curves.faces[0].tracked[100:104] = 0
     curves.faces[0].squares[100:104] = np.nan
     curves.faces[0].squares[104:, 0] += 500
-    assert check_quality(curves).findings == []
+    assert Quality.of(curves).findings == []
     curves.faces[0].tracked[104::5] = 1  # and with frames further apart than that nothing is compared
     for frame in range(FRAMES):
         if frame % 5:
             curves.faces[0].tracked[frame] = np.nan
             curves.faces[0].squares[frame] = np.nan
-    assert list(check_quality(curves).not_looked_at) == [Rule.FACE_JUMP]
+    assert list(Quality.of(curves).not_looked_at) == [Rule.FACE_JUMP]
 
 
 def test_a_lost_face() -> None:
     curves = good()
     tracked = curves.faces[0].tracked
     tracked[between(curves.time, 10, 16)] = 0
-    assert check_quality(curves).findings == []  # exactly 20 %
+    assert Quality.of(curves).findings == []  # exactly 20 %
     tracked[between(curves.time, 20, 20.2)] = 0
     finding = the_only(curves)
     assert finding.rule is Rule.FACE_LOST
@@ -162,7 +162,7 @@ def test_a_lost_face() -> None:
 def test_silence() -> None:
     curves = good()
     curves.loudness[between(curves.sound_time, 18, 27.9)] = -70
-    assert check_quality(curves).findings == []
+    assert Quality.of(curves).findings == []
     curves.loudness[between(curves.sound_time, 18, 29)] = -70
     finding = the_only(curves)
     assert finding.rule is Rule.SILENCE
@@ -257,9 +257,9 @@ def test_sound_that_does_not_begin_with_the_picture(begins_s: float, expected: s
     curves = good()
     curves.sound_time = curves.sound_time + begins_s
     if expected is None:
-        assert not [finding for finding in check_quality(curves).findings if finding.rule is Rule.LENGTHS]
+        assert not [finding for finding in Quality.of(curves).findings if finding.rule is Rule.LENGTHS]
     else:
-        (finding,) = [finding for finding in check_quality(curves).findings if finding.rule is Rule.LENGTHS]
+        (finding,) = [finding for finding in Quality.of(curves).findings if finding.rule is Rule.LENGTHS]
         assert finding.message == f"the sound begins {expected} the picture"
         assert finding.spans == ((min(begins_s, 0.0), max(begins_s, 0.0)),)
 

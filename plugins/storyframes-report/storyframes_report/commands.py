@@ -102,7 +102,7 @@ def report(
             cannot_write(out, error)
     shown = console()
     shown.print(report_table(built))
-    for person, splits in built.facts.leaked.items():
+    for person, splits in built.facts.splits.leaked.items():
         where = escape(" and in ".join(splits))
         shown.print(f"[bold red]{escape(person)} is in {where}[/], so it is leaked: write the index again")
     for session_id, problem in built.problems.items():

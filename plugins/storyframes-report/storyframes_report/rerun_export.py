@@ -18,7 +18,7 @@ import rerun as rr
 from storyframes import MAIN, SESSION_CLOCK, Clock, FeatureStore
 from storyframes_report.devices import stored_streams
 from storyframes_report.overlay import picture_points
-from tasks.inspect import ACTION_UNITS, SessionCurves, read_curves
+from tasks.inspect import SessionCurves, read_curves
 from tasks.media import NoAudioError, StreamChoice, read_audio, read_frames, read_header
 
 _TIME = "time"
@@ -107,7 +107,7 @@ def _write_curves(recording: rr.RecordingStream, exported: _Exported) -> None:
 
 def _curves_by_path(curves: SessionCurves) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
     """The path of each curve, with its times and values."""
-    action_units = [name.removesuffix("_r") for name in ACTION_UNITS]
+    action_units = [name.removesuffix("_r") for name in SessionCurves.ACTION_UNITS]
     groups = (
         ("head", ("pitch", "yaw", "roll"), curves.head_pose),
         ("gaze", ("sideways", "vertical"), curves.gaze),

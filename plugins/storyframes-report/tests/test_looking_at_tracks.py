@@ -34,7 +34,7 @@ from storyframes_report.report.site import build_report
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.clip_index.label_rules import LabelRule
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.quality import Rule, check_quality
+from tasks.inspect.quality import Quality, Rule
 from tasks.inspect.track_curves import read_curves
 from tasks.study.load import Study, load_study
 
@@ -66,9 +66,9 @@ def test_every_track_has_its_own_curves(group: Path) -> None:
     assert child.head_pose[0, 1] == pytest.approx(np.degrees(0.5))
     assert len(child.sound_time) < len(main.sound_time)
     assert repr(child) == "s0001, track child_b: 2.72 s, 68 frames; curves of face, sound"
-    (lost,) = [one for one in check_quality(child).findings if one.rule is Rule.FACE_LOST]
+    (lost,) = [one for one in Quality.of(child).findings if one.rule is Rule.FACE_LOST]
     assert lost.spans == ((pytest.approx(43 / 25), pytest.approx(68 / 25)),)
-    assert not [one for one in check_quality(main).findings if one.rule is Rule.FACE_LOST]
+    assert not [one for one in Quality.of(main).findings if one.rule is Rule.FACE_LOST]
 
 
 def test_a_microphone_breaks_no_rule_about_pictures(dyad: Path) -> None:
@@ -78,11 +78,11 @@ def test_a_microphone_breaks_no_rule_about_pictures(dyad: Path) -> None:
         assert not curves.has_frames
         assert curves.length_s == curves.sound_end_s == pytest.approx(store.read(
             "s0001", f"opensmile@{track}", array="time")[-1] + 0.06)  # fmt: skip
-        assert check_quality(curves).findings == []
+        assert Quality.of(curves).findings == []
     quiet = read_curves(store, "s0001", "listener_mic")
     quiet.sound_time = np.arange(2000) / 100
     quiet.loudness, quiet.f0, quiet.sound_end_s = np.full(2000, -80.0), None, 20.0
-    assert [one.rule for one in check_quality(quiet).findings] == [Rule.SILENCE]
+    assert [one.rule for one in Quality.of(quiet).findings] == [Rule.SILENCE]
 
 
 def test_words_alone_are_as_long_as_what_is_said(store_root: Path) -> None:
@@ -95,7 +95,7 @@ def test_words_alone_are_as_long_as_what_is_said(store_root: Path) -> None:
         out.publish("f", {})
     catalogue.compact(local(store_root))
     curves = read_curves(FeatureStore(store_root), "s", "anna")
-    assert (curves.extent, check_quality(curves).findings) == ("1.50 s, no picture", [])
+    assert (curves.extent, Quality.of(curves).findings) == ("1.50 s, no picture", [])
 
 
 def test_show_has_every_track_or_the_one_that_is_asked_for(dyad: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_study_without_labels_says_so(group: Path, dyad: Path, tmp_path: Path)
     assert "The study has no labels." in page
     assert set(re.findall("How are the clips of each ([^<]*) split", page)) == {"phase"}
     facts = read_facts(load_study(folder / "study"), FeatureStore(folder / "features"), ExtractorsSettings())
-    assert (facts.participants, [row.participants for row in facts.splits]) == (2, [2])  # both children
+    assert (facts.participants, [row.participants for row in facts.splits.rows]) == (2, [2])  # both children
     assert "click one to see more" in (tmp_path / "none/sessions/s0001.html").read_text()
 
 
@@ -352,13 +352,13 @@ def test_whoever_is_in_sessions_of_two_splits_is_leaked(group: Path, tmp_path: P
     persons.to_csv(folder / "study/persons.csv", index=False)
     sessions.to_csv(folder / "study/sessions.csv", index=False)
     study, store = indexed(folder), FeatureStore(folder / "features")
-    assert read_facts(study, store, ExtractorsSettings()).leaked == {}
+    assert read_facts(study, store, ExtractorsSettings()).splits.leaked == {}
     clips = store.clips()
     clips["split"] = clips["session_id"].map({"s0001": "train", "s0002": "test"})
     write_clip_index(clips, local(folder / "features"))
     facts = read_facts(study, store, ExtractorsSettings())
-    assert facts.leaked == {"c002": ("test", "train")}
-    assert {row.split: row.participants for row in facts.splits} == {"train": 2, "test": 2}
+    assert facts.splits.leaked == {"c002": ("test", "train")}
+    assert {row.split: row.participants for row in facts.splits.rows} == {"train": 2, "test": 2}
     assert facts.participants == 3
 
 

@@ -227,10 +227,10 @@ def test_a_participant_in_two_splits_is_an_alarm(demo: Path, tmp_path: Path) -> 
     person = clips["participant_id"].iloc[0]
     leaking = Leaking(demo / "features")
     facts = read_facts(study, leaking, extractors(demo))
-    assert set(facts.leaked) == {person}
+    assert set(facts.splits.leaked) == {person}
     build_report(study, leaking, extractors(demo), tmp_path / "site")
     assert f"{person} is in test and in" in (tmp_path / "site/index.html").read_text()
-    assert read_facts(study, store, extractors(demo)).leaked == {}
+    assert read_facts(study, store, extractors(demo)).splits.leaked == {}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from storyframes.store import Current, FeatureStatus, StoreError, scan
 from storyframes_report.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from storyframes_report.report.matrix import Matrix, build_matrix
 from tasks.extractors import ExtractorsSettings
-from tasks.inspect import SplitRow, leaked_participants, participants_of, split_rows
+from tasks.inspect import StudySplits
 from tasks.planning import expected_versions
 from tasks.study import Study, Timepoint
 
@@ -55,9 +55,8 @@ class StudyFacts:
     phases: pd.DataFrame  # clips by phase (index) and split (columns)
     labels: tuple[LabelColumn, ...]  # the columns of labels in the clip index
     tracks: tuple[TrackFacts, ...]  # empty where sessions have only their own files
-    splits: tuple[SplitRow, ...]
-    # participants in more than one split, as a session's participant or as another person in it, with the splits
-    leaked: Mapping[str, tuple[str, ...]]
+    # participants count as a session's participant or as another person in it
+    splits: StudySplits
     versions: tuple[VersionRow, ...]
 
     @property
@@ -108,11 +107,11 @@ def study_facts(study: Study, entries: list[FeatureStatus], clips: pd.DataFrame 
     current = [entry.record for entry in entries if entry.record]
     frames = {version.session_id: version for version in current if version.feature == CLOCK}
     scores = scores_of(study)
-    people = participants_of(study)
+    splits = StudySplits.of(study, clips)
     return StudyFacts(
         matrix=matrix,
         sessions=len(study.sessions),
-        participants=len(set().union(*people.values())),
+        participants=len(set().union(*splits.participants.values())),
         bytes=sum(version.nbytes for version in current),
         lengths_s={session: length_s(version) for session, version in frames.items()},
         words={each.session_id: each.arrays["start"].shape[0] for each in current if _has_words(each, frames)},
@@ -125,8 +124,7 @@ def study_facts(study: Study, entries: list[FeatureStatus], clips: pd.DataFrame 
         phases=_by_phase(clips),
         labels=label_columns(clips),
         tracks=track_facts(study, current),
-        splits=split_rows(clips, people),
-        leaked=leaked_participants(clips, people),
+        splits=splits,
         versions=tuple(_versions(current)),
     )
 

@@ -28,7 +28,7 @@ from storyframes_report.report.previews import write_preview
 from storyframes_report.report.study_page.summary import FindingSummary, SessionSummary, typical_values
 from storyframes_report.report.timeline import timeline
 from storyframes_report.report.timetable import Timetable, read_timetable
-from tasks.inspect import Quality, QualityFinding, SessionCurves, check_quality, read_curves
+from tasks.inspect import Quality, QualityFinding, SessionCurves, read_curves
 from tasks.media import NoAudioError, RecordingError, StreamChoice, find_clipped, read_header
 from tasks.study import Study, UnusableFileError
 
@@ -177,7 +177,7 @@ def _part(pages: Pages, session_id: str, name: str, device: Device | None, numbe
     part.pictures, picture_problem = _pictures(pages, session_id, name, device)
     part.problem = without_folders(" ".join(filter(None, (problem, text_problem, picture_problem))))
     if part.curves:
-        part.quality = check_quality(part.curves)
+        part.quality = Quality.of(part.curves)
         part.chart = timeline(part.curves, part.table, part.key)
     return part
 

@@ -15,7 +15,7 @@ from storyframes_report.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, 
 from storyframes_report.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
 from storyframes_report.report.packing import deflate_json
 from storyframes_report.report.timetable import NUMBERS, Tier, Timetable, Window, in_order, numbers_of, speakers_of
-from tasks.inspect import ACTION_UNITS, CHOSEN_UNITS, SessionCurves
+from tasks.inspect import SessionCurves
 from tasks.study import Word
 
 _DASHES = ("solid", "dot", "dash")
@@ -333,10 +333,10 @@ def _face_rows(curves: SessionCurves) -> Iterator[Row]:
     if curves.gaze is not None:
         yield _lines("Gaze angle, degrees", ("sideways", "vertical"), curves.time, curves.gaze, "°")
     if curves.action_units is not None:
-        names = [name.removesuffix("_r") for name in CHOSEN_UNITS]
-        chosen = curves.action_units[:, [ACTION_UNITS.index(name) for name in CHOSEN_UNITS]]
+        names = [name.removesuffix("_r") for name in SessionCurves.CHOSEN_UNITS]
+        chosen = curves.action_units[:, [SessionCurves.ACTION_UNITS.index(name) for name in SessionCurves.CHOSEN_UNITS]]
         yield _lines("Action units, 0 to 5", names, curves.time, chosen, "")
-        every = [name.removesuffix("_r") for name in ACTION_UNITS]
+        every = [name.removesuffix("_r") for name in SessionCurves.ACTION_UNITS]
         heat = _strip("action units", curves.time, curves.action_units, every, "Viridis", 5)  # type: ignore[arg-type]
         axis = {"autorange": "reversed", "type": "category", "tickfont": {"size": 10}, "showgrid": False}
         yield Row("All action units: dark 0, yellow 5", [heat], 210, axis)

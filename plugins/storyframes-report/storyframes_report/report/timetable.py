@@ -15,16 +15,7 @@ from storyframes import MAIN, SESSION_CLOCK
 from storyframes_report.devices import Device
 from storyframes_report.report.label_facts import value_text
 from tasks.extractors import speaker_labels
-from tasks.inspect import (
-    ACTION_UNITS,
-    CHOSEN_UNITS,
-    CurveSummary,
-    SessionCurves,
-    Utterances,
-    counted,
-    summarize,
-    summarize_curves,
-)
+from tasks.inspect import CurveSummary, SessionCurves, counted
 from tasks.study import (
     Curve,
     CurveSamples,
@@ -268,7 +259,7 @@ def speakers_of(curves: SessionCurves, table: Timetable) -> list[Speech]:
     """What each speaker says, from the transcript on pages with text, else from the store's times."""
     spoken = table.spoken
     if not spoken and curves.utterances is not None:
-        spoken = tuple(Spoken(speaker, start, end, "", ()) for speaker, start, end in _each(curves.utterances))
+        spoken = tuple(Spoken(speaker, start, end, "", ()) for speaker, start, end in curves.utterances.spans)
     found: dict[str, Speech] = {}
     for each in spoken:
         speech = found.setdefault(each.speaker, Speech(each.speaker))
@@ -276,7 +267,7 @@ def speakers_of(curves: SessionCurves, table: Timetable) -> list[Speech]:
         speech.texts.append(each.text)
         speech.words.extend(each.words)
     if not table.spoken and curves.words is not None:
-        for speaker, start, end in _each(curves.words):
+        for speaker, start, end in curves.words.spans:
             word = Word("", start, end, timed=not curves.words.interpolated)
             found.setdefault(speaker, Speech(speaker)).words.append(word)
     for speech in found.values():
@@ -301,10 +292,6 @@ def _stretches(words: Sequence[Word]) -> list[tuple[float, float]]:
     return spans
 
 
-def _each(said: Utterances) -> list[tuple[str, float, float]]:
-    return list(zip(said.speakers, said.start_s.tolist(), said.end_s.tolist(), strict=True))
-
-
 def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, ...]]:
     """What a track's timeline draws as rows of a table."""
     for phase in table.phases:
@@ -325,25 +312,15 @@ def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, .
         if not times:
             continue
         if tier.scheme.is_numeric:
-            yield name, *_extent(times), *_spread(summarize(name, "", values)), f"{len(values)} values"
+            yield name, *_extent(times), *CurveSummary.of(name, "", values).spread, f"{len(values)} values"
         else:
             counts = Counter(value_text(value) or "labels" for *_, value in tier.spans)
             texts = ", ".join(f"{text}: {count}" for text, count in counts.most_common(_MOST))
             yield name, *_extent(times), "", "", "", texts + ", …" * (len(counts) > _MOST)
-    units = () if curves.action_units is None else zip(ACTION_UNITS, curves.action_units.T, strict=True)
-    rest = [
-        summarize(name.removesuffix("_r"), "0..5", column)
-        for name, column in units
-        if name not in CHOSEN_UNITS and len(column)
-    ]
-    for curve in [*summarize_curves(curves), *rest]:
+    for curve in [*curves.summaries(), *curves.other_units()]:
         name = f"{curve.name}, {curve.unit}" if curve.unit else curve.name
-        yield name, "", "", *_spread(curve), f"in {curve.present:.1%} of the rows"
+        yield name, "", "", *curve.spread, f"in {curve.present:.1%} of the rows"
 
 
 def _extent(spans: Sequence[tuple[float, float]]) -> tuple[str, str]:
     return f"{min(start for start, _ in spans):.2f}", f"{max(end for _, end in spans):.2f}"
-
-
-def _spread(curve: CurveSummary) -> tuple[str, ...]:
-    return tuple("" if value is None else f"{value:.4g}" for value in (curve.low, curve.median, curve.high))

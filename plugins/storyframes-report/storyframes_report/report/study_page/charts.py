@@ -58,7 +58,7 @@ def _about_participants(facts: StudyFacts) -> Iterator[Chart]:
 
 
 def _about_clips(facts: StudyFacts) -> Iterator[Chart]:
-    splits = [row.split for row in facts.splits]
+    splits = [row.split for row in facts.splits.rows]
     if facts.clips:
         yield stacked("clips-by-phase", "How are the clips of each phase split?", "phase", facts.phases, splits)
     yield from _labels_of_clips(facts, splits)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tasks.inspect import QualityFinding, Rule, SessionCurves, Span, named_curves, total_s
+from tasks.inspect import QualityFinding, Rule, SessionCurves
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class FindingSummary:
     track: str
     chart: str  # the id of the track's timeline on the session's page
     seconds: float  # of all its times
-    worst: tuple[Span, ...]  # at most three
+    worst: tuple[tuple[float, float], ...]  # at most three
 
     @classmethod
     def of(cls, finding: QualityFinding, track: str, chart: str) -> FindingSummary:
-        return cls(finding.rule, track, chart, total_s(finding.spans), finding.worst)
+        return cls(finding.rule, track, chart, finding.seconds, finding.worst)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def typical_values(curves: SessionCurves | None) -> dict[str, float]:
     if curves is None:
         return {}
     values: dict[str, float] = {}
-    for name, unit, numbers in named_curves(curves):
+    for name, unit, numbers in curves.named():
         finite = numbers[np.isfinite(numbers)]
         if len(finite):
             value = np.mean(finite) if name.startswith("face tracked") else np.median(finite)
