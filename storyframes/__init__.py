@@ -64,7 +64,6 @@ if TYPE_CHECKING:
         Clock,
         last_frame_end_s,
         spoken_rows,
-        stored_clock,
         ticks,
         usual_step_s,
     )
@@ -126,7 +125,6 @@ __all__ = [
     "read_toml",
     "shown_names",
     "spoken_rows",
-    "stored_clock",
     "ticks",
     "usual_step_s",
     "value_names",
@@ -155,7 +153,6 @@ __getattr__, __dir__ = exports(
         "speaking": "Attribution Speech attribute read_speech",
         "spec": "MAIN MAIN_ARRAY ArraySpec Axis FeatureSpec SpecError shown_names",
         "store.feature_store": "FeatureStore",
-        "times": "PER_SECOND SESSION_CLOCK SOUND_FITS_S Clock last_frame_end_s spoken_rows stored_clock ticks "
-        "usual_step_s",
+        "times": "PER_SECOND SESSION_CLOCK SOUND_FITS_S Clock last_frame_end_s spoken_rows ticks usual_step_s",
     },
 )

@@ -199,6 +199,11 @@ class Clock:
     clock_s: tuple[float, ...] = (0.0,)
     session_s: tuple[float, ...] = (0.0,)
 
+    @property
+    def stored(self) -> list[list[float]]:
+        """Its moments in the form of a clip index."""
+        return [list(self.clock_s), list(self.session_s)]
+
     def to_session(self, clock_s: ArrayLike) -> NDArray[np.float64]:
         """Seconds of the session for seconds of the device, of any shape; the outer pieces continue beyond the ends."""
         return _along(clock_s, self.clock_s, self.session_s)
@@ -267,7 +272,7 @@ StoredClocks = Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
 def stored_clock(clock: Clock) -> list[list[float]]:
     """A clock in the form of a clip index."""
-    return [list(clock.clock_s), list(clock.session_s)]
+    return clock.stored
 
 
 def track_clock(stored: StoredClocks, track: str) -> TrackClock:

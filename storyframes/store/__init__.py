@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     )
     from storyframes.store.maintenance import is_intact
     from storyframes.store.publish import FeatureWriter
-    from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus, read_status, scan
+    from storyframes.store.record_status import FeatureStatus
     from storyframes.store.records import Caveat, Current, Status, canonical_json
-    from storyframes.store.session_times import SessionTimes, stored_clocks
+    from storyframes.store.session_times import SessionTimes
     from storyframes.store.shards import Compression
     from storyframes.store.storage import Storage, StorageError
     from storyframes.store.storage.access import keep_private
@@ -45,17 +45,13 @@ if TYPE_CHECKING:
         StudyRecord,
         id_words,
         is_distinctive,
-        note_given,
-        read_forgotten,
-        read_study_record,
     )
-    from storyframes.store.tables import Block, Key, Table, tables_of
+    from storyframes.store.tables import Block, Key, Table
     from storyframes.store.validation import parse_json
 
 __all__ = [
     "CLIPS",
     "ID_PATTERN",
-    "WHOLE_SESSION",
     "Block",
     "Caveat",
     "Compression",
@@ -84,18 +80,11 @@ __all__ = [
     "keep_private",
     "lock_new_file",
     "locked",
-    "note_given",
     "open_storage",
     "parse_json",
-    "read_forgotten",
-    "read_status",
-    "read_study_record",
-    "scan",
     "scratch_beside",
     "scratch_folder",
     "sha256_file",
-    "stored_clocks",
-    "tables_of",
     "why_no_session",
     "write_atomically",
     "write_clips",
@@ -109,17 +98,17 @@ __getattr__, __dir__ = exports(
         "layout": "CLIPS ID_PATTERN StoreError create_store current_path open_storage why_no_session",
         "maintenance": "is_intact",
         "publish": "FeatureWriter",
-        "record_status": "WHOLE_SESSION FeatureStatus read_status scan",
+        "record_status": "FeatureStatus",
         "records": "Caveat Current Status canonical_json",
-        "session_times": "SessionTimes stored_clocks",
+        "session_times": "SessionTimes",
         "shards": "Compression",
         "storage": "Storage StorageError",
         "storage.access": "keep_private",
         "storage.files": "flush_folder flush_tree sha256_file write_atomically",
         "storage.locks": "if_free lock_new_file locked",
         "storage.scratch": "scratch_beside scratch_folder",
-        "study": "Forgotten StudyRecord id_words is_distinctive note_given read_forgotten read_study_record",
-        "tables": "Block Key Table tables_of",
+        "study": "Forgotten StudyRecord id_words is_distinctive",
+        "tables": "Block Key Table",
         "validation": "parse_json",
     },
 )

@@ -7,7 +7,7 @@ extracted again meanwhile does not change under a running training job.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from storyframes.store.catalogue import Snapshot, parse_arrays
 from storyframes.store.description import Version, read_attributes, read_descriptions
 from storyframes.store.far_rows import FarArray, FarRows, Fetchers, Kept, Opening, shard_tail
 from storyframes.store.layout import StoreError, open_store
-from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
+from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus, read_status, scan
 from storyframes.store.records import StoredArray
 from storyframes.store.shards import MappedRows, ShardLayout, map_shard
 from storyframes.store.storage import Storage
@@ -186,6 +186,22 @@ class FeatureReader:
             raise StoreError(f"out has shape {out.shape}; the rows asked for have {rows.shape}")
         out[...] = rows
         return out
+
+    def read_statuses(self) -> Iterator[FeatureStatus]:
+        """Every status of the store, from the records as they are now; what cannot be read gives a status as well.
+
+        Raises:
+            StorageError: the store as a whole cannot be read.
+        """
+        return scan(self.storage)
+
+    def read_status(self, session_id: str, feature: str) -> FeatureStatus | None:
+        """The status of one feature as it is now; None where no attempt at it ever ended.
+
+        Raises:
+            StorageError: a record exists and cannot be read.
+        """
+        return read_status(self.storage, session_id, feature)
 
     def view(
         self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"

@@ -8,7 +8,7 @@ are opened when they are read.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.session_times import SessionTimes
+from storyframes.store.study import Forgotten, StudyRecord, note_given, read_forgotten, read_study_record
 from storyframes.store.table_files import stored_table
 
 if TYPE_CHECKING:
@@ -121,6 +122,28 @@ class FeatureStore(FeatureReader):
             where = self.storage.location
             raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
         return to_frame(table)
+
+    def feature_tables(
+        self, session_id: str, feature: str, *, rate: float | None = None, times: SessionTimes | None = None
+    ) -> list[tables.Table]:
+        """See :func:`storyframes.store.tables.tables_of`."""
+        return tables.tables_of(self, session_id, feature, rate, times)
+
+    def study_record(self) -> StudyRecord | None:
+        """What the store knows of its study; None where it has no record of it.
+
+        Raises:
+            StoreError: the record is damaged.
+        """
+        return read_study_record(self.storage)
+
+    def forgotten(self) -> Forgotten:
+        """What the store was told to forget."""
+        return read_forgotten(self.storage)
+
+    def note_given(self, what: str, name: str, sessions: Collection[str]) -> None:
+        """Note that a ``release`` or an ``export`` was made; a store that cannot be written is left as it is."""
+        note_given(self.storage, what, name, sessions)
 
 
 class SessionView:

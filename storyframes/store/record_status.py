@@ -10,7 +10,7 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from storyframes.store.layout import attempt_path, current_path
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status
@@ -57,6 +57,8 @@ class FeatureStatus:
         outdated: of a feature that is made of others, what of these has changed since; empty where nothing did, and
             where nobody asked (:func:`storyframes.derived_status.with_outdated`).
     """
+
+    WHOLE_SESSION: ClassVar[str] = "*"  # in the place of a feature, where a session's folder cannot be read
 
     session_id: str
     feature: str

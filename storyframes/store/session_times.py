@@ -77,6 +77,8 @@ class SessionTimes:
         clocks: of the tracks, where they were read before; None reads the clip index when it is needed.
     """
 
+    stored_clocks = staticmethod(stored_clocks)
+
     def __init__(self, store: FeatureReader, session_id: str, clocks: StoredClocks | None = None) -> None:
         self._store, self._session_id, self._clocks = store, session_id, clocks
         self._rows: dict[tuple[str, Axis, float], np.ndarray] = {}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, read_sound
     from tasks.extractors.audio.windows import SoundRows, moments
     from tasks.extractors.base import (
-        ALL,
         CommonSettings,
         Cost,
         ExtractionError,
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from tasks.extractors.text.speech import speaker_labels
 
 __all__ = [
-    "ALL",
     "BONES",
     "AudioShape",
     "CommonSettings",
@@ -104,8 +102,8 @@ __getattr__, __dir__ = exports(
         "audio.shape": "AudioShape audio_shape",
         "audio.sound": "FrameRows Sound SoundExtractor read_sound",
         "audio.windows": "SoundRows moments",
-        "base": "ALL CommonSettings Cost ExtractionError Extractor ExtractorSettings Input MissingInputError Run "
-        "Scope Source Tolerance",
+        "base": "CommonSettings Cost ExtractionError Extractor ExtractorSettings Input MissingInputError Run Scope "
+        "Source Tolerance",
         "dope.extractor": "Dope",
         "dope.joints": "BONES",
         "embed.sources": "snapshot_of",

@@ -94,6 +94,8 @@ class Tolerance:
     absolute: float = 0.0
     relative: float = 0.0
 
+    ALL: ClassVar[str] = ALL  # in :attr:`Extractor.tolerance`: every array and column that is not named
+
 
 @dataclass(frozen=True)
 class Fingerprint:

@@ -12,15 +12,15 @@ from storyframes.lazy import exports
 if TYPE_CHECKING:
     from tasks.models.digests import model_digest
     from tasks.models.libraries import import_torchvision
-    from tasks.models.weights import ModelFile, find_model_file
+    from tasks.models.weights import ModelFile
 
-__all__ = ["ModelFile", "find_model_file", "import_torchvision", "model_digest"]
+__all__ = ["ModelFile", "import_torchvision", "model_digest"]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
         "digests": "model_digest",
         "libraries": "import_torchvision",
-        "weights": "ModelFile find_model_file",
+        "weights": "ModelFile",
     },
 )

@@ -40,6 +40,11 @@ class ModelFile:
     torch_hub: bool = False  # it is in torch's own cache, shared with other programs
 
     @property
+    def path_here(self) -> Path | None:
+        """Its path on this machine, None if it is not here."""
+        return self.path if self.path.is_file() else None
+
+    @property
     def path(self) -> Path:
         """Its path once fetched."""
         folder = torch_hub_folder() if self.torch_hub else user_cache() / "models"
@@ -120,7 +125,7 @@ MODELS: dict[str, ModelFile] = {
 
 def find_model_file(model: ModelFile) -> Path | None:
     """The model's path on this machine, None if it is not here."""
-    return model.path if model.path.is_file() else None
+    return model.path_here
 
 
 def not_here(model: ModelFile) -> str:

@@ -28,16 +28,7 @@ from storyframes import (
     spoken_rows,
     ticks,
 )
-from storyframes.store import (
-    Caveat,
-    FeatureWriter,
-    SessionTimes,
-    canonical_json,
-    compact,
-    is_intact,
-    read_status,
-    sha256_file,
-)
+from storyframes.store import Caveat, FeatureWriter, SessionTimes, canonical_json, compact, is_intact, sha256_file
 from storyframes_adopt.adopted_files import MAY_LACK, MAY_LACK_S, MEASURED, TIME_UNITS, AdoptError, Adoption, Rows
 from storyframes_adopt.adopted_sequences import Source, holds_many
 
@@ -144,7 +135,7 @@ def _look_at(store: FeatureStore, session_id: str, source: Source, how: Adoption
     content = _content(rows) if source.pieces else sha256
     spec = how.spec(rows)
     _check_times(store, session_id, rows, how, is_of_pieces=bool(source.pieces))
-    status = read_status(store.storage, session_id, FeatureName.of_track(how.name, how.track))
+    status = store.read_status(session_id, FeatureName.of_track(how.name, how.track))
     current = status.record if status else None
     change = Change.REPLACED if current else Change.NEW
     if current:

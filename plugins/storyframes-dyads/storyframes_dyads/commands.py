@@ -246,7 +246,7 @@ def store_(
 ) -> None:
     """Synchrony as a feature of the store: a row per window. What is up to date is not touched."""
     from storyframes import FeatureStore
-    from storyframes.store import StoreError, compact, stored_clocks
+    from storyframes.store import SessionTimes, StoreError, compact
     from storyframes_dyads.signals import SignalError
     from storyframes_dyads.synchrony import SynchronySettings
     from storyframes_dyads.window_feature import derivation, publish_windows
@@ -257,7 +257,7 @@ def store_(
     with usage_errors(), refused_if(SignalError):
         opened = FeatureStore(store)
         asked, chosen = _asked(opened, between, and_, listed("--session", session), store)
-        made, clocks = derivation(name, asked, settings), stored_clocks(opened)
+        made, clocks = derivation(name, asked, settings), SessionTimes.stored_clocks(opened)
         with progress_bar("correlating") as progress:
             for number, session_id in enumerate(chosen, 1):
                 progress(session_id, number, len(chosen))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from storyframes.store import StoreError, stored_clocks
+from storyframes.store import SessionTimes, StoreError
 from storyframes_dyads.lagged_correlation import peaks
 from storyframes_dyads.signals import SignalError
 from storyframes_dyads.synchrony import CorrelatedPair, correlated_pairs
@@ -31,7 +31,7 @@ def lag_page(context: ReportContext) -> ReportPage | None:
     made = [(session, name) for session in store.sessions for name in store.features(session) if is_ours(name)]
     if not made:
         return None
-    clocks = stored_clocks(store)
+    clocks = SessionTimes.stored_clocks(store)
     charts: list[Chart] = []
     rows: list[tuple[object, ...]] = []
     old = []

@@ -16,7 +16,7 @@ from pydantic import Field
 from storyframes import ArraySpec, Axis, FeatureSpec
 from storyframes_mediapipe.landmarks import BODY, FACE, HAND, PARTS, SIDES
 from tasks.extractors import Cost, ExtractionError, OutsideFrameExtractor, Requirements, Run, VenvSettings
-from tasks.models import ModelFile, find_model_file
+from tasks.models import ModelFile
 
 _HERE = Path(__file__).parent
 HOLISTIC = ModelFile(
@@ -128,7 +128,7 @@ class MediaPipe(OutsideFrameExtractor[MediaPipeSettings]):
 
     def model_files(self) -> Mapping[str, Path]:
         """The bundle of models."""
-        path = self.settings.model or find_model_file(HOLISTIC)
+        path = self.settings.model or HOLISTIC.path_here
         if path is None:
             raise ExtractionError(
                 f"{HOLISTIC.filename} is not on this machine: its makers publish no checksum, so it is not downloaded "

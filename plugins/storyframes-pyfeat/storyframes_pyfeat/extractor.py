@@ -16,7 +16,7 @@ from pydantic import Field
 from storyframes import ArraySpec, Axis, FeatureSpec
 from storyframes_pyfeat.program.columns import AFFECT, AU, BLENDSHAPES, BOX, EMOTION, GAZE, LANDMARKS, POSE
 from tasks.extractors import Cost, ExtractionError, OutsideFrameExtractor, Requirements, Run, VenvSettings
-from tasks.models import ModelFile, find_model_file
+from tasks.models import ModelFile
 
 _HERE = Path(__file__).parent
 _HUB = "https://huggingface.co/py-feat"
@@ -137,7 +137,7 @@ class PyFeat(OutsideFrameExtractor[PyFeatSettings]):
 
 
 def _weights(model: ModelFile, key: str, given: Path | None) -> Path:
-    path = given or find_model_file(model)
+    path = given or model.path_here
     if path is None:
         raise ExtractionError(
             f"{model.filename} is not on this machine: read its licence ({model.license}), get {model.url} and put it "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from storyframes import MAIN, STORIES, FeatureName, FeatureStore
-from storyframes.store import Forgotten, StoreError, StudyRecord, read_forgotten, read_study_record
+from storyframes.store import Forgotten, StoreError, StudyRecord
 from storyframes_release.release.settings import ReleaseError
 
 _CURE = "give --study STUDY, or 'storyframes index STUDY STORE' reads its tables again"
@@ -50,8 +50,8 @@ class StudySessions:
         return cls(
             frozenset(loaded.sessions),
             f"the tables of {study.name or study.resolve().name} as they are now",
-            read_study_record(store.storage),
-            read_forgotten(store.storage).with_ids(listed.sessions, listed.people, listed.tracks),
+            store.study_record(),
+            store.forgotten().with_ids(listed.sessions, listed.people, listed.tracks),
             frozenset({*listed.sessions, *listed.people}),
             frozenset(people_of(loaded)),
             {session: frozenset(tracks) for session, tracks in loaded.tracks.items()},
@@ -64,7 +64,7 @@ class StudySessions:
         Raises:
             StoreError: the record is damaged, or older than the catalogue.
         """
-        record, forgotten = read_study_record(store.storage), read_forgotten(store.storage)
+        record, forgotten = store.study_record(), store.forgotten()
         if record is None:
             return cls(None, "a store without a record of its study", None, forgotten)
         if why := record.why_older(store.storage):

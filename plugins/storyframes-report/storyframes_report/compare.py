@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from storyframes import CLOCK, STORIES, Axis, FeatureName, FeatureStore, value_names
-from storyframes.store import WHOLE_SESSION, Current, StoreError, scan
+from storyframes.store import Current, FeatureStatus, StoreError
 from storyframes_report.tolerances import ComparisonError, Tolerances, check_tolerances
 from tasks.extractors import Tolerance
 from tasks.inspect import StoredFeature, counted
@@ -116,7 +116,7 @@ def compare_stores(
     unreadable = {(mismatch.session_id, mismatch.feature) for mismatch in comparison.mismatches}
     for key in sorted({*in_a, *in_b}):
         session_id, feature = key
-        if not unreadable.isdisjoint({key, (session_id, WHOLE_SESSION)}):
+        if not unreadable.isdisjoint({key, (session_id, FeatureStatus.WHOLE_SESSION)}):
             continue
         progress(f"{session_id}/{feature}")
         if key not in in_a or key not in in_b:
@@ -164,8 +164,8 @@ def _currents(
 ) -> Mapping[tuple[str, str], Current]:
     """The versions of a store. Damaged ones become mismatches, even where both stores have the same damage."""
     currents = {}
-    for entry in scan(store.storage):
-        if features is not None and not _is_requested(entry.feature, (*features, WHOLE_SESSION)):
+    for entry in store.read_statuses():
+        if features is not None and not _is_requested(entry.feature, (*features, FeatureStatus.WHOLE_SESSION)):
             continue
         if entry.is_damaged:
             comparison.mismatches.append(Mismatch(entry.session_id, entry.feature, f"in {side}: {entry.reason}"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storyframes import STORIES, FeatureName, FeatureStore, value_names
-from tasks.extractors import ALL, Scope, Tolerance, registered
+from tasks.extractors import Scope, Tolerance, registered
 from tasks.inspect import StoredFeature
 
 
@@ -61,7 +61,7 @@ class Tolerances:
         declared = _declared(session_id, feature) or self.stored or {}
         if self.exact:
             return Tolerance()
-        for key in (column, array) if whole else (column, array, ALL):
+        for key in (column, array) if whole else (column, array, Tolerance.ALL):
             if key in declared:
                 return declared[key]
         return Tolerance()

@@ -14,7 +14,7 @@ from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
 
-from storyframes import MAIN, stored_clock
+from storyframes import MAIN
 from storyframes_transcribe.crosstalk import CROSSTALK_RULES, Crosstalk, Microphone, find_crosstalk, session_levels
 from storyframes_transcribe.languages import Language, LanguageError
 from storyframes_transcribe.listening import Listen, detect_language
@@ -367,7 +367,7 @@ class Transcriber:
         """What other microphones heard, with the digest of what decides it; from the files where that is the same."""
         clocks = {one: self._study.clock(one.session_id, one.track) for one in there}
         sounds = {
-            one.track: (made.provenance.sound.sha256 if made.provenance.sound else "", stored_clock(clocks[one]))
+            one.track: (made.provenance.sound.sha256 if made.provenance.sound else "", clocks[one].stored)
             for one, made in there.items()
         }
         streams = self._streams.settings(with_picture=any(one.is_video for one in there))

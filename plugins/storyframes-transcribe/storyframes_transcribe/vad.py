@@ -17,7 +17,6 @@ import numpy as np
 from storyframes import ArraySpec, Axis, FeatureSpec
 from storyframes.store import FeatureWriter
 from tasks.extractors import (
-    ALL,
     Cost,
     ExtractionError,
     ExtractorSettings,
@@ -68,7 +67,7 @@ class Vad(SoundExtractor[ExtractorSettings]):
     )
     version = 1
     libraries = ("faster-whisper", "av")
-    tolerance: ClassVar = {ALL: Tolerance(1e-4)}
+    tolerance: ClassVar = {Tolerance.ALL: Tolerance(1e-4)}
 
     @property
     def cost(self) -> Cost:

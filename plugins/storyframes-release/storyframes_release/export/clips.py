@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import storyframes
 from storyframes import MAIN, Axis, ClipDataset, ClipInput, FeatureName, FeatureSpec, FeatureStore, pools, ticks
 from storyframes.clips import RATING, SPLITS, needed_features, parse_filter
-from storyframes.store import note_given
 from storyframes_release.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
 from storyframes_release.export.formats import ExportError
 from storyframes_release.export.pooled_tables import MEAN, check_pooling
@@ -149,7 +148,7 @@ def export_clips(
             if f"{name}_mask" in dataset.fields and name not in clips.measured:
                 done.left_out.append(f"all of {name!r}: no clip has a measurement of it")
         seal(folder, "\n".join(_readme(done)) + "\n", done)
-    note_given(store.storage, "export", target.name, {*dataset.clips["session_id"]})
+    store.note_given("export", target.name, {*dataset.clips["session_id"]})
     return done
 
 

@@ -19,7 +19,7 @@ from storyframes import (
     pooled_spec,
     pools,
 )
-from storyframes.store import Block, Key, SessionTimes, StoreError, Table, tables_of
+from storyframes.store import Block, Key, SessionTimes, StoreError, Table
 from storyframes_release.export.formats import ExportError
 
 MEAN = ("mean",)
@@ -114,7 +114,7 @@ def pooled_tables(
     """
     if times.is_clock(feature):
         return []
-    own = tables_of(store, session_id, feature, times=times)
+    own = store.feature_tables(session_id, feature, times=times)
     if has_them := [table for table in own if table.axis is over]:
         return has_them
     words, main, where = POOLED_OVER[over], own[0], f"{session_id}/{feature}"
@@ -127,7 +127,7 @@ def pooled_tables(
         why = f"{' and '.join(there)} are both there" if there else f"the session has no {words}"
         raise StoreError(f"{where} cannot be pooled, because nothing says whose {over}s are meant: {why}")
     spoken = words if words in there else there[0]
-    (of_words,) = [table for table in tables_of(store, session_id, spoken, times=times) if table.axis is over]
+    (of_words,) = [table for table in store.feature_tables(session_id, spoken, times=times) if table.axis is over]
     table = PooledTable(
         store, session_id, feature, over, False, arrays, None, main.mask, times,
         replace(of_words, arrays={}), main.axis, tuple(functionals),

@@ -8,17 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from storyframes import MAIN, STORIES, Axis, FeatureName, FeatureStore
-from storyframes.store import (
-    CLIPS,
-    SessionTimes,
-    StorageError,
-    StoreError,
-    Table,
-    note_given,
-    stored_clocks,
-    tables_of,
-    why_no_session,
-)
+from storyframes.store import CLIPS, SessionTimes, StorageError, StoreError, Table, why_no_session
 from storyframes_release.export.formats import ExportError, Format, Write, writer
 from storyframes_release.export.pooled_tables import MEAN, check_pooling, pooled_tables
 from storyframes_release.export.readme import Exported, readme
@@ -82,7 +72,7 @@ def export(
     if gone := sum(not known.may_share_feature(of, name) for of in chosen for name in _features(store, of)):
         done.people.append(f"Left out, as the study does not have their tracks: features of other tracks, {gone}.")
     with whole_folder(target, replace=replace) as folder:
-        clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
+        clocks, number, count = SessionTimes.stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
             if reason := _why_no_folder(session_id, list(chosen)):
                 done.left_out += [{"session_id": session_id, "feature": name, "reason": reason} for name in names]
@@ -96,7 +86,7 @@ def export(
             reasons = "; ".join(dict.fromkeys(omission["reason"] for omission in done.left_out))
             raise ExportError(f"nothing could be exported: {reasons}")
         seal(folder, readme(done), done)
-    note_given(store.storage, "export", target.name, {table["session_id"] for table in done.tables} - {STORIES})
+    store.note_given("export", target.name, {table["session_id"] for table in done.tables} - {STORIES})
     return done
 
 
@@ -178,7 +168,7 @@ def _export(
 ) -> None:
     try:
         if done.per is None:
-            tables = tables_of(store, session_id, feature, done.rate, times)
+            tables = store.feature_tables(session_id, feature, rate=done.rate, times=times)
         else:
             over, functionals = done.per, done.functionals
             tables = pooled_tables(store, session_id, feature, over=over, functionals=functionals, times=times)

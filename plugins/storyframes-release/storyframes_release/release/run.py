@@ -20,7 +20,6 @@ from storyframes.store import (
     create_store,
     flush_folder,
     flush_tree,
-    note_given,
     scratch_beside,
     write_clips,
 )
@@ -121,7 +120,7 @@ def make_release(
             raise ReleaseError(f"{target} is there already: give another place")
         os.rename(made, target)
         flush_folder(target.parent)
-    note_given(store.storage, "release", target.name, sessions)
+    store.note_given("release", target.name, sessions)
     return done
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from storyframes import CLOCK, FEATURES, MAIN, STORIES, FeatureName, FeatureStore
-from storyframes.store import Current, FeatureStatus, StoreError, scan
+from storyframes.store import Current, FeatureStatus, StoreError
 from storyframes_report.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from storyframes_report.report.matrix import Matrix, build_matrix
 from tasks.extractors import ExtractorsSettings
@@ -82,7 +82,7 @@ def facts_with_clips(
     clips: pd.DataFrame | None,
 ) -> StudyFacts:
     """The same, where the clip index has been read."""
-    entries = list(scan(store.storage))
+    entries = list(store.read_statuses())
     matrix = build_matrix(study.sessions, entries, expected_versions(study, store.storage, settings, rules))
     return study_facts(study, entries, clips, matrix)
 

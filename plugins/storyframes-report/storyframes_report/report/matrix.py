@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from storyframes import MAIN, STORIES, FeatureName
-from storyframes.store import WHOLE_SESSION, FeatureStatus, Status
+from storyframes.store import FeatureStatus, Status
 from tasks.inspect import measured_rows, measured_share
 
 if TYPE_CHECKING:
@@ -86,9 +86,12 @@ def build_matrix(
     sessions = list(dict.fromkeys([*session_ids, *sorted(every - {STORIES})]))
     if STORIES in every:
         sessions.append(STORIES)
-    features = FeatureName.in_order({feature for _, feature in (*stored, *requested)} - {WHOLE_SESSION})
+    features = FeatureName.in_order({feature for _, feature in (*stored, *requested)} - {FeatureStatus.WHOLE_SESSION})
     keys = [(session, feature) for session in sessions for feature in features]
-    cells = {key: _cell(stored.get(key) or stored.get((key[0], WHOLE_SESSION)), requested.get(key)) for key in keys}
+    cells = {
+        key: _cell(stored.get(key) or stored.get((key[0], FeatureStatus.WHOLE_SESSION)), requested.get(key))
+        for key in keys
+    }
     return Matrix(tuple(sessions), tuple(features), cells)
 
 
