@@ -25,7 +25,7 @@ from benchmarks.measure import print_machine  # noqa: E402
 from benchmarks.performance_page import record  # noqa: E402
 from storyframes.times import SESSION_CLOCK  # noqa: E402
 from tasks.media import speech  # noqa: E402
-from tasks.media.sound_bands import read_bands  # noqa: E402
+from tasks.media.sound_bands import SoundBands  # noqa: E402
 
 EACH = "a microphone each"
 NAMES = {
@@ -50,7 +50,8 @@ def examples(talk: Conversation) -> Iterator[tuple[str, np.ndarray, np.ndarray]]
 
         def over(sound: np.ndarray) -> np.ndarray:
             path = write_wave(Path(folder) / "a.wav", sound * 32767, RATE)
-            return speech.over_floor(speech.step_levels(read_bands(path, None), SESSION_CLOCK, SESSION_CLOCK, steps))
+            bands = SoundBands.read(path, None)
+            return bands.over_floor(bands.levels(SESSION_CLOCK, SESSION_CLOCK, steps, speech.STEP_S))
 
         heard = [over(microphone) for microphone in talk.microphones]
         room = over(talk.room)

@@ -12,7 +12,6 @@ from support.messages import naming
 from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice
 from tasks.media.recording import file_for_tools, read_frame_times, read_frames
 from tasks.media.sound import find_clipped, read_audio, sound_s
-from tasks.media.streams import are_first
 from tasks.media.video_header import estimated_frames, first_packet_times, promised_length_s, read_header, read_rate
 from tasks.planning.sample import cut_recording
 
@@ -59,8 +58,8 @@ def test_a_sample_has_the_chosen_picture_and_sound(tmp_path: Path) -> None:
         for path in (tmp_path / "cut.mkv", both)
     ]
     np.testing.assert_array_equal(*sounds)
-    assert not are_first(both, SECOND)
-    assert are_first(tmp_path / "cut.mkv", SECOND)
+    assert not SECOND.are_first(both)
+    assert SECOND.are_first(tmp_path / "cut.mkv")
 
 
 def test_a_picture_that_a_file_does_not_have_is_an_error_and_the_only_one_is_always_read(tmp_path: Path) -> None:
