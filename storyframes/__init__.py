@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from storyframes.notebook import percent
     from storyframes.one_file import ExtractedFile, extract
     from storyframes.plug_ins import PlugInError, PlugIns
-    from storyframes.pooling import POOLED_OVER, can_be_pooled, check_functionals, pool, pooled_spec, pools
     from storyframes.speaking import Attribution, Speech, attribute, read_speech
     from storyframes.spec import (
         MAIN,
@@ -78,7 +77,6 @@ __all__ = [
     "MAIN",
     "MAIN_ARRAY",
     "PER_SECOND",
-    "POOLED_OVER",
     "SESSION_CLOCK",
     "SOUND_FITS_S",
     "STORIES",
@@ -110,17 +108,12 @@ __all__ = [
     "UniformSampler",
     "__version__",
     "attribute",
-    "can_be_pooled",
-    "check_functionals",
     "curve_spec",
     "exports",
     "extract",
     "install_line",
     "last_frame_end_s",
     "percent",
-    "pool",
-    "pooled_spec",
-    "pools",
     "read_speech",
     "read_toml",
     "shown_names",
@@ -149,7 +142,6 @@ __getattr__, __dir__ = exports(
         "notebook": "percent",
         "one_file": "ExtractedFile extract",
         "plug_ins": "PlugIns PlugInError",
-        "pooling": "POOLED_OVER can_be_pooled check_functionals pool pooled_spec pools",
         "speaking": "Attribution Speech attribute read_speech",
         "spec": "MAIN MAIN_ARRAY ArraySpec Axis FeatureSpec SpecError shown_names",
         "store.feature_store": "FeatureStore",

@@ -6,8 +6,8 @@ is read from them. ``record_status`` says of each feature of each session what i
 
 Reading: ``feature_reader`` opens the catalogue, and arrays as rows of ``shards`` that are mapped, as ``zarr_rows`` that
 are decoded, or as ``far_rows`` that are fetched from an object store; both are kept in ``caches``. ``tables`` give a
-feature's rows names and times (``session_times``); ``feature_store`` makes data frames and xarray trees of them.
-``clip_table`` is the clip index.
+feature's rows names and times (``session_times``), ``pooled_tables`` a row for each word; ``feature_store`` makes data
+frames and xarray trees of them. ``clip_table`` is the clip index.
 
 Writing: ``publish``, through ``shards``. ``storage`` is where a store is: a folder, or an object store. ``maintenance``
 verifies it, removes garbage and makes archives. ``study`` is what the store knows of its study and of who is forgotten.
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         why_no_session,
     )
     from storyframes.store.maintenance import is_intact
+    from storyframes.store.pooled_tables import Pooling
     from storyframes.store.publish import FeatureWriter
     from storyframes.store.record_status import FeatureStatus
     from storyframes.store.records import Caveat, Current, Status, canonical_json
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         id_words,
         is_distinctive,
     )
-    from storyframes.store.tables import Block, Key, Table
+    from storyframes.store.tables import Block, Table
     from storyframes.store.validation import parse_json
 
 __all__ = [
@@ -59,7 +60,7 @@ __all__ = [
     "FeatureStatus",
     "FeatureWriter",
     "Forgotten",
-    "Key",
+    "Pooling",
     "SessionTimes",
     "Status",
     "Storage",
@@ -93,6 +94,7 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
+        "pooled_tables": "Pooling",
         "catalogue": "compact",
         "clip_table": "write_clips",
         "layout": "CLIPS ID_PATTERN StoreError create_store current_path open_storage why_no_session",
@@ -108,7 +110,7 @@ __getattr__, __dir__ = exports(
         "storage.locks": "if_free lock_new_file locked",
         "storage.scratch": "scratch_beside scratch_folder",
         "study": "Forgotten StudyRecord id_words is_distinctive",
-        "tables": "Block Key Table",
+        "tables": "Block Table",
         "validation": "parse_json",
     },
 )

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 import storyframes
-from storyframes import MAIN, Axis, ClipDataset, ClipInput, FeatureName, FeatureSpec, FeatureStore, pools, ticks
+from storyframes import MAIN, Axis, ClipDataset, ClipInput, FeatureName, FeatureSpec, FeatureStore, ticks
 from storyframes.clips import RATING, SPLITS, needed_features, parse_filter
+from storyframes.store import Pooling
 from storyframes_release.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
-from storyframes_release.export.formats import ExportError
-from storyframes_release.export.pooled_tables import MEAN, check_pooling
+from storyframes_release.export.formats import ExportError, check_pooling
 from storyframes_release.export.readme import data_configs, front_matter, markdown_table
 from storyframes_release.export.whole_folder import Described, refuse_inside, seal, whole_folder
 from storyframes_release.study_sessions import StudySessions, study_sessions
@@ -63,7 +63,7 @@ def export_clips(
     where: str | None = None,
     label: str = "",
     per: Axis | str | None = None,
-    functionals: Sequence[str] = MEAN,
+    functionals: Sequence[str] = Pooling.MEAN,
     words: Words | None = None,
     tokenizer: Tokenizer | None = None,
     replace: bool = False,
@@ -219,7 +219,7 @@ def _inputs(
     inputs = []
     for name, spec in specs.items():
         columns = ["measurements", *needed[name][1:]] if bare and "measurements" in spec.groups else None
-        if over and pools(spec):
+        if over and Pooling.pools(spec):
             pooled = ClipInput(name, columns, over, functionals=functionals, aligned_to=aligned_to, missing="mask")
             inputs.append(pooled)
         elif over and name not in spoken:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from storyframes import PlugInError, PlugIns, install_line
-from storyframes.store import StoreError, Table
+from storyframes import Axis, PlugInError, PlugIns, install_line
+from storyframes.store import Pooling, StoreError, Table
 
 Write = Callable[[Table, Path], None]
 """Writes a table into files whose names begin with the path."""
@@ -78,3 +78,20 @@ def _plug_in_writer(to: str) -> Write:
     except PlugInError as error:
         raise ExportError(f"--format {to}: {error}") from None
     return write
+
+
+def check_pooling(per: Axis | str | None, functionals: Sequence[str]) -> Axis | None:
+    """What rows are pooled over; None where they are not.
+
+    Raises:
+        ExportError: it is neither words nor utterances, or there are no such functionals, or nothing to compute of.
+    """
+    if per is not None and per not in Pooling.OVER:
+        raise ExportError(f"--per {per!r}: there are {', '.join(Pooling.OVER)}")
+    if per is None and tuple(functionals) != Pooling.MEAN:
+        raise ExportError("--functionals are computed over words or utterances: give --per word as well")
+    try:
+        Pooling.check_functionals(functionals)
+    except (TypeError, ValueError) as error:
+        raise ExportError(str(error)) from None
+    return None if per is None else Axis(per)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from storyframes import MAIN, STORIES, Axis, FeatureName, FeatureStore
-from storyframes.store import CLIPS, SessionTimes, StorageError, StoreError, Table, why_no_session
-from storyframes_release.export.formats import ExportError, Format, Write, writer
-from storyframes_release.export.pooled_tables import MEAN, check_pooling, pooled_tables
+from storyframes.store import CLIPS, Pooling, SessionTimes, StorageError, StoreError, Table, why_no_session
+from storyframes_release.export.formats import ExportError, Format, Write, check_pooling, writer
 from storyframes_release.export.readme import Exported, readme
 from storyframes_release.export.whole_folder import README, refuse_inside, seal, whole_folder
 from storyframes_release.study_sessions import StudySessions, study_sessions
@@ -28,7 +27,7 @@ def export(
     features: Sequence[str] = (),
     rate: float | None = None,
     per: Axis | str | None = None,
-    functionals: Sequence[str] = MEAN,
+    functionals: Sequence[str] = Pooling.MEAN,
     replace: bool = False,
     progress: Progress = lambda *_: None,
     known: StudySessions | None = None,
@@ -170,8 +169,7 @@ def _export(
         if done.per is None:
             tables = store.feature_tables(session_id, feature, rate=done.rate, times=times)
         else:
-            over, functionals = done.per, done.functionals
-            tables = pooled_tables(store, session_id, feature, over=over, functionals=functionals, times=times)
+            tables = Pooling(done.per, tuple(done.functionals)).tables(store, session_id, feature, times)
     except (StoreError, StorageError) as error:
         done.left_out.append({"session_id": session_id, "feature": feature, "reason": str(error)})
         return
