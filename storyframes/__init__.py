@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from storyframes.store.feature_store import FeatureStore
     from storyframes.times import (
         PER_SECOND,
-        SESSION_CLOCK,
         SOUND_FITS_S,
         Clock,
         last_frame_end_s,
@@ -77,7 +76,6 @@ __all__ = [
     "MAIN",
     "MAIN_ARRAY",
     "PER_SECOND",
-    "SESSION_CLOCK",
     "SOUND_FITS_S",
     "STORIES",
     "STORY_FEATURES",
@@ -145,6 +143,6 @@ __getattr__, __dir__ = exports(
         "speaking": "Attribution Speech attribute read_speech",
         "spec": "MAIN MAIN_ARRAY ArraySpec Axis FeatureSpec SpecError shown_names",
         "store.feature_store": "FeatureStore",
-        "times": "PER_SECOND SESSION_CLOCK SOUND_FITS_S Clock last_frame_end_s spoken_rows ticks usual_step_s",
+        "times": "PER_SECOND SOUND_FITS_S Clock last_frame_end_s spoken_rows ticks usual_step_s",
     },
 )

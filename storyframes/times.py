@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -195,6 +196,8 @@ class Clock:
         [52.005]
     """
 
+    SESSION: ClassVar[Clock]  # of files without one of their own
+
     name: str
     clock_s: tuple[float, ...] = (0.0,)
     session_s: tuple[float, ...] = (0.0,)
@@ -224,7 +227,7 @@ class Clock:
         return self.clock_s == self.session_s
 
 
-SESSION_CLOCK = Clock("session")
+SESSION_CLOCK = Clock.SESSION = Clock("session")
 """The clock of files without one of their own: its seconds are the session's."""
 
 

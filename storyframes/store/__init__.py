@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from storyframes.store.study import (
         Forgotten,
         StudyRecord,
-        id_words,
-        is_distinctive,
     )
     from storyframes.store.tables import Block, Table
     from storyframes.store.validation import parse_json
@@ -74,9 +72,7 @@ __all__ = [
     "current_path",
     "flush_folder",
     "flush_tree",
-    "id_words",
     "if_free",
-    "is_distinctive",
     "is_intact",
     "keep_private",
     "lock_new_file",
@@ -109,7 +105,7 @@ __getattr__, __dir__ = exports(
         "storage.files": "flush_folder flush_tree sha256_file write_atomically",
         "storage.locks": "if_free lock_new_file locked",
         "storage.scratch": "scratch_beside scratch_folder",
-        "study": "Forgotten StudyRecord id_words is_distinctive",
+        "study": "Forgotten StudyRecord",
         "tables": "Block Table",
         "validation": "parse_json",
     },

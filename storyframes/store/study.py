@@ -144,6 +144,16 @@ def newest_version(storage: Storage) -> str:
 # --- who is forgotten ---
 
 
+def id_words(text: str) -> tuple[str, ...]:
+    """The words of a text in small letters: an id is recognised whatever punctuation is between its parts."""
+    return tuple(_WORDS.findall(text.casefold()))
+
+
+def is_distinctive(name: str) -> bool:
+    """Whether an id is more than a number or a letter, which any text may contain."""
+    return len(name) > 2 or (name.isalnum() and not name.isalpha() and not name.isdigit())
+
+
 @dataclass(frozen=True)
 class Forgotten:
     """Digests by which a store recognises what it was told to forget.
@@ -161,6 +171,9 @@ class Forgotten:
     people: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
     longest: int = 0
+
+    id_words = staticmethod(id_words)
+    is_distinctive = staticmethod(is_distinctive)
 
     def __bool__(self) -> bool:
         return bool(self.key)
@@ -240,16 +253,6 @@ def read_forgotten(storage: Storage) -> Forgotten:
         StorageError: it cannot be read.
     """
     return Forgotten.parse(storage.read(FORGOTTEN))
-
-
-def id_words(text: str) -> tuple[str, ...]:
-    """The words of a text in small letters: an id is recognised whatever punctuation is between its parts."""
-    return tuple(_WORDS.findall(text.casefold()))
-
-
-def is_distinctive(name: str) -> bool:
-    """Whether an id is more than a number or a letter, which any text may contain."""
-    return len(name) > 2 or (name.isalnum() and not name.isalpha() and not name.isdigit())
 
 
 # --- sessions that the store has and its study does not: renamed ones, and those of people who withdrew ---

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.extractors.audio.shape import AudioShape, audio_shape
-    from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, read_sound
+    from tasks.extractors.audio.shape import AudioShape
+    from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor
     from tasks.extractors.audio.windows import SoundRows, moments
     from tasks.extractors.base import (
         CommonSettings,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tasks.extractors.dope.joints import BONES
     from tasks.extractors.embed.sources import snapshot_of
     from tasks.extractors.frame_pass import FrameConsumer, FrameExtractor
-    from tasks.extractors.frames import FrameClock, read_clock
+    from tasks.extractors.frames import FrameClock
     from tasks.extractors.image.extractor import ImageEmbedding
     from tasks.extractors.image.settings import ImageSettings
     from tasks.extractors.openface.all_faces import OpenFaceBoxes
@@ -84,13 +84,10 @@ __all__ = [
     "Tolerance",
     "TranscriptSettings",
     "VenvSettings",
-    "audio_shape",
     "encode_whole",
     "model_digests",
     "moments",
     "open_model",
-    "read_clock",
-    "read_sound",
     "registered",
     "snapshot_of",
     "speaker_labels",
@@ -99,8 +96,8 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "audio.shape": "AudioShape audio_shape",
-        "audio.sound": "FrameRows Sound SoundExtractor read_sound",
+        "audio.shape": "AudioShape",
+        "audio.sound": "FrameRows Sound SoundExtractor",
         "audio.windows": "SoundRows moments",
         "base": "CommonSettings Cost ExtractionError Extractor ExtractorSettings Input MissingInputError Run Scope "
         "Source Tolerance",
@@ -108,7 +105,7 @@ __getattr__, __dir__ = exports(
         "dope.joints": "BONES",
         "embed.sources": "snapshot_of",
         "frame_pass": "FrameConsumer FrameExtractor",
-        "frames": "FrameClock read_clock",
+        "frames": "FrameClock",
         "image.extractor": "ImageEmbedding",
         "image.settings": "ImageSettings",
         "openface.all_faces": "OpenFaceBoxes",

@@ -81,6 +81,11 @@ class FrameClock:
     truncated: bool  # whether the video ends before its header says
     interlaced: bool = False  # whether frames of the video are interlaced
 
+    @staticmethod
+    def read(source: Source, out: FeatureWriter) -> FrameClock:
+        """See :func:`read_clock`."""
+        return read_clock(source, out)
+
     def __len__(self) -> int:
         return len(self.time)
 

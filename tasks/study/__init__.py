@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ChangedTables,
         TableChangeError,
     )
-    from tasks.study.csv_text import csv_bytes, decode
+    from tasks.study.csv_text import decode
     from tasks.study.curves import CurveSamples
     from tasks.study.forgotten_ids import read_forgotten_ids
     from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from tasks.study.sessions_from_files import make_sessions
     from tasks.study.strict_tables import (
         Table,
-        read_table,
     )
-    from tasks.study.study_identity import check_study_record, people_of
+    from tasks.study.study_identity import check_study_record
     from tasks.study.transcript import Utterance, Word, read_transcript
     from tasks.study.transcript_formats.drafts import SURE_LANGUAGE
 
@@ -61,17 +60,14 @@ __all__ = [
     "Word",
     "as_id",
     "check_study_record",
-    "csv_bytes",
     "declared_schemes",
     "decode",
     "did_you_mean",
     "find_prefixes",
     "load_study",
     "make_sessions",
-    "people_of",
     "read_forgotten_ids",
     "read_study",
-    "read_table",
     "read_transcript",
     "session_in_name",
     "shown_value",
@@ -84,7 +80,7 @@ __getattr__, __dir__ = exports(
         "boxes": "Boxes",
         "captions": "find_prefixes",
         "changed_tables": "ChangedTables TableChangeError",
-        "csv_text": "csv_bytes decode",
+        "csv_text": "decode",
         "curves": "CurveSamples",
         "forgotten_ids": "read_forgotten_ids",
         "labels": "Label Scheme SchemeType did_you_mean",
@@ -93,8 +89,8 @@ __getattr__, __dir__ = exports(
         "recording_names": "as_id session_in_name",
         "rows": "Curve Person Track spoken_name",
         "sessions_from_files": "make_sessions",
-        "strict_tables": "Table read_table",
-        "study_identity": "check_study_record people_of",
+        "strict_tables": "Table",
+        "study_identity": "check_study_record",
         "transcript": "Utterance Word read_transcript",
         "transcript_formats.drafts": "SURE_LANGUAGE",
     },

@@ -130,6 +130,25 @@ class Study:
                 speakers.setdefault(person.session_id, {})[name] = person.role or person.person_id
         return speakers
 
+    @property
+    def ids_of_people(self) -> list[str]:
+        """The ids of all people in the study, which releases must not contain.
+
+        These are the participants, with or without a session, and the ids of persons that belong to one participant.
+        An id that several participants share is a role.
+        """
+        participants_of: dict[str, set[str]] = {}
+        for person in self.persons:
+            if person.participant_id:
+                participants_of.setdefault(person.person_id, set()).add(person.participant_id)
+        return sorted(
+            {session.participant_id for session in self.sessions.values()}
+            | {participant.participant_id for participant in self.participants}
+            | {survey.participant_id for survey in self.surveys}
+            | {participant for participants in participants_of.values() for participant in participants}
+            | {person for person, participants in participants_of.items() if len(participants) == 1}
+        )
+
     def path(self, relative: str) -> Path:
         """A file that the tables name, as a path of this machine.
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from tasks.study.csv_text import SEPARATORS, NotTextError, decode, records_of, separator_of
+from tasks.study.csv_text import SEPARATORS, NotTextError, csv_bytes, decode, records_of, separator_of
 
 _FIRST_ROW = 2  # below the header
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -106,11 +106,17 @@ class Table:
     separator: str = ","  # between a row's fields; a comma for Parquet, which has no decimal commas
     sha256: str = ""  # of the file's bytes; empty where it cannot be read
 
+    csv_bytes = staticmethod(csv_bytes)
     # of a cell
     is_empty = staticmethod(is_empty)
     number_in = staticmethod(number_in)
     as_words = staticmethod(as_words)
     with_decimal_point = staticmethod(with_decimal_point)
+
+    @staticmethod
+    def read(path: Path, *, separators: str = SEPARATORS) -> Table:
+        """See :func:`read_table`."""
+        return read_table(path, separators=separators)
 
     def add_row(self, number: int, values: Sequence[Any], line: int | None = None) -> None:
         """Append a row, see :class:`Row`."""

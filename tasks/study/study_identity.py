@@ -70,7 +70,7 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
                 today[session_id] = replaced(before[session_id], participant_id=record.participant_id)
         sessions = {session_id: asdict(today[session_id]) for session_id in sorted(today)}
         raters = sorted(rater.rater_id for rater in study.raters.values() if rater.kind is not RaterKind.MACHINE)
-        people = people_of(study)
+        people = study.ids_of_people
         earlier = _unsealed(content)
         left = _left(earlier, before, {*sessions, *people}, forgotten)
         return seal(
@@ -187,25 +187,6 @@ def _sessions_in(storage: Storage) -> dict[str, _SessionRecord]:
     """The sessions that have features, for a store of a version that did not record its study."""
     sessions = {path.split("/")[0] for path in storage.records((CURRENT, ATTEMPT))}
     return {session_id: _SessionRecord() for session_id in sessions - {STORIES}}
-
-
-def people_of(study: Study) -> list[str]:
-    """The ids of all people in the study, which releases must not contain.
-
-    These are the participants, with or without a session, and the ids of persons that belong to one participant. An id
-    that several participants share is a role.
-    """
-    participants_of: dict[str, set[str]] = {}
-    for person in study.persons:
-        if person.participant_id:
-            participants_of.setdefault(person.person_id, set()).add(person.participant_id)
-    return sorted(
-        {session.participant_id for session in study.sessions.values()}
-        | {participant.participant_id for participant in study.participants}
-        | {survey.participant_id for survey in study.surveys}
-        | {participant for participants in participants_of.values() for participant in participants}
-        | {person for person, participants in participants_of.items() if len(participants) == 1}
-    )
 
 
 def _read_sessions(study: Study, before: Mapping[str, _SessionRecord]) -> dict[str, _SessionRecord]:

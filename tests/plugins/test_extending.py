@@ -37,7 +37,7 @@ PACKAGES = (
     "flows",
     "flows.cli",
 )
-MOST_NAMES = 257
+MOST_NAMES = 248
 
 
 def blocks(language: str, of: str = PAGE) -> list[str]:

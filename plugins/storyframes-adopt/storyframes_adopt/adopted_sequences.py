@@ -21,7 +21,7 @@ from storyframes import SOUND_FITS_S, install_line
 from storyframes.store import sha256_file
 from storyframes_adopt.adopted_files import TIME_UNITS, AdoptError, Adoption, Rows, read_file, rows_of
 from storyframes_adopt.safe_pickle import PickledArray, UnsafePickleError, as_array, read_pickle
-from tasks.study import read_table
+from tasks.study import Table
 
 _PICKLES, _SEQUENCES = (".pkl", ".pickle"), (".csd",)
 _SPARE_ROWS = 2  # that a sample may have or lack: its beginning and end are rounded
@@ -128,7 +128,7 @@ def sources_of_many(
 
 def _pieces(ids: Path) -> dict[str, tuple[str, Piece]]:
     """By id, its session and where it is."""
-    table = read_table(ids)
+    table = Table.read(ids)
     faults = [fault.text(ids.name) for fault in table.faults]
     lacking = [name for name in ("id", "session_id") if name not in table.columns]
     if lacking and not faults:

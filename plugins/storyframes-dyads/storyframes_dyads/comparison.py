@@ -24,7 +24,7 @@ from scipy.stats import permutation_test, ttest_ind, ttest_rel
 
 from storyframes_dyads.synchrony import holm
 from storyframes_dyads.written import EARLIER_RULES, is_of_earlier_rules
-from tasks.study import read_table
+from tasks.study import Table
 
 FEWEST_OF_GROUP = 4
 FEWEST_OF_BOTH = 6
@@ -42,7 +42,7 @@ def read_cells(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     Raises:
         ComparisonError: it cannot be read, or lacks a column.
     """
-    table = read_table(path)
+    table = Table.read(path)
     if table.faults:
         raise ComparisonError(table.faults[0].text(path.name))
     if missing := [name for name in needed if name not in table.columns]:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from storyframes import PER_SECOND, ArraySpec, Axis, FeatureSpec, ticks
 from storyframes.store import FeatureWriter
-from tasks.extractors import ExtractorSettings, FrameConsumer, FrameExtractor, MissingInputError, Source, read_clock
+from tasks.extractors import ExtractorSettings, FrameClock, FrameConsumer, FrameExtractor, MissingInputError, Source
 from tasks.media import FrameBatch
 
 REGULAR = (0.5, 1.5)
@@ -64,7 +64,7 @@ class Motion(FrameExtractor[MotionSettings]):
                 "the boxes of this region move, and a picture that moves would count as movement: give the person's "
                 "track a region that does not move ('x y w h' in the table of tracks), or a camera of its own"
             )
-        interval = np.diff(ticks(read_clock(source, out).time))
+        interval = np.diff(ticks(FrameClock.read(source, out).time))
         usual = float(np.median(interval)) if len(interval) else 0.0
         shortest, longest = (share * usual for share in REGULAR)
         self._is_regular = np.append(False, (interval >= shortest) & (interval <= longest))

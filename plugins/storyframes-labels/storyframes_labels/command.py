@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from flows.cli import LOOK, console, error_console, fail, is_terminal, matching_files, usage_errors
 from tasks.inspect import counted
-from tasks.study import csv_bytes
+from tasks.study import Table
 
 app = typer.Typer(
     help="Bring what other programs wrote into a study's tables.", rich_help_panel="Study", no_args_is_help=True, **LOOK
@@ -137,7 +137,7 @@ def import_labels(
         for table, rows in imported.rows.items():
             columns = list(dict.fromkeys(name for row in rows for name in row))
             if rows:
-                content = csv_bytes(columns, ([row.get(name, "") for name in columns] for row in rows))
+                content = Table.csv_bytes(columns, ([row.get(name, "") for name in columns] for row in rows))
                 shown.out(f"{table}:\n{content.decode()}", highlight=False)
     for scheme in imported.schemes:
         labels = f", with {counted(len(scheme.labels), 'label')}" if scheme.labels else ""

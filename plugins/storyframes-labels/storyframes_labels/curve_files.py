@@ -10,7 +10,7 @@ from pathlib import Path
 
 from storyframes.store import scratch_folder, write_atomically
 from storyframes_labels.annotation_file import ImportFaultError
-from tasks.study import CurveSamples, Scheme, UnusableFileError, csv_bytes
+from tasks.study import CurveSamples, Scheme, Table, UnusableFileError
 
 FOLDER = "curves"
 _ROW = re.compile(r".*?: row (\d+), (?:time_s|value)")
@@ -79,7 +79,7 @@ def curve_files(rows: Sequence[LabelRow]) -> list[CurveFile]:
             stem += "_"
         stems.add(stem.casefold())
         path = f"{FOLDER}/{stem}.csv"
-        content = csv_bytes(("time_s", "value"), [(value["start_s"], value["value"]) for value in values])
+        content = Table.csv_bytes(("time_s", "value"), [(value["start_s"], value["value"]) for value in values])
         files.append(CurveFile(named | {"path": path}, content, [moment.place for moment in of_owner]))
     return files
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from storyframes_labels.annotation_file import ImportFaultError, listed
 from storyframes_labels.mapping import range_in_name
-from tasks.study import Table, read_table
+from tasks.study import Table
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -37,7 +37,7 @@ def read_sheet(path: Path, sheet: str | None = None) -> Table:
     if path.suffix.lower() not in SHEETS:
         if sheet is not None:
             raise ImportFaultError(f"{path.name}: has no sheets: leave --sheet out")
-        table = read_table(path, separators=SEPARATORS)
+        table = Table.read(path, separators=SEPARATORS)
         if table.faults:
             raise ImportFaultError(table.faults[0].text(path.name))
         return table

@@ -43,7 +43,7 @@ class StudySessions:
             StudyError: the tables are not valid, or name a session that is forgotten.
             StoreError: the store is of another study.
         """
-        from tasks.study import check_study_record, load_study, people_of, read_forgotten_ids  # needs the pipeline
+        from tasks.study import check_study_record, load_study, read_forgotten_ids
 
         loaded, listed = load_study(study), read_forgotten_ids(study)
         check_study_record(store.storage, loaded, may_be_part=True)
@@ -53,7 +53,7 @@ class StudySessions:
             store.study_record(),
             store.forgotten().with_ids(listed.sessions, listed.people, listed.tracks),
             frozenset({*listed.sessions, *listed.people}),
-            frozenset(people_of(loaded)),
+            frozenset(loaded.ids_of_people),
             {session: frozenset(tracks) for session, tracks in loaded.tracks.items()},
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from storyframes import CLOCK, MAIN, SESSION_CLOCK, Clock, FeatureName, FeatureStore
+from storyframes import CLOCK, MAIN, Clock, FeatureName, FeatureStore
 from tasks.extractors import Input
 from tasks.media import StreamChoice
 from tasks.study import Person, Study, Track
@@ -15,7 +15,7 @@ class Device:
     """One track of a session."""
 
     files: Track
-    clock: Clock = SESSION_CLOCK  # from its seconds to the session's
+    clock: Clock = Clock.SESSION  # from its seconds to the session's
     person: Person | None = None  # whom it records; None where the study names nobody
 
     @property

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import rerun as rr
 
-from storyframes import MAIN, SESSION_CLOCK, Clock, FeatureStore
+from storyframes import MAIN, Clock, FeatureStore
 from storyframes_report.devices import stored_streams
 from storyframes_report.overlay import picture_points
 from tasks.inspect import SessionCurves, read_curves
@@ -34,7 +34,7 @@ class ExportedTrack:
     name: str = MAIN  # paths of other tracks than main start with their names
     video: Path | None = None  # for the frames and the sound; None leaves them out
     sound: Path | None = None  # a file with the sound; None takes the video's own
-    clock: Clock = SESSION_CLOCK  # from its seconds to those of the timeline, which are the session's
+    clock: Clock = Clock.SESSION  # from its seconds to those of the timeline, which are the session's
 
 
 def export_recording(

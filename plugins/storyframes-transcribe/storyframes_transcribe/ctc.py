@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tasks.extractors import AudioShape, ExtractionError, SoundRows, audio_shape, moments
+from tasks.extractors import AudioShape, ExtractionError, SoundRows, moments
 from tasks.models import import_torchvision, model_digest
 
 _BAND = 4096  # states that are looked at in each frame, twice as many as characters: minutes of speech
@@ -58,7 +58,7 @@ class CtcModel:
             raise ExtractionError(
                 f"{where} lacks a config.json or vocab.json that can be read: is it a CTC model?"
             ) from None
-        self.shape: AudioShape = audio_shape(folder, config, where)
+        self.shape: AudioShape = AudioShape.of(folder, config, where)
         self.blank = int(config.get("pad_token_id") or 0)
         self.numbers = {character: number for character, number in vocabulary.items() if len(character) == 1}
         self.between = self.numbers.pop("|", None)

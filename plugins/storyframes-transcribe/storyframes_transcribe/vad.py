@@ -25,7 +25,6 @@ from tasks.extractors import (
     SoundExtractor,
     Source,
     Tolerance,
-    read_sound,
 )
 from tasks.models import model_digest
 
@@ -80,7 +79,7 @@ class Vad(SoundExtractor[ExtractorSettings]):
         return {"onnxruntime": version("onnxruntime")} if find_spec("onnxruntime") else {}
 
     def write_sound(self, source: Source, clock: FrameClock | None, out: FeatureWriter) -> None:
-        sound = Sound(read_sound(source, RATE, streams=self.common.recording.streams), RATE)
+        sound = Sound.of(source, RATE, streams=self.common.recording.streams)
         values, time = out.array("values"), out.array("time")
         means = FrameRows(clock, COLUMNS, out) if clock else None
         for rows in speech_probability(sound.samples()):

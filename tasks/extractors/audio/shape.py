@@ -73,6 +73,11 @@ class AudioShape:
     # a window's positions and loudest sound. So rows depend on how the sound is cut into chunks
     sees_whole: bool = False
 
+    @staticmethod
+    def of(folder: Path | None, config: Mapping[str, Any], where: str) -> AudioShape:
+        """See :func:`audio_shape`."""
+        return audio_shape(folder, config, where)
+
     @property
     def row_s(self) -> float:
         """Seconds from a row to the next."""

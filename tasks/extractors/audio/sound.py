@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -99,6 +99,16 @@ class Sound:
         self._blocks, self._rate = chain([first], blocks), rate
         self._samples, self._silence_s, self._dropped_s, self._damaged = 0, 0.0, 0.0, 0
         self.peak = 0.0
+
+    @staticmethod
+    def blocks(source: Source, rate: int, *, streams: StreamChoice) -> Iterator[AudioBlock]:
+        """See :func:`read_sound`."""
+        return read_sound(source, rate, streams=streams)
+
+    @classmethod
+    def of(cls, source: Source, rate: int, *, streams: StreamChoice) -> Self:
+        """That of a session, see :func:`read_sound`."""
+        return cls(read_sound(source, rate, streams=streams), rate)
 
     def samples(self) -> Iterator[np.ndarray]:
         """The blocks' samples, (n,) float32 each, counted as they pass."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.study import did_you_mean, read_table, shown_value
+from tasks.study import Table, did_you_mean, shown_value
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
@@ -49,7 +49,7 @@ class RatingTable:
             TableFaultError: it is no table, or has no rows.
         """
         self.name = path.name
-        self._table = read_table(path)
+        self._table = Table.read(path)
         self._faults: list[str] = []
         for fault in self._table.faults:
             place = f"row {fault.number}: " if fault.number else ""

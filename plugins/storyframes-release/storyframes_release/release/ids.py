@@ -24,7 +24,7 @@ from pathlib import Path
 import pandas as pd
 
 from storyframes import STORIES, FeatureName, FeatureStore
-from storyframes.store import CLIPS, Forgotten, id_words, is_distinctive, write_atomically
+from storyframes.store import CLIPS, Forgotten, write_atomically
 from storyframes_release.release.provenance import SOURCE
 from storyframes_release.release.released_features import ReleasedFeature
 from storyframes_release.release.settings import ReleaseError, ReleaseSettings
@@ -175,12 +175,12 @@ def _ids_by_words(
         stories |= {*clips["story_id"].dropna().astype(str), *clips["target"].dropna().astype(str)}
     names |= {story for story in stories if _NO_WORD.search(story)}
     ids = sorted((_Id(name in released, name) for name in names), reverse=True)
-    return {id_words(study_id.name): study_id for study_id in ids if is_distinctive(study_id.name)}
+    return {Forgotten.id_words(study_id.name): study_id for study_id in ids if Forgotten.is_distinctive(study_id.name)}
 
 
 def _named(ids: Mapping[tuple[str, ...], _Id], forgotten: Forgotten, text: str) -> Iterator[_Id]:
     """The ids that a text contains as whole words, in their order."""
-    words = id_words(text)
+    words = Forgotten.id_words(text)
     longest = max(forgotten.longest, *map(len, ids)) if ids else forgotten.longest
     for start in range(len(words)):
         for stop in range(start + 1, min(start + longest, len(words)) + 1):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from storyframes import MAIN, SESSION_CLOCK
+from storyframes import MAIN, Clock
 from storyframes_report.devices import Device
 from storyframes_report.report.label_facts import value_text
 from tasks.extractors import speaker_labels
@@ -181,7 +181,7 @@ def _tiers(study: Study, session_id: str, device: Device | None, *, with_text: b
         return mine and label.session_id == session_id and label.scheme in shown
 
     def seconds(label: Label | Curve, times: ArrayLike) -> NDArray[np.float64]:
-        clock = study.clock(session_id, label.track or MAIN) if label.track else SESSION_CLOCK
+        clock = study.clock(session_id, label.track or MAIN) if label.track else Clock.SESSION
         return device.clock.to_device(clock.to_session(times))
 
     spans: dict[tuple[str, str], list[tuple[float, float, float | str]]] = {}
