@@ -16,11 +16,10 @@ from storyframes.lazy import exports
 
 if TYPE_CHECKING:
     from storyframes.clips.clip_index import COLUMNS, SPLITS, weight_column
-    from storyframes.clips.dataset import BatchBuffers, new_memory
+    from storyframes.clips.dataset import BatchBuffers
     from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
     from storyframes.clips.inputs import Field
     from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
-    from storyframes.clips.oversampling import balanced, values_to_balance
     from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
 
 __all__ = [
@@ -32,14 +31,11 @@ __all__ = [
     "BatchBuffers",
     "Field",
     "WindowSpec",
-    "balanced",
     "complete_clips",
     "filter_clips",
     "lacking_clips",
     "needed_features",
-    "new_memory",
     "parse_filter",
-    "values_to_balance",
     "weight_column",
 ]
 
@@ -47,11 +43,10 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "clip_index": "COLUMNS SPLITS weight_column",
-        "dataset": "BatchBuffers new_memory",
+        "dataset": "BatchBuffers",
         "filters": "complete_clips filter_clips lacking_clips parse_filter",
         "inputs": "Field",
         "named_inputs": "RATING STORY_FEATURE needed_features",
-        "oversampling": "balanced values_to_balance",
         "window_spec": "WINDOW_COLUMNS WindowSpec",
     },
 )

@@ -16,54 +16,6 @@ from storyframes.clips.named_inputs import RATING
 from storyframes.clips.samplers import ClipSampler
 
 
-class OversamplingSampler(ClipSampler):
-    """Every rating equally often: each of its clips as many times as fits, the rest drawn among them, in random order.
-
-    Which clips are drawn once more differs from epoch to epoch.
-
-    Args:
-        dataset: training clips.
-        by: the nominal or ordinal scheme whose values come equally often; the rating where nothing else is asked for.
-        seed, rank, world_size: see :class:`ClipSampler`.
-
-    Raises:
-        ValueError: the dataset has clips of another split than train, or some without a value of ``by``, or ``by`` is
-            no nominal or ordinal scheme.
-
-    Example:
-        >>> from storyframes import ClipDataset, OversamplingSampler
-        >>> dataset = ClipDataset("STORE", ["label"], 'split == "train"')
-        >>> order = list(OversamplingSampler(dataset, seed=1))
-        >>> dataset.clips["empathy"].iloc[order].value_counts().nunique()  # every rating as often as every other
-        1
-    """
-
-    def __init__(
-        self, dataset: ClipDataset, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
-    ) -> None:
-        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
-        others = sorted(set(dataset.clips["split"]) - {"train"})
-        if others:
-            raise ValueError(
-                f"the dataset has clips of {' and '.join(others)}: only training clips are oversampled, because "
-                "repeating others changes what is measured; filter with where='split == \"train\"'"
-            )
-        self.by = by
-        self._ratings = values_to_balance(dataset, by)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return super().settings if self.by == RATING else {**super().settings, "by": self.by}
-
-    @property
-    def total(self) -> int:
-        _, counts = np.unique(self._ratings, return_counts=True)
-        return int(len(counts) * counts.max())
-
-    def order(self, generator: np.random.Generator) -> np.ndarray:
-        return generator.permutation(balanced(self._ratings, generator))
-
-
 def values_to_balance(dataset: ClipDataset, by: str) -> np.ndarray:
     """(n,) the values that are to come equally often: those of a scheme, classes as numbers."""
     kinds = dataset.schemes
@@ -90,3 +42,54 @@ def balanced(ratings: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         copies += [places] * (counts.max() // count)
         copies.append(generator.choice(places, counts.max() % count, replace=False))
     return np.concatenate(copies)
+
+
+class OversamplingSampler(ClipSampler):
+    """Every rating equally often: each of its clips as many times as fits, the rest drawn among them, in random order.
+
+    Which clips are drawn once more differs from epoch to epoch.
+
+    Args:
+        dataset: training clips.
+        by: the nominal or ordinal scheme whose values come equally often; the rating where nothing else is asked for.
+        seed, rank, world_size: see :class:`ClipSampler`.
+
+    Raises:
+        ValueError: the dataset has clips of another split than train, or some without a value of ``by``, or ``by`` is
+            no nominal or ordinal scheme.
+
+    Example:
+        >>> from storyframes import ClipDataset, OversamplingSampler
+        >>> dataset = ClipDataset("STORE", ["label"], 'split == "train"')
+        >>> order = list(OversamplingSampler(dataset, seed=1))
+        >>> dataset.clips["empathy"].iloc[order].value_counts().nunique()  # every rating as often as every other
+        1
+    """
+
+    balanced = staticmethod(balanced)
+    values_to_balance = staticmethod(values_to_balance)
+
+    def __init__(
+        self, dataset: ClipDataset, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
+    ) -> None:
+        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
+        others = sorted(set(dataset.clips["split"]) - {"train"})
+        if others:
+            raise ValueError(
+                f"the dataset has clips of {' and '.join(others)}: only training clips are oversampled, because "
+                "repeating others changes what is measured; filter with where='split == \"train\"'"
+            )
+        self.by = by
+        self._ratings = values_to_balance(dataset, by)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return super().settings if self.by == RATING else {**super().settings, "by": self.by}
+
+    @property
+    def total(self) -> int:
+        _, counts = np.unique(self._ratings, return_counts=True)
+        return int(len(counts) * counts.max())
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        return generator.permutation(balanced(self._ratings, generator))

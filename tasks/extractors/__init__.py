@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tasks.extractors.outside.extractor import OutsideExtractor, OutsideFrameExtractor
     from tasks.extractors.outside.settings import ContainerSettings, OutsideSettings, VenvSettings
     from tasks.extractors.registry import ExtractorsSettings, registered
-    from tasks.extractors.sbert import SbertSettings, encode_whole, model_digests, open_model
+    from tasks.extractors.sbert import SbertSettings
     from tasks.extractors.settings import TranscriptSettings
     from tasks.extractors.text.speech import speaker_labels
 
@@ -84,10 +84,7 @@ __all__ = [
     "Tolerance",
     "TranscriptSettings",
     "VenvSettings",
-    "encode_whole",
-    "model_digests",
     "moments",
-    "open_model",
     "registered",
     "snapshot_of",
     "speaker_labels",
@@ -113,7 +110,7 @@ __getattr__, __dir__ = exports(
         "outside.extractor": "OutsideExtractor OutsideFrameExtractor",
         "outside.settings": "ContainerSettings OutsideSettings VenvSettings",
         "registry": "ExtractorsSettings registered",
-        "sbert": "SbertSettings encode_whole model_digests open_model",
+        "sbert": "SbertSettings",
         "settings": "TranscriptSettings",
         "text.speech": "speaker_labels",
     },

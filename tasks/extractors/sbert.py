@@ -35,6 +35,18 @@ class SbertSettings(ExtractorSettings):
     # a folder that sentence-transformers can load; without it the packaged copy, then the hub's cache
     model: Path | None = None
 
+    def open_model(self) -> SentenceEncoder:
+        """The model, loaded."""
+        return open_model(self)
+
+    def model_digests(self) -> dict[str, str]:
+        """SHA-256 of the files of the model that decide its embeddings."""
+        return model_digests(self)
+
+    def encode_whole(self, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
+        """The embeddings of whole texts, and how many chunks each consists of."""
+        return encode_whole(texts, self)
+
 
 class _Preset(TextSettings):
     """The section ``[[embed]]`` that sbert is."""

@@ -22,7 +22,7 @@ import numpy as np
 from storyframes.store import write_atomically
 from storyframes_empathy.pairs.metrics import THRESHOLD
 from storyframes_empathy.pairs.table import HIGHEST, LOWEST, Aspect, PairTexts, Vector
-from tasks.extractors import SbertSettings, model_digests, open_model
+from tasks.extractors import SbertSettings
 from tasks.models import import_torchvision
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def finetune(
     if len(np.unique(targets)) < 2:
         raise FinetuneError(f"{len(chosen)} pairs have a label of {recipe.aspect}, all the same: nothing to learn")
     pairs = [(texts.a[at], texts.b[at]) for at in chosen]
-    model = open_model(begin).model
+    model = begin.open_model().model
     limit, different = model.max_seq_length, sorted({text for pair in pairs for text in pair})
     lengths = [len(one) for one in model.tokenizer(different, verbose=False)["input_ids"]]
     cut = sum(length > limit for length in lengths) if limit else 0
@@ -134,7 +134,7 @@ def finetune(
             "pairs": len(pairs),
             "without_label": len(texts.a) - len(pairs),
             "loss": losses,
-            "begun_with": dict(model_digests(begin)),
+            "begun_with": dict(begin.model_digests()),
             "files": {path.relative_to(part).as_posix(): _sha256(path.read_bytes()) for path in files},
             "pairs_sha256": _sha256(json.dumps([pairs, targets.tolist()]).encode()),
             "caveats": [f"{cut} texts longer than the model reads: cut"] if cut else [],

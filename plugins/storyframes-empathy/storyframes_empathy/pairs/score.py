@@ -12,7 +12,7 @@ import pandas as pd
 
 from storyframes.store import write_atomically
 from storyframes_empathy.pairs.table import read_texts
-from tasks.extractors import SbertSettings, encode_whole
+from tasks.extractors import SbertSettings
 
 Encode = Callable[[Sequence[str]], tuple[np.ndarray, list[int]]]
 
@@ -52,7 +52,7 @@ def score_pairs(
     texts = read_texts(path, summaries=summaries)
     sides = (texts.a, texts.b)
     different = list(dict.fromkeys(text for side in sides for text in side))
-    vectors, chunks = encode(different) if encode else encode_whole(different, settings or SbertSettings())
+    vectors, chunks = encode(different) if encode else (settings or SbertSettings()).encode_whole(different)
     places = {text: at for at, text in enumerate(different)}
     vectors = vectors.astype(np.float64)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)  # not every model gives unit vectors

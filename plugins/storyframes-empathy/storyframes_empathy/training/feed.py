@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from storyframes import ClipDataset, ClipLoader, ClipSampler
-from storyframes.clips import BatchBuffers, Field, new_memory
+from storyframes.clips import BatchBuffers, Field
 from storyframes.store import if_free, lock_new_file
 from storyframes_empathy.training.inputs import Preparation
 from storyframes_empathy.training.models.parts import Sequences
@@ -91,7 +91,7 @@ class Bank:
                 "values": Field((steps, self.values.shape[1]), np.dtype(np.float32)),
                 "masks": Field((steps, self.masks.shape[1]), np.dtype(bool)),
             }
-            self._memory = (size, steps), BatchBuffers(fields, size, _KEPT, new_memory)
+            self._memory = (size, steps), BatchBuffers(fields, size, _KEPT, BatchBuffers.new_memory)
         return self._memory[1]
 
     def _gathered(self, starts: Sequence[int], steps: int, batch: Mapping[str, Tensor]) -> Sequences:

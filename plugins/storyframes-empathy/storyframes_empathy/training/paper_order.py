@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from storyframes import ClipDataset, ClipSampler
-from storyframes.clips import RATING, SPLITS, balanced, values_to_balance
+from storyframes import ClipDataset, ClipSampler, OversamplingSampler
+from storyframes.clips import RATING, SPLITS
 
 
 class PaperOrderOversamplingSampler(ClipSampler):
@@ -52,7 +52,9 @@ class PaperOrderOversamplingSampler(ClipSampler):
             raise ValueError(f"the dataset has no clips of {' and '.join(absent)}: do not filter it by split")
         self.split = split
         self.by = by
-        copies = balanced(values_to_balance(dataset, by), np.random.default_rng(seed))
+        copies = OversamplingSampler.balanced(
+            OversamplingSampler.values_to_balance(dataset, by), np.random.default_rng(seed)
+        )
         self._copies = copies[dataset.clips["split"].to_numpy()[copies] == split]
 
     @cached_property
