@@ -250,7 +250,7 @@ def test_workers_get_the_whole_path_of_a_model_in_the_working_directory(
         return TranscriptionResult(())
 
     monkeypatch.setattr("storyframes_transcribe.on_cluster.load_cluster", lambda cluster: cluster)
-    monkeypatch.setattr("flows.cli.run.run_work", run_work)
+    monkeypatch.setattr("flows.cli.run_work", run_work)
     loaded = load_study(study)
     settings = SETTINGS.model_copy(update={"model": "tiny"})
     model = Model("tiny", Path("tiny"), "0" * 64)
