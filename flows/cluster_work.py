@@ -30,7 +30,7 @@ from storyframes.store.layout import RunMark, StoreError, leave_mark, open_stora
 from storyframes.store.storage import StorageError
 from storyframes.store.storage.access import keep_private
 
-_REFUSALS = (SettingsError, ClusterSettingsError, ClusterError, StoreError, StorageError)
+_REFUSALS: tuple[type[Exception], ...] = (SettingsError, ClusterSettingsError, ClusterError, StoreError, StorageError)
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,11 @@ def work_on_cluster(work: str | Callable[[], ClusterWork[O]], *refusals: type[Ex
     Returns:
         The state of :meth:`ClusterWork.do`; Failed, with a message, where the work cannot be done.
     """
+    expected = _REFUSALS + refusals
     keep_private()
     try:
         with heeded():
             prepared: ClusterWork[O] = registered_run(work) if isinstance(work, str) else work()
             return prepared.do()
-    except (*_REFUSALS, *refusals) as error:
+    except expected as error:
         return Failed(message=str(error))

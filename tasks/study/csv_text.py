@@ -1,7 +1,5 @@
 """The text of a CSV file: from bytes to characters, and from characters to records, each with its line.
 
-from tasks.study.problems import UnusableFileError
-
 Spreadsheets follow their country's settings: they write semicolons or tabs instead of commas, and Windows-1252 instead
 of UTF-8. Both are read where they can mean one thing only. No message quotes a cell: it may be a story.
 """
