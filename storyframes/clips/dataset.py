@@ -322,11 +322,6 @@ def _compact(clips: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
 _ALIGNMENT = 64
 
 
-def new_memory(nbytes: int) -> np.ndarray:
-    """Plain memory."""
-    return np.empty(nbytes, np.uint8)
-
-
 class BatchBuffers:
     """Arrays for batches, on memory that returns to the pool when the last array on it is deleted.
 
@@ -339,8 +334,6 @@ class BatchBuffers:
         keep: how much unused memory to keep, in batches.
         allocate: makes memory of that many bytes, as (n,) uint8.
     """
-
-    new_memory = staticmethod(new_memory)
 
     def __init__(
         self, fields: Mapping[str, Field], batch_size: int, keep: int, allocate: Callable[[int], np.ndarray]
@@ -367,6 +360,11 @@ class BatchBuffers:
             part = loan[first : first + count * _nbytes(field)]
             arrays[name] = part.view(field.dtype).reshape(count, *field.shape)
         return arrays
+
+
+def new_memory(nbytes: int) -> np.ndarray:
+    """Plain memory."""
+    return np.empty(nbytes, np.uint8)
 
 
 class _Loan:

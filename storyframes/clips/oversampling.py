@@ -16,34 +16,6 @@ from storyframes.clips.named_inputs import RATING
 from storyframes.clips.samplers import ClipSampler
 
 
-def values_to_balance(dataset: ClipDataset, by: str) -> np.ndarray:
-    """(n,) the values that are to come equally often: those of a scheme, classes as numbers."""
-    kinds = dataset.schemes
-    possible = [name for name, kind in kinds.items() if kind in ("nominal", "ordinal")]
-    if by not in possible:
-        what = f"is {kinds[by]}" if by in kinds else "is no scheme of the clip index"
-        raise ValueError(
-            f"by={by!r} {what}: only nominal and ordinal schemes are balanced ({', '.join(possible) or 'none'})"
-        )
-    column = dataset.clips[by]
-    if lacking := int(column.isna().sum()):
-        raise ValueError(
-            f"{lacking} of {len(column)} clips have no value of {by!r}: filter with where='{by} is not null'"
-        )
-    return column.cat.codes.to_numpy() if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()
-
-
-def balanced(ratings: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Places in ``ratings``: all of every rating, each rating as often as the most frequent one."""
-    values, counts = np.unique(ratings, return_counts=True)
-    copies = []
-    for value, count in zip(values, counts, strict=True):
-        places = np.flatnonzero(ratings == value)
-        copies += [places] * (counts.max() // count)
-        copies.append(generator.choice(places, counts.max() % count, replace=False))
-    return np.concatenate(copies)
-
-
 class OversamplingSampler(ClipSampler):
     """Every rating equally often: each of its clips as many times as fits, the rest drawn among them, in random order.
 
@@ -66,21 +38,21 @@ class OversamplingSampler(ClipSampler):
         1
     """
 
-    balanced = staticmethod(balanced)
-    values_to_balance = staticmethod(values_to_balance)
-
     def __init__(
         self, dataset: ClipDataset, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
     ) -> None:
         super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
-        others = sorted(set(dataset.clips["split"]) - {"train"})
-        if others:
+        self.check_splits(set(dataset.clips["split"]))
+        self.by = by
+        self._ratings = _values_to_balance(dataset, by)
+
+    def check_splits(self, splits: set[str]) -> None:
+        """Raise ValueError unless the sampler may repeat clips of these splits."""
+        if others := sorted(splits - {"train"}):
             raise ValueError(
                 f"the dataset has clips of {' and '.join(others)}: only training clips are oversampled, because "
                 "repeating others changes what is measured; filter with where='split == \"train\"'"
             )
-        self.by = by
-        self._ratings = values_to_balance(dataset, by)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -92,4 +64,31 @@ class OversamplingSampler(ClipSampler):
         return int(len(counts) * counts.max())
 
     def order(self, generator: np.random.Generator) -> np.ndarray:
-        return generator.permutation(balanced(self._ratings, generator))
+        return generator.permutation(self.balanced(generator))
+
+    def balanced(self, generator: np.random.Generator) -> np.ndarray:
+        """Places of clips: all of every rating, each rating as often as the most frequent one."""
+        values, counts = np.unique(self._ratings, return_counts=True)
+        copies = []
+        for value, count in zip(values, counts, strict=True):
+            places = np.flatnonzero(self._ratings == value)
+            copies += [places] * (counts.max() // count)
+            copies.append(generator.choice(places, counts.max() % count, replace=False))
+        return np.concatenate(copies)
+
+
+def _values_to_balance(dataset: ClipDataset, by: str) -> np.ndarray:
+    """(n,) the values that are to come equally often: those of a scheme, classes as numbers."""
+    kinds = dataset.schemes
+    possible = [name for name, kind in kinds.items() if kind in ("nominal", "ordinal")]
+    if by not in possible:
+        what = f"is {kinds[by]}" if by in kinds else "is no scheme of the clip index"
+        raise ValueError(
+            f"by={by!r} {what}: only nominal and ordinal schemes are balanced ({', '.join(possible) or 'none'})"
+        )
+    column = dataset.clips[by]
+    if lacking := int(column.isna().sum()):
+        raise ValueError(
+            f"{lacking} of {len(column)} clips have no value of {by!r}: filter with where='{by} is not null'"
+        )
+    return column.cat.codes.to_numpy() if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()

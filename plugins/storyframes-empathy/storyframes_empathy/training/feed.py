@@ -37,6 +37,11 @@ _TEMPORARY = ".tmp"
 Kind = Literal["float32", "bfloat16"]
 
 
+def new_memory(nbytes: int) -> np.ndarray:
+    """Memory for :class:`storyframes.clips.BatchBuffers`."""
+    return np.empty(nbytes, np.uint8)
+
+
 class Feed(Protocol):
     """Gives a model the clips of a dataset."""
 
@@ -91,7 +96,7 @@ class Bank:
                 "values": Field((steps, self.values.shape[1]), np.dtype(np.float32)),
                 "masks": Field((steps, self.masks.shape[1]), np.dtype(bool)),
             }
-            self._memory = (size, steps), BatchBuffers(fields, size, _KEPT, BatchBuffers.new_memory)
+            self._memory = (size, steps), BatchBuffers(fields, size, _KEPT, new_memory)
         return self._memory[1]
 
     def _gathered(self, starts: Sequence[int], steps: int, batch: Mapping[str, Tensor]) -> Sequences:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from storyframes import ClipDataset, ClipSampler, OversamplingSampler
+from storyframes import ClipDataset, OversamplingSampler
 from storyframes.clips import RATING, SPLITS
 
 
-class PaperOrderOversamplingSampler(ClipSampler):
+class PaperOrderOversamplingSampler(OversamplingSampler):
     """Oversampled first, then split by participant, as EmpathicStories++ was: the clips of one split, in random order.
 
     All clips of the dataset are oversampled, so that all ratings come equally often in the whole study; the sampler
@@ -45,17 +45,16 @@ class PaperOrderOversamplingSampler(ClipSampler):
     def __init__(
         self, dataset: ClipDataset, split: str, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
     ) -> None:
-        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
         if split not in SPLITS:
             raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
-        if absent := sorted(set(SPLITS) - set(dataset.clips["split"])):
-            raise ValueError(f"the dataset has no clips of {' and '.join(absent)}: do not filter it by split")
+        super().__init__(dataset, by=by, seed=seed, rank=rank, world_size=world_size)
         self.split = split
-        self.by = by
-        copies = OversamplingSampler.balanced(
-            OversamplingSampler.values_to_balance(dataset, by), np.random.default_rng(seed)
-        )
+        copies = self.balanced(np.random.default_rng(seed))
         self._copies = copies[dataset.clips["split"].to_numpy()[copies] == split]
+
+    def check_splits(self, splits: set[str]) -> None:
+        if absent := sorted(set(SPLITS) - splits):
+            raise ValueError(f"the dataset has no clips of {' and '.join(absent)}: do not filter it by split")
 
     @cached_property
     def _digest(self) -> str:
@@ -68,8 +67,7 @@ class PaperOrderOversamplingSampler(ClipSampler):
 
     @property
     def settings(self) -> dict[str, Any]:
-        by = {} if self.by == RATING else {"by": self.by}
-        return {**super().settings, "split": self.split, **by, "copies": self._digest}
+        return {**super().settings, "split": self.split, "copies": self._digest}
 
     def order(self, generator: np.random.Generator) -> np.ndarray:
         return generator.permutation(self._copies)
