@@ -273,11 +273,6 @@ StoredClocks = Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 """By session and track, the moments of a clock in seconds of the device and of the session, as in a clip index."""
 
 
-def stored_clock(clock: Clock) -> list[list[float]]:
-    """A clock in the form of a clip index."""
-    return clock.stored
-
-
 def track_clock(stored: StoredClocks, track: str) -> TrackClock:
     """A track's clock in every session of a clip index that has the track."""
     of_track = {session: tracks[track] for session, tracks in stored.items() if track in tracks}

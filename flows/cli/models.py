@@ -56,10 +56,9 @@ def model_rows(models: Sequence[ModelFile], sections: Sequence[EmbedSettings] = 
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.embed.local_model import find_model
     from tasks.extractors.sbert import MODEL as SBERT
-    from tasks.models.weights import find_model_file
 
     for model in models:
-        yield ModelRow(model.name, find_model_file(model) is not None, model.bytes or None, model.about, model.license)
+        yield ModelRow(model.name, model.path_here is not None, model.bytes or None, model.about, model.license)
     for section in sections:
         name = f"{section.source}@{section.revision}" if section.revision else section.source
         try:

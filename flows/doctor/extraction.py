@@ -27,7 +27,6 @@ from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.registry import broken, build_extractors, model_files
 from tasks.extractors.settings import LEAST_GPU_SHARE
 from tasks.inspect.formatting import human_bytes
-from tasks.models import weights
 from tasks.models.libraries import torchvision_mismatch
 from tasks.planning.parts import gpu_needs
 from tasks.planning.selection import selected_extractors
@@ -83,7 +82,7 @@ def _faces(settings: Settings, can: list[str]) -> Iterator[Finding]:
 
 def _models() -> Iterator[Finding]:
     models = model_files().values()
-    here = [model.name for model in models if weights.find_model_file(model)]
+    here = [model.name for model in models if model.path_here]
     yield Finding("models", State.HERE, ", ".join(here) or "none")
     for model in models:
         if model.name in here:

@@ -10,7 +10,7 @@ import numpy as np
 
 from storyframes.features import AUDIO_HOP_S, CLOCK
 from storyframes.spec import MAIN, of_track
-from storyframes.times import last_frame_end_s, stored_clock
+from storyframes.times import last_frame_end_s
 from tasks.study.load import Study, StudyFileError
 from tasks.study.transcript import TranscriptError, read_transcript
 
@@ -35,7 +35,7 @@ def other_tracks(study: Study, session_id: str) -> list[str]:
 def stored_clocks(study: Study) -> dict[str, dict[str, list[list[float]]]]:
     """Of every track besides the sessions' own how its clock runs, also where it is in time with the session."""
     return {
-        session_id: {name: stored_clock(study.clock(session_id, name)) for name in others}
+        session_id: {name: study.clock(session_id, name).stored for name in others}
         for session_id in sorted(study.sessions)
         if (others := other_tracks(study, session_id))
     }

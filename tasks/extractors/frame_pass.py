@@ -15,7 +15,7 @@ import numpy as np
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
-from tasks.extractors.frames import note_interlaced, read_clock
+from tasks.extractors.frames import FrameClock, note_interlaced
 from tasks.extractors.regions import begin_region, note_wide_colours
 from tasks.extractors.settings import Hdr
 from tasks.media.container import PictureError, RecordingError, read_ahead
@@ -305,7 +305,7 @@ class _FramePass:
                 del self._members[extractor]
 
     def _note_clock(self, source: Source, out: FeatureWriter) -> None:
-        clock = read_clock(source, out)
+        clock = FrameClock.read(source, out)
         note_interlaced(clock, out)
         if clock.interlaced:
             out.attributes["deinterlacing"] = DEINTERLACING

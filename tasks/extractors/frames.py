@@ -83,8 +83,31 @@ class FrameClock:
 
     @staticmethod
     def read(source: Source, out: FeatureWriter) -> FrameClock:
-        """See :func:`read_clock`."""
-        return read_clock(source, out)
+        """The clock of the session, or of its track, as published by ``frames``; notes a truncated video in ``out``.
+
+        Raises:
+            ExtractionError: there is none, or it is another video's, or an older version of ``frames`` made it.
+        """
+        session_id, video = source.session_id, source.file(Input.VIDEO)
+        feature = of_track(Frames.spec.name, source.track)
+        entry = read_status(out.storage, session_id, feature)
+        current = entry.record if entry else None
+        if current is None or current.provenance["inputs"]["video"]["sha256"] != video.sha256:
+            reason = entry.reason if entry else ""
+            raise ExtractionError(
+                f"needs the frame times: {reason or 'frames has not been extracted from this video: extract it first'}"
+            )
+        if current.provenance["extractor"] != Frames.version:
+            raise ExtractionError(
+                f"the frame times are those of version {current.provenance['extractor']} of frames, this one is "
+                f"{Frames.version}: extract frames again, and what was made with them"
+            )
+        path = f"{session_id}/{feature}/{current.version}/time"
+        time = np.asarray(open_array(out.storage, path, current.arrays["time"])[:])
+        clock = FrameClock(time, Caveat.TRUNCATED_VIDEO in current.caveats, Caveat.INTERLACED_VIDEO in current.caveats)
+        if clock.truncated:
+            out.caveat(Caveat.TRUNCATED_VIDEO)
+        return clock
 
     def __len__(self) -> int:
         return len(self.time)
@@ -111,37 +134,9 @@ class FrameClock:
         return rows
 
 
-def read_clock(source: Source, out: FeatureWriter) -> FrameClock:
-    """The clock of the session (or of its track) as published by ``frames``; a truncated video is noted in ``out`` too.
-
-    Raises:
-        ExtractionError: there is none, or it is another video's, or an older version of ``frames`` made it.
-    """
-    session_id, video = source.session_id, source.file(Input.VIDEO)
-    feature = of_track(Frames.spec.name, source.track)
-    entry = read_status(out.storage, session_id, feature)
-    current = entry.record if entry else None
-    if current is None or current.provenance["inputs"]["video"]["sha256"] != video.sha256:
-        reason = entry.reason if entry else ""
-        raise ExtractionError(
-            f"needs the frame times: {reason or 'frames has not been extracted from this video: extract it first'}"
-        )
-    if current.provenance["extractor"] != Frames.version:
-        raise ExtractionError(
-            f"the frame times are those of version {current.provenance['extractor']} of frames, this one is "
-            f"{Frames.version}: extract frames again, and what was made with them"
-        )
-    path = f"{session_id}/{feature}/{current.version}/time"
-    time = np.asarray(open_array(out.storage, path, current.arrays["time"])[:])
-    clock = FrameClock(time, Caveat.TRUNCATED_VIDEO in current.caveats, Caveat.INTERLACED_VIDEO in current.caveats)
-    if clock.truncated:
-        out.caveat(Caveat.TRUNCATED_VIDEO)
-    return clock
-
-
 def read_clock_if_any(source: Source, out: FeatureWriter) -> FrameClock | None:
-    """:func:`read_clock`; None where the track has no video."""
-    return None if source.frameless else read_clock(source, out)
+    """:meth:`FrameClock.read`; None where the track has no video."""
+    return None if source.frameless else FrameClock.read(source, out)
 
 
 def note_interlaced(clock: FrameClock, out: FeatureWriter) -> None:

@@ -128,7 +128,7 @@ def vectors_file(settings: GloveSettings) -> Path:
             raise ExtractionError(f"[glove] vectors = {str(settings.vectors)!r} does not exist")
         return settings.vectors
     published = weights.MODELS["glove-840b"]
-    if path := weights.find_model_file(published):
+    if path := published.path_here:
         return path
     raise ExtractionError(
         f"there is no {published.path.name}: run 'storyframes models fetch {published.name}' (2.2 GB), or set [glove] "

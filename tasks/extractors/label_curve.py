@@ -15,7 +15,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from tasks.extractors.base import Cost, ExtractionError, Extractor, Input, Source
 from tasks.extractors.settings import ExtractorSettings
-from tasks.study.curves import SPARSE, CurveError, mean_curve, read_curve, unlabelled_share
+from tasks.study.curves import SPARSE, CurveError, CurveSamples, mean_curve, unlabelled_share
 
 
 class LabelCurve(Extractor[ExtractorSettings]):
@@ -33,7 +33,7 @@ class LabelCurve(Extractor[ExtractorSettings]):
     def extract(self, source: Source, out: FeatureWriter) -> None:
         files = source.curves[self.name]
         try:
-            curves = [read_curve(source.file(kind).path, files.scheme) for kind in files.kinds]
+            curves = [CurveSamples.read(source.file(kind).path, files.scheme) for kind in files.kinds]
         except CurveError as error:
             raise ExtractionError(str(error)) from None
         mean = mean_curve(curves, files.rule)

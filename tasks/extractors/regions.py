@@ -24,13 +24,13 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat
 from tasks.extractors.base import ExtractionError, Extractor, Input, Source
-from tasks.extractors.frames import read_clock
+from tasks.extractors.frames import FrameClock
 from tasks.extractors.settings import Hdr, RecordingSettings
 from tasks.media.container import RecordingError
 from tasks.media.recording import PictureConverter, file_for_tools
 from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
-from tasks.study.boxes import BoxesError, read_boxes
+from tasks.study.boxes import Boxes, BoxesError
 
 _OF_DETECTIONS = (Axis.FRAME_EDGE, Axis.BODY, Axis.HAND, Axis.FACE)
 
@@ -46,13 +46,13 @@ def region_view(source: Source, out: FeatureWriter, recording: RecordingSettings
     """
     if source.region is None:
         return None
-    clock = read_clock(source, out)
+    clock = FrameClock.read(source, out)
     try:
         header = read_header(source.file(Input.VIDEO).path, recording.streams)
         if source.region.box is not None:
             boxes = np.tile(source.region.box, (len(clock), 1))
         else:
-            boxes = read_boxes(source.file(Input.REGION).path).at(clock.time, clock.end_s - clock.time[-1])
+            boxes = Boxes.read(source.file(Input.REGION).path).at(clock.time, clock.end_s - clock.time[-1])
         return RegionView(boxes, header.width, header.height, fixed=source.region.box is not None)
     except (RecordingError, BoxesError) as error:
         raise ExtractionError(f"region of {source.region.of!r}: {error}") from None
@@ -157,7 +157,7 @@ def begin_region(extractor: Extractor[Any], source: Source, out: FeatureWriter) 
 def note_doubtful(source: Source, out: FeatureWriter, further: Iterable[tuple[float, float]] = ()) -> None:
     """Note the stretches (from, to, in seconds) in which a region may show somebody else: of its boxes, and further."""
     is_moving = source.region is not None and source.region.box is None
-    doubtful = sorted({*(read_boxes(source.file(Input.REGION).path).doubtful_s if is_moving else ()), *further})
+    doubtful = sorted({*(Boxes.read(source.file(Input.REGION).path).doubtful_s if is_moving else ()), *further})
     if doubtful:
         out.caveat(Caveat.DOUBTFUL_REGION)
         out.attributes["doubtful_s"] = [list(stretch) for stretch in doubtful]

@@ -108,7 +108,7 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
             if not settings.path.is_file():
                 raise ExtractionError(f"[resnet50] path = {str(settings.path)!r} does not exist")
             return settings.path
-        if path := weights.find_model_file(published):
+        if path := published.path_here:
             return path
         if settings.allow_untrained:
             return None

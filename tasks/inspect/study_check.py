@@ -34,8 +34,8 @@ from tasks.media.container import RecordingError, StreamChoice, chosen_video, op
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.streams import stream_remarks
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
-from tasks.study.boxes import Boxes, BoxesError, in_words, read_boxes
-from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
+from tasks.study.boxes import Boxes, BoxesError, in_words
+from tasks.study.curves import SPARSE, CurveError, CurveSamples, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.rows import fixed_box
 from tasks.study.transcript import TranscriptError, read_transcript
@@ -173,7 +173,7 @@ def _check_session(
                     is_region = track is not None and track.of is not None
                     remarks += _check_openface(path, header, video, streams, is_region=is_region)
                 case Input.REGION:
-                    boxes = read_boxes(path)
+                    boxes = Boxes.read(path)
                     remarks += [f"tracks: {remark}" for remark in boxes.remarks]
                     if boxes.doubtful_s:
                         remarks.append(f"{file.relative}: may show somebody else at {in_words(boxes.doubtful_s)}")
@@ -228,7 +228,7 @@ def _overlapping_regions(study: Study) -> Iterator[str]:
         for name, track in tracks.items():
             with suppress(StudyFileError, BoxesError, OSError):  # problems already
                 if track.box_file:
-                    regions[name] = read_boxes(study.path(track.box_file))
+                    regions[name] = Boxes.read(study.path(track.box_file))
                 elif track.region:
                     box = np.tile(fixed_box(track.region), (2, 1))
                     regions[name] = Boxes(np.array([0, _ALWAYS_S]), box, np.zeros(2, bool))
@@ -273,7 +273,7 @@ def _shared_recordings(files: list[list[NamedFile]], study: Study, remarks: list
 def _check_curve(path: Path, relative: str, study: Study, rules: Mapping[str, LabelRule]) -> list[str]:
     """Read a curve, whose values are held to its scheme's minimum and maximum; what should be known about it."""
     scheme = next((study.schemes.get(curve.scheme) for curve in study.curves if curve.path == relative), None)
-    curve = read_curve(path, scheme)
+    curve = CurveSamples.read(path, scheme)
     name = scheme.name if scheme else ""
     share = unlabelled_share(curve.time_s, curve.value, rules.get(name, LabelRule()).curve)
     remarks = list(curve.remarks)

@@ -123,11 +123,6 @@ MODELS: dict[str, ModelFile] = {
 }
 
 
-def find_model_file(model: ModelFile) -> Path | None:
-    """The model's path on this machine, None if it is not here."""
-    return model.path_here
-
-
 def not_here(model: ModelFile) -> str:
     """A sentence for a model that is absent, with the command that fetches it."""
     return f"{model.filename} is not on this machine; 'storyframes models fetch {model.name}' gets it"
@@ -139,7 +134,7 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
     Raises:
         WeightsError: no connection, or the download is not what was published.
     """
-    if path := find_model_file(model):
+    if path := model.path_here:
         return path
     if not model.sha256:
         raise WeightsError(

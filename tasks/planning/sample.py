@@ -26,7 +26,7 @@ from tasks.media.container import (
 )
 from tasks.media.sound import chosen_sound
 from tasks.planning.sources import input_file
-from tasks.study.boxes import BoxesError, read_boxes
+from tasks.study.boxes import Boxes, BoxesError
 from tasks.study.transcript import TranscriptError, read_transcript
 from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
@@ -143,7 +143,7 @@ def cut_boxes(path: Path, target: Path, seconds: float) -> Path:
         SampleError: it is damaged.
     """
     try:
-        boxes = read_boxes(path)
+        boxes = Boxes.read(path)
     except BoxesError as error:
         raise SampleError(str(error)) from None
     seen = np.isfinite(boxes.box[:, 0])

@@ -42,8 +42,27 @@ class Boxes:
 
     @staticmethod
     def read(path: Path) -> Boxes:
-        """See :func:`read_boxes`."""
-        return read_boxes(path)
+        """The table of boxes at ``path`` (.csv or .parquet).
+
+        Raises:
+            BoxesError: it cannot be read, or a row has a fault.
+        """
+        try:
+            rows, remarks = read_measurements(path, _COLUMNS, "a table of boxes", ("doubtful",))
+        except MeasurementsError as error:
+            raise BoxesError(str(error)) from None
+        time_s, box, doubtful = np.empty(len(rows)), np.empty((len(rows), 4)), np.zeros(len(rows), bool)
+        for index, (number, cells) in enumerate(rows):
+            where = f"{path.name}: row {number}"
+            time_s[index] = _finite(where, "time_s", cells)
+            if index and time_s[index] <= time_s[index - 1]:
+                raise BoxesError(
+                    f"{where}, time_s = {time_s[index]:g}: must be after the row before it, at "
+                    f"{time_s[index - 1]:g} s: sort the table by time"
+                )
+            box[index] = _box(where, cells)
+            doubtful[index] = _is_doubtful(where, cells.get("doubtful"))
+        return Boxes(time_s, box, doubtful, tuple(remarks))
 
     def at(self, time_s: NDArray[np.float64], frame_s: float) -> NDArray[np.float64]:
         """The boxes at other moments, (T, 4): interpolated between two rows with boxes; NaN where nobody is seen.
@@ -113,30 +132,6 @@ def in_words(stretches: list[tuple[float, float]]) -> str:
     """
     named = [f"{start:.2f} to {end:.2f} s" if end > start else f"{start:.2f} s" for start, end in stretches[:5]]
     return ", ".join(named) + (f" and {len(stretches) - 5} more" if len(stretches) > 5 else "")
-
-
-def read_boxes(path: Path) -> Boxes:
-    """The table of boxes at ``path`` (.csv or .parquet).
-
-    Raises:
-        BoxesError: it cannot be read, or a row has a fault.
-    """
-    try:
-        rows, remarks = read_measurements(path, _COLUMNS, "a table of boxes", ("doubtful",))
-    except MeasurementsError as error:
-        raise BoxesError(str(error)) from None
-    time_s, box, doubtful = np.empty(len(rows)), np.empty((len(rows), 4)), np.zeros(len(rows), bool)
-    for index, (number, cells) in enumerate(rows):
-        where = f"{path.name}: row {number}"
-        time_s[index] = _finite(where, "time_s", cells)
-        if index and time_s[index] <= time_s[index - 1]:
-            raise BoxesError(
-                f"{where}, time_s = {time_s[index]:g}: must be after the row before it, at {time_s[index - 1]:g} s: "
-                "sort the table by time"
-            )
-        box[index] = _box(where, cells)
-        doubtful[index] = _is_doubtful(where, cells.get("doubtful"))
-    return Boxes(time_s, box, doubtful, tuple(remarks))
 
 
 def _box(where: str, cells: dict[str, Any]) -> list[float]:

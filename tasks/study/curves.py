@@ -42,38 +42,35 @@ class CurveSamples:
 
     @staticmethod
     def read(path: Path, scheme: Scheme | None = None) -> CurveSamples:
-        """See :func:`read_curve`."""
-        return read_curve(path, scheme)
+        """The curve at ``path`` (.csv or .parquet), within its scheme's minimum and maximum; missing values are NaN.
 
-
-def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
-    """The curve at ``path`` (.csv or .parquet), within its scheme's minimum and maximum; missing values are NaN.
-
-    Raises:
-        CurveError: it cannot be read, or a row has a fault.
-    """
-    if path.suffix not in (".csv", ".parquet"):
-        raise CurveError(f"{path.name}: a curve is .csv or .parquet")
-    try:
-        rows, remarks = read_measurements(path, ("time_s", "value"), "a curve")
-    except MeasurementsError as error:
-        raise CurveError(str(error)) from None
-    time_s, value = np.empty(len(rows)), np.empty(len(rows))
-    before = -math.inf
-    codes = scheme.missing if scheme else ()
-    for index, (number, cells) in enumerate(rows):
-        time_s[index] = _number(path, number, "time_s", cells["time_s"])
-        if time_s[index] <= before:
-            raise CurveError(f"{path.name}: row {number}, time_s: must be after the row before it, at {before:g} s")
-        before = time_s[index]
-        cell = cells["value"]
-        is_missing = is_empty(cell) or is_one_of(str(cell), codes)
-        value[index] = math.nan if is_missing else _number(path, number, "value", cell)
-        if scheme and (low_or_high := _outside(float(value[index]), scheme)):
-            raise CurveError(f"{path.name}: row {number}, value: {low_or_high} of the scheme {scheme.name!r}")
-    if scheme and (codes := scheme.undecided(f"{number:g}" for number in np.unique(value[~np.isnan(value)]).tolist())):
-        remarks.append(f"{path.name}: {undecided_remark(scheme.name, codes)}")
-    return CurveSamples(time_s, value, tuple(remarks))
+        Raises:
+            CurveError: it cannot be read, or a row has a fault.
+        """
+        if path.suffix not in (".csv", ".parquet"):
+            raise CurveError(f"{path.name}: a curve is .csv or .parquet")
+        try:
+            rows, remarks = read_measurements(path, ("time_s", "value"), "a curve")
+        except MeasurementsError as error:
+            raise CurveError(str(error)) from None
+        time_s, value = np.empty(len(rows)), np.empty(len(rows))
+        before = -math.inf
+        codes = scheme.missing if scheme else ()
+        for index, (number, cells) in enumerate(rows):
+            time_s[index] = _number(path, number, "time_s", cells["time_s"])
+            if time_s[index] <= before:
+                raise CurveError(f"{path.name}: row {number}, time_s: must be after the row before it, at {before:g} s")
+            before = time_s[index]
+            cell = cells["value"]
+            is_missing = is_empty(cell) or is_one_of(str(cell), codes)
+            value[index] = math.nan if is_missing else _number(path, number, "value", cell)
+            if scheme and (low_or_high := _outside(float(value[index]), scheme)):
+                raise CurveError(f"{path.name}: row {number}, value: {low_or_high} of the scheme {scheme.name!r}")
+        if scheme and (
+            codes := scheme.undecided(f"{number:g}" for number in np.unique(value[~np.isnan(value)]).tolist())
+        ):
+            remarks.append(f"{path.name}: {undecided_remark(scheme.name, codes)}")
+        return CurveSamples(time_s, value, tuple(remarks))
 
 
 def _number(path: Path, row: int, column: str, cell: Any) -> float:

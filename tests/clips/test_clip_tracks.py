@@ -35,7 +35,6 @@ from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.grid import Grid
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
-from storyframes.times import stored_clock
 from tasks.clip_index.index import build_clip_index, write_clip_index
 
 every_session = pytest.mark.parametrize("session", RATES)
@@ -71,7 +70,7 @@ def test_every_point_has_the_row_that_is_nearest_in_the_sessions_time(
     root, arrays = made
     store = FeatureStore(root)
     clips = store.clips()
-    stored = stored_clock(clock_of(offset_s, drift))
+    stored = clock_of(offset_s, drift).stored
     clips.attrs["clocks"] = {session: {"cam": stored, "lapel": stored}}
     write_clip_index(clips, local(root))
     inputs = [ClipInput(name, rate=rate, track=track) for name, track in (("openface", "cam"), ("audio", "lapel"))]

@@ -25,7 +25,7 @@ from storyframes.store.records import Caveat
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extract import Outcome
 from tasks.extractors.audio.extractor import AudioSettings
-from tasks.extractors.audio.shape import FrontEnd, audio_shape
+from tasks.extractors.audio.shape import AudioShape, FrontEnd
 from tasks.extractors.audio.windows import Windows, window_rows
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.study.load import load_study
@@ -85,7 +85,7 @@ def test_times_follow_from_the_models_own_rate(models: dict[str, Path], tmp_path
         json.loads((folder / f"{name}.json").read_text()) for name in ("config", "preprocessor_config")
     )
     (folder / "preprocessor_config.json").write_text(json.dumps(processor | {"sampling_rate": 8000}))
-    shape = audio_shape(folder, config, "")
+    shape = AudioShape.of(folder, config, "")
     assert (shape.rate, shape.row_s, shape.centre_s) == (8000, 0.04, 0.025)
     assert window_rows(shape, 3.0, 0.09) == (75 + 2 * 3, 3)
 

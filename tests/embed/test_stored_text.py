@@ -12,7 +12,7 @@ from support.media.recordings import FPS, write_recording
 from support.studies import extract_session, make_study
 
 from storyframes.store.feature_store import FeatureStore
-from tasks.extractors.sbert import SbertSettings, model_folder, open_model
+from tasks.extractors.sbert import SbertSettings, model_folder
 
 WORDS = ["the", "garden", "was", "full", "of", "bread", "do", "n't", "20", "%", "rain"]
 LONG = "We walked for hours along the river and talked about nothing in particular, " * 4
@@ -99,7 +99,7 @@ def test_a_frames_word_is_the_one_spoken_then(stored: FeatureStore) -> None:
 
 
 def librarys_sentences(texts: list[str]) -> np.ndarray:
-    open_model(SbertSettings())  # makes torchvision importable
+    SbertSettings().open_model()  # makes torchvision importable
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(model_folder(SbertSettings())), local_files_only=True).encode(texts)

@@ -19,7 +19,7 @@ from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import FrameClock
 from tasks.extractors.glove import GloveSettings, WordVectorsError, load_word_vectors, look_up, vectors_file
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.extractors.sbert import SbertSettings, model_folder, open_model
+from tasks.extractors.sbert import SbertSettings, model_folder
 from tasks.extractors.text.speech import read_stories, speaker_labels
 from tasks.inspect.study_check import check_study
 from tasks.planning.plan import plan_extraction
@@ -201,7 +201,7 @@ def test_no_vectors_says_what_to_do(tmp_path: Path) -> None:
 
 def test_sentences_equal_the_librarys_and_mean_something() -> None:
     texts = ["I failed an exam.", "She did not pass the test.", "The bread is fresh."]
-    got = open_model(SbertSettings()).embed_together(texts)
+    got = SbertSettings().open_model().embed_together(texts)
     from sentence_transformers import SentenceTransformer  # importable once torchvision is
 
     expected = SentenceTransformer(str(model_folder(SbertSettings())), local_files_only=True).encode(texts)
@@ -212,11 +212,11 @@ def test_sentences_equal_the_librarys_and_mean_something() -> None:
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExtractionError, match=naming("folder", "model")):
-        open_model(SbertSettings(model=tmp_path))
+        SbertSettings(model=tmp_path).open_model()
 
 
 def test_no_utterances_give_no_rows() -> None:
-    assert open_model(SbertSettings()).embed_together([]).shape == (0, 384)
+    assert SbertSettings().open_model().embed_together([]).shape == (0, 384)
 
 
 def test_names_of_speakers_do_not_reach_the_store() -> None:

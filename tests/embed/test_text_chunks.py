@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.studies import extract_session, make_study
 
-from tasks.extractors.sbert import SbertSettings, model_folder, open_model
+from tasks.extractors.sbert import SbertSettings, model_folder
 from tasks.extractors.text.encoder import Chunk, chunks, embed_in_chunks
 
 WORDS = "the garden don't 20% unbelievableness 我们去公园 ร้อน a,b; naïve".split()
@@ -19,7 +19,7 @@ READS = 254  # word pieces of MiniLM, without its two marks
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    open_model(SbertSettings())  # makes torchvision importable
+    SbertSettings().open_model()  # makes torchvision importable
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(str(model_folder(SbertSettings())), local_files_only=True)
@@ -92,6 +92,6 @@ def test_a_long_storys_vector_holds_its_end(tokenizer, tmp_path: Path) -> None:
                 parts.append([])
             parts[-1].append(word)
         weights = [pieces(tokenizer, " ".join(part)) for part in parts]
-        encoded = open_model(SbertSettings()).embed_together([" ".join(part) for part in parts])
+        encoded = SbertSettings().open_model().embed_together([" ".join(part) for part in parts])
         mean = np.average(encoded, axis=0, weights=weights)
         np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=2e-6)

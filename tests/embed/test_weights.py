@@ -13,7 +13,7 @@ from support.messages import naming
 from support.stores import local
 
 from tasks.models.digests import DigestCache
-from tasks.models.weights import MODELS, ModelFile, WeightsError, fetch, find_model_file, torch_hub_folder
+from tasks.models.weights import MODELS, ModelFile, WeightsError, fetch, torch_hub_folder
 
 CONTENT = b"weights" * 1000
 
@@ -48,7 +48,7 @@ def test_a_download_is_checked_and_put_in_its_place(server) -> None:
     seen = []
     path = fetch(model(server), lambda done, total: seen.append((done, total)))
     assert path.read_bytes() == CONTENT
-    assert find_model_file(model(server)) == path
+    assert model(server).path_here == path
     assert seen[-1] == (7000, 7000)
     assert path.stat().st_mode & 0o022 == 0
 
@@ -57,7 +57,7 @@ def test_a_download_that_is_something_else_is_not_kept(server) -> None:
     other = model(server, b"what was published")
     with pytest.raises(WeightsError, match="was published: nothing was kept"):
         fetch(other)
-    assert find_model_file(other) is None
+    assert other.path_here is None
     assert not [path for path in other.path.parent.iterdir() if path.name.startswith(f".{other.filename}")]
 
 

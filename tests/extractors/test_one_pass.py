@@ -22,7 +22,7 @@ from tasks.extract import extract
 from tasks.extractors import frame_pass, registry
 from tasks.extractors.base import ExtractionError, Extractor, Source
 from tasks.extractors.frame_pass import BATCH_FRAMES, FrameConsumer, FrameExtractor
-from tasks.extractors.frames import read_clock
+from tasks.extractors.frames import FrameClock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media import container
 from tasks.media.container import PictureError, StreamChoice
@@ -77,7 +77,7 @@ class _AtItsEnd:
         """Nothing is done with pictures."""
 
     def finish(self) -> None:
-        self._out.write("values", read_clock(self._source, self._out).time)
+        self._out.write("values", FrameClock.read(self._source, self._out).time)
 
 
 class Early(AtItsEnd):
@@ -94,7 +94,7 @@ class Follows(Extractor):
     version = 1
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
-        out.write("values", read_clock(source, out).time)
+        out.write("values", FrameClock.read(source, out).time)
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from tasks.extract import extract as do_work
 from tasks.extractors.base import ExtractionError, Source
-from tasks.extractors.frames import FrameClock, Frames, read_clock
+from tasks.extractors.frames import FrameClock, Frames
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.recording import DEINTERLACING, RecordingReader
 from tasks.media.upright import write_lossless
@@ -52,7 +52,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def clock_of(root: Path, video: Path) -> FrameClock:
     """The clock of the session ``s`` as an extractor of its transcript gets it."""
     with FeatureWriter(local(root), "s", FEATURES["glove"]) as out:
-        return read_clock(Source("s", {"video": input_file(video)}), out)
+        return FrameClock.read(Source("s", {"video": input_file(video)}), out)
 
 
 def write_openface(path: Path, frames: int) -> None:

@@ -30,7 +30,7 @@ from tasks.planning.plan import plan_extraction
 from tasks.planning.rates import ArrayRate, Rate, measure_rates, with_pass
 from tasks.planning.sample import Sample, SampleError, cut_boxes, cut_recording, cut_table, cut_transcript
 from tasks.planning.selection import Selection, SelectionError
-from tasks.study.boxes import read_boxes
+from tasks.study.boxes import Boxes
 from tasks.study.load import load_study
 from tasks.study.transcript import read_transcript
 
@@ -128,7 +128,7 @@ def test_boxes_of_somebody_who_comes_later_are_cut_from_then_on(tmp_path: Path) 
     late = "time_s,x,y,w,h\n0,,,,\n40,0.1,0.2,0.3,0.4\n41,0.2,0.2,0.3,0.4\n42,,,,\n"
     for name, content, times in (("late", late, [0, 1, 2]), ("soon", late.replace("40,", "2,"), [0, 2, 41, 42])):
         (tmp_path / f"{name}.csv").write_text(content)
-        boxes = read_boxes(cut_boxes(tmp_path / f"{name}.csv", tmp_path / f"{name}-cut.csv", 3))
+        boxes = Boxes.read(cut_boxes(tmp_path / f"{name}.csv", tmp_path / f"{name}-cut.csv", 3))
         assert boxes.time_s.tolist() == times
         assert boxes.box[-3:-1, 0].tolist() == [0.1, 0.2]
         assert np.isnan(boxes.box[-1]).all()

@@ -22,7 +22,7 @@ from storyframes.features import FEATURES, ArraySpec, Axis, FeatureSpec
 from storyframes.store import FeatureWriter, StoreError, compact
 from storyframes.store.record_status import scan
 from storyframes.store.records import Caveat
-from storyframes.times import Clock, stored_clock
+from storyframes.times import Clock
 from tasks.clip_index.index import write_clip_index
 
 SPEC = FeatureSpec(
@@ -68,7 +68,7 @@ def test_the_clock_of_a_track_decides_and_that_of_another_does_not(store_root: P
         out.publish("f" * 64, {})
     store = reopened(store_root)
     of_both = replace(MADE, features=("openface", "smile@b"))
-    clocks = [{"a": {"b": stored_clock(Clock("b", (0.0,), (start,)))}} for start in (1.0, 2.0)]
+    clocks = [{"a": {"b": Clock("b", (0.0,), (start,)).stored}} for start in (1.0, 2.0)]
     assert len({of_both.fingerprint(store, "a", clock) for clock in clocks}) == 2
     assert len({MADE.fingerprint(store, "a", clock) for clock in clocks}) == 1
     of_both.publish(store, "a", ROWS)
@@ -140,7 +140,7 @@ def test_status_says_that_a_clock_has_changed_or_a_source_is_gone(store_root: Pa
 
     assert why() == ""
     index = pd.DataFrame({"session_id": ["a"]})
-    index.attrs = {"clocks": {"a": {"b": stored_clock(Clock("b", (0.0,), (1.0,)))}}}
+    index.attrs = {"clocks": {"a": {"b": Clock("b", (0.0,), (1.0,)).stored}}}
     write_clip_index(index, made.storage)
     assert missing(why(), "frames", "clocks") == []
     shutil.rmtree(store_root / "a/smile@b")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.messages import missing
 
-from tasks.study.curves import read_curve
+from tasks.study.curves import CurveSamples
 from tasks.study.labels import Scheme, SchemeType, did_you_mean
 from tasks.study.load import Study, StudyError, load_study
 from tasks.study.missing_values import is_one_of, possibly_missing
@@ -93,13 +93,13 @@ def test_a_code_is_either_missing_or_not(tmp_path: Path, row: str) -> None:
 def test_missing_moments_of_a_curve_are_gaps(tmp_path: Path) -> None:
     path = tmp_path / "c.csv"
     path.write_text("time_s,value\n0,1\n1,-99\n2,NA\n3,0.5\n")
-    curve = read_curve(path, Scheme("v", SchemeType.CURVE, -1, 1, missing=("-99", "NA")))
+    curve = CurveSamples.read(path, Scheme("v", SchemeType.CURVE, -1, 1, missing=("-99", "NA")))
     np.testing.assert_array_equal(curve.value, [1, np.nan, np.nan, 0.5])
     assert curve.remarks == ()
     path.write_text("time_s,value\n0,1\n1,-99\n2,0.5\n")
-    (remark,) = read_curve(path, Scheme("v", SchemeType.CURVE)).remarks
+    (remark,) = CurveSamples.read(path, Scheme("v", SchemeType.CURVE)).remarks
     assert missing(remark, "c.csv", "'-99'", "schemes") == []
-    assert read_curve(path, Scheme("v", SchemeType.CURVE, not_missing=("-99",))).remarks == ()
+    assert CurveSamples.read(path, Scheme("v", SchemeType.CURVE, not_missing=("-99",))).remarks == ()
 
 
 def test_labels_raters_and_persons_in_two_spellings_are_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from support.media.recordings import write_recording
 from support.messages import naming
 from support.studies import extract_session
 
-from tasks.study.boxes import BoxesError, in_words, read_boxes
+from tasks.study.boxes import Boxes, BoxesError, in_words
 from tasks.study.load import load_study, read_study
 from tasks.study.rows import Track, fixed_box
 
@@ -110,7 +110,7 @@ def write_boxes(path: Path, *rows: str, columns: str = "time_s,x,y,w,h,doubtful"
 
 def test_boxes_between_and_beside_the_rows(tmp_path: Path) -> None:
     rows = ("1,0,0,0.5,1,", "2,0.4,0.2,0.3,0.8,", "3,,,,,", "4,0.1,0.1,0.2,0.2,true", "4.5,0.1,0.1,0.2,0.2,")
-    boxes = read_boxes(write_boxes(tmp_path / "b.csv", *rows))
+    boxes = Boxes.read(write_boxes(tmp_path / "b.csv", *rows))
     time_s = np.array([0.9, 0.97, 1.0, 1.25, 2.0, 2.9, 3.0, 3.99, 4.0, 4.5, 4.53, 4.6])
     expected = np.full((12, 4), np.nan)
     expected[[1, 2]] = 0, 0, 0.5, 1
@@ -120,14 +120,14 @@ def test_boxes_between_and_beside_the_rows(tmp_path: Path) -> None:
     np.testing.assert_allclose(boxes.at(time_s, 0.04), expected)
     assert boxes.doubtful_s == [(4.0, 4.5)]
     pd.read_csv(tmp_path / "b.csv").to_parquet(tmp_path / "b.parquet")
-    again = read_boxes(tmp_path / "b.parquet")
+    again = Boxes.read(tmp_path / "b.parquet")
     np.testing.assert_array_equal(again.box, boxes.box)
     np.testing.assert_array_equal(again.doubtful, boxes.doubtful)
 
 
 def test_doubtful_stretches_are_from_row_to_row(tmp_path: Path) -> None:
     rows = [f"{second},0,0,1,1,{doubt}" for second, doubt in enumerate(("yes", "1", "0", "", "true"))]
-    boxes = read_boxes(write_boxes(tmp_path / "b.csv", *rows))
+    boxes = Boxes.read(write_boxes(tmp_path / "b.csv", *rows))
     assert boxes.doubtful_s == [(0.0, 2.0), (4.0, 4.0)]
     assert in_words(boxes.doubtful_s) == "0.00 to 2.00 s, 4.00 s"
     assert in_words([(0, 1)] * 7).endswith(" and 2 more")
@@ -148,12 +148,12 @@ def test_doubtful_stretches_are_from_row_to_row(tmp_path: Path) -> None:
 )
 def test_a_table_that_has_no_boxes_is_refused(tmp_path: Path, rows: tuple[str, ...], said: str) -> None:
     with pytest.raises(BoxesError) as refused:
-        read_boxes(write_boxes(tmp_path / "b.csv", *rows))
+        Boxes.read(write_boxes(tmp_path / "b.csv", *rows))
     assert str(refused.value).startswith(said)
 
 
 def test_a_column_that_is_missing_is_refused_and_one_of_another_kind_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(BoxesError, match=naming("b.csv", "'h'", "time_s")):
-        read_boxes(write_boxes(tmp_path / "b.csv", "1,0,0,1", columns="time_s,x,y,w"))
-    boxes = read_boxes(write_boxes(tmp_path / "b.csv", "1,0,0,1,1,sure", columns="time_s,x,y,w,h,confidence"))
+        Boxes.read(write_boxes(tmp_path / "b.csv", "1,0,0,1", columns="time_s,x,y,w"))
+    boxes = Boxes.read(write_boxes(tmp_path / "b.csv", "1,0,0,1,1,sure", columns="time_s,x,y,w,h,confidence"))
     assert boxes.box.tolist() == [[0, 0, 1, 1]]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.commands import storyframes_here
 from support.messages import missing, naming, unlike
 
-from tasks.study.curves import CurveError, read_curve
+from tasks.study.curves import CurveError, CurveSamples
 from tasks.study.load import Study, StudyError, load_study
 
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
@@ -264,13 +264,13 @@ def test_a_row_that_is_too_long_or_too_short_stays_a_fault(tmp_path: Path) -> No
 def test_a_curve_with_a_spreadsheets_habits(tmp_path: Path) -> None:
     rows = [["time_s", "value"], ["0", "0.5"], ["0.04", "1.25"]]
     write_table(tmp_path / "c.csv", rows, separator=";", decimal=",", end="\r\n", empty_rows=(2,))
-    samples = read_curve(tmp_path / "c.csv")
+    samples = CurveSamples.read(tmp_path / "c.csv")
     np.testing.assert_array_equal(samples.time_s, [0, 0.04])
     np.testing.assert_array_equal(samples.value, [0.5, 1.25])
     assert len(samples.remarks) == 3
     (tmp_path / "c.csv").write_text('time_s,value\n0,"0,5"\n')
     with pytest.raises(CurveError, match=naming("row 2", "must be a finite number")):
-        read_curve(tmp_path / "c.csv")
+        CurveSamples.read(tmp_path / "c.csv")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

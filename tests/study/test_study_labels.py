@@ -23,7 +23,7 @@ from tasks.clip_index.index import build_clip_index
 from tasks.clip_index.label_rules import LabelRule
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
-from tasks.study.curves import CurveError, read_curve
+from tasks.study.curves import CurveError, CurveSamples
 from tasks.study.labels import Label, RaterKind, Scheme, SchemeType
 from tasks.study.load import Study, StudyError, load_study, read_study
 from tasks.study.rows import TABLES, Curve, Person, Rater, Track
@@ -466,11 +466,11 @@ def test_participants_are_not_made_up_where_the_table_may_name_them(tmp_path: Pa
 
 def test_a_curve_is_read_with_its_gaps(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("time_s,value,frame\n0,1.5,0\n0.5,,1\n1,2,2\n")
-    samples = read_curve(tmp_path / "c.csv")
+    samples = CurveSamples.read(tmp_path / "c.csv")
     np.testing.assert_array_equal(samples.time_s, [0, 0.5, 1])
     np.testing.assert_array_equal(samples.value, [1.5, np.nan, 2])
     pd.read_csv(tmp_path / "c.csv").to_parquet(tmp_path / "c.parquet")
-    np.testing.assert_array_equal(read_curve(tmp_path / "c.parquet").value, samples.value)
+    np.testing.assert_array_equal(CurveSamples.read(tmp_path / "c.parquet").value, samples.value)
 
 
 @pytest.mark.parametrize(
@@ -491,7 +491,7 @@ def test_a_curve_is_read_with_its_gaps(tmp_path: Path) -> None:
 def test_what_is_no_curve(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "c.csv").write_text(content)
     with pytest.raises(CurveError, match=f"c.csv.*{message}"):
-        read_curve(tmp_path / "c.csv", Scheme("stress", SchemeType.CURVE, 0.0, 100.0))
+        CurveSamples.read(tmp_path / "c.csv", Scheme("stress", SchemeType.CURVE, 0.0, 100.0))
 
 
 def test_check_opens_the_files_of_tracks_and_curves(study_copy: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.messages import missing, unlike
 from support.work import grows_in_proportion
 
-from tasks.study.curves import CurveError, read_curve
+from tasks.study.curves import CurveError, CurveSamples
 from tasks.study.strict_tables import Table, read_table
 
 ANY_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -287,4 +287,4 @@ def test_a_fault_names_its_file_once(tmp_path: Path, content: str, message: str)
     path = tmp_path / "c.csv"
     path.write_text(content)
     with pytest.raises(CurveError, match=message):
-        read_curve(path)
+        CurveSamples.read(path)

@@ -15,7 +15,7 @@ from support.messages import missing
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from tasks.study.curves import read_curve
+from tasks.study.curves import CurveSamples
 from tasks.study.load import load_study
 
 
@@ -126,7 +126,7 @@ def test_missing_moments_are_gaps_of_a_curve(study: Path) -> None:
     bring(study, sheet, "v=v:curve", rate=10.0, na="-99")
     (curve,) = load_study(study).curves
     assert (study / curve.path).read_text().split() == ["time_s,value", "0.0,0.5", "0.1,", "0.2,1"]
-    assert read_curve(study / curve.path).time_s.tolist() == [0.0, 0.1, 0.2]
+    assert CurveSamples.read(study / curve.path).time_s.tolist() == [0.0, 0.1, 0.2]
 
 
 def test_the_command_takes_both_answers_and_joins_spellings(study: Path) -> None:

@@ -14,7 +14,7 @@ from storyframes_labels.read_annotations import read_all
 from support.messages import missing
 from support.tools.plug_ins import write
 
-from tasks.study.curves import read_curve, values_at
+from tasks.study.curves import CurveSamples, values_at
 from tasks.study.labels import SchemeType
 from tasks.study.load import load_study
 
@@ -217,7 +217,7 @@ def test_a_continuous_scheme_of_nova_is_a_curve(tmp_path: Path, study: Path, fty
     path = nova(tmp_path / "s1", scheme, content, 4, ftype)
     bring(study, [path], "valence=valence", session_id="s1")
     loaded = load_study(study)
-    samples = read_curve(study / loaded.curves[0].path, loaded.schemes["valence"])
+    samples = CurveSamples.read(study / loaded.curves[0].path, loaded.schemes["valence"])
     assert samples.time_s.tolist() == [0.0, 0.04, 0.08, 0.12]
     np.testing.assert_array_equal(samples.value, values)
     # one moment without a value is a gap: nothing is drawn across it

@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.store.layout import ID_PATTERN
 from storyframes.store.storage.files import write_atomically
-from tasks.study.curves import read_curve
+from tasks.study.curves import CurveSamples
 from tasks.study.labels import Scheme, SchemeType
 from tasks.study.load import Study, load_study
 
@@ -280,7 +280,7 @@ def test_continuous_ratings_become_curves_of_each_rater(tmp_path: Path, study: P
     loaded = load_study(study)
     assert [(curve.session_id, curve.rater_id) for curve in loaded.curves] == [("s2", "Kim"), ("s2", "Lee")]
     for curve, column in zip(loaded.curves, (1, 2), strict=True):
-        samples = read_curve(study / curve.path, loaded.schemes["valence"])
+        samples = CurveSamples.read(study / curve.path, loaded.schemes["valence"])
         assert samples.time_s.tolist() == [0.0, 0.04, 0.08]
         assert samples.value.tolist() == [row[column] for row in rows]
     assert (made.labels, loaded.schemes["valence"].maximum) == ({"valence": 6}, 1.0)
@@ -293,7 +293,9 @@ def test_rows_at_a_rate_are_counted_by_owner_and_never_beside_times(tmp_path: Pa
     made = bring(study, path, "v=v:curve:0..1", "w=w:curve:0..1", rate=10.0, is_dry=True)
     assert made.labels == {"v": 2, "w": 2}
     bring(study, path, "v=v:curve:0..1", "w=w:curve:0..1", rate=10.0)
-    assert [read_curve(study / curve.path).time_s.tolist() for curve in load_study(study).curves] == [[0.0, 0.1]] * 2
+    assert [CurveSamples.read(study / curve.path).time_s.tolist() for curve in load_study(study).curves] == [
+        [0.0, 0.1]
+    ] * 2
     for mixed in ("session_id,v\ns1,1\ns2,1\ns1,2\n", "session_id,tier,value\ns1,v,1\ns1,w,1\ns1,v,2\n"):
         path.write_text(mixed)
         assert missing(refused(study, path, "v=x:curve", skip=["*"], rate=10.0), "row 4", "c.csv") == []
@@ -307,7 +309,9 @@ def test_curves_whose_names_join_to_one_are_two_files_and_persons_are_not_lost(t
     (study / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,a.mp4\ns1_v,p1,b.mp4\n")
     path.write_text("session_id,t_s,v,v_v\ns1,0,,0.25\ns1_v,0,0.5,\n")
     bring(study, path, "v=v:curve:0..1", "v_v=v_v:curve:0..1", "t_s=@time")
-    values = {curve.session_id: read_curve(study / curve.path).value.tolist() for curve in load_study(study).curves}
+    values = {
+        curve.session_id: CurveSamples.read(study / curve.path).value.tolist() for curve in load_study(study).curves
+    }
     assert values == {"s1": [0.25], "s1_v": [0.5]}
     path.write_text("session_id,person_id,t_s,v\ns1,kid,0,0.25\ns1,mum,1,0.5\n")
     assert "names several persons" in refused(study, path, "v=v:curve:0..1", "t_s=@time")

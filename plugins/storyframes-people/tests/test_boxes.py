@@ -10,7 +10,7 @@ from storyframes_people.attribution import Person
 from storyframes_people.boxes import csv_of, region, regions_of, smoothed
 from storyframes_people.detections import LOOK_SIZE
 from storyframes_people.pieces import Piece
-from tasks.study.boxes import read_boxes
+from tasks.study.boxes import Boxes
 
 SIZE = (640, 360)
 
@@ -126,6 +126,6 @@ def test_the_file_is_a_table_of_boxes_with_words_for_doubt(tmp_path: Path) -> No
     assert lines[0] == "time_s,x,y,w,h,doubtful"
     assert lines[2].endswith(",true")
     assert lines[3] == "0.52,,,,,false"
-    read = read_boxes(path)
+    read = Boxes.read(path)
     for name in ("time_s", "box", "doubtful"):
         np.testing.assert_array_equal(getattr(read, name), getattr(boxes, name), err_msg=name)

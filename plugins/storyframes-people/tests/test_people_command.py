@@ -42,7 +42,7 @@ from tasks.media.container import StreamChoice
 from tasks.media.recording import read_frames
 from tasks.media.region import RegionView
 from tasks.media.upright import write_lossless
-from tasks.study.boxes import read_boxes
+from tasks.study.boxes import Boxes
 from tasks.study.load import load_study
 
 FPS, SECONDS = 25, 4
@@ -234,7 +234,7 @@ def test_a_region_s_pictures_are_of_its_person_and_the_report_shows_who_is_seen_
     (batch,) = read_frames(study / "videos/s1.avi", SECONDS * FPS)
     colours = {"participant": (240, 140, 40), "interviewer": (60, 120, 240)}
     for track, colour in colours.items():
-        boxes = read_boxes(study / f"regions/s1@{track}.csv")
+        boxes = Boxes.read(study / f"regions/s1@{track}.csv")
         view = RegionView(boxes.at(batch.time, 1 / FPS), 200, 120)
         shown = view.cut(batch).rgb
         middle = shown[view.seen, shown.shape[1] // 2, shown.shape[2] // 2]

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from tasks.extractors.audio.shape import AudioShape, audio_shape
-from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, keeping, read_sound
+from tasks.extractors.audio.shape import AudioShape
+from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, keeping
 from tasks.extractors.audio.windows import SoundRows, moments, window_rows
 from tasks.extractors.base import Cost, ExtractionError, Source
 from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
@@ -88,7 +88,7 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
 
     def _shape(self, model: LocalModel) -> AudioShape:
         """Checked against the section's chunks."""
-        shape = audio_shape(model.folder, model.config, self._where)
+        shape = AudioShape.of(model.folder, model.config, self._where)
         try:
             window_rows(shape, self._chunk_s(shape), self.settings.context_s)
         except ValueError as error:
@@ -110,13 +110,13 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
         """Write the rows, their times, and their means over frames."""
         shape = self._shape(self.model)
         streams = self.common.recording.streams
-        blocks = read_sound(source, shape.rate, streams=streams)
+        blocks = Sound.blocks(source, shape.rate, streams=streams)
         # The processor normalises a whole signal at once: a sound that does not fit into memory is decoded twice.
         whole = (0.0, 1.0)
         if shape.normalises:
             kept: list[AudioBlock] = []
             whole = moments(block.samples for block in keeping(blocks, kept))
-            blocks = iter(kept) if kept else read_sound(source, shape.rate, streams=streams)
+            blocks = iter(kept) if kept else Sound.blocks(source, shape.rate, streams=streams)
             out.quality |= {"audio_mean": whole[0], "audio_std": float(np.sqrt(whole[1]))}
         sound = Sound(blocks, shape.rate)
         self.note_model(out)

@@ -75,8 +75,44 @@ class AudioShape:
 
     @staticmethod
     def of(folder: Path | None, config: Mapping[str, Any], where: str) -> AudioShape:
-        """See :func:`audio_shape`."""
-        return audio_shape(folder, config, where)
+        """The shape of a model.
+
+        Args:
+            folder: with the configuration of its processor.
+            config: the content of its config.json.
+            where: begins the sentence of an error.
+
+        Raises:
+            ExtractionError: it is not an encoder of sound whose rows follow from strides, or its files do not say how
+                it hears.
+        """
+        if config.get("model_type") == "whisper":
+            return _whisper(_processor(folder, where, WHISPER), config, where)
+        kernels, strides = config.get("conv_kernel"), config.get("conv_stride")
+        if not _whole_numbers(kernels) or not _whole_numbers(strides) or len(kernels) != len(strides):
+            raise ExtractionError(
+                f"{where} is no encoder of sound with a strided front end (its config.json has no conv_kernel and "
+                "conv_stride, and it is not Whisper): the times of its rows cannot be computed"
+            )
+        for key, why in (
+            ("squeeze_factor", "it joins rows inside, so layers have other times"),
+            ("add_adapter", "an adapter joins its rows: take the model without it"),
+            ("is_encoder_decoder", "of models that write text only Whisper's encoder is supported"),
+        ):
+            if config.get(key):
+                raise ExtractionError(f"{where} is not supported ({key} in its config.json): {why}")
+        processor = _processor(folder, where, STRIDED)
+        front_end = FrontEnd.of((kernel, stride, 0) for kernel, stride in zip(kernels, strides, strict=True))
+        # data2vec's configuration has the key of wav2vec 2.0 where somebody wrote it, but its code knows only one kind.
+        group = config.get("feat_extract_norm", "group") == "group" and config.get("model_type") != "data2vec-audio"
+        return AudioShape(
+            _number(config, "hidden_size", where),
+            _number(config, "num_hidden_layers", where),
+            _rate(processor, where),
+            front_end,
+            normalises=bool(processor.get("do_normalize", True)),
+            sees_whole=group,
+        )
 
     @property
     def row_s(self) -> float:
@@ -87,46 +123,6 @@ class AudioShape:
     def centre_s(self) -> float:
         """The middle of row 0, seconds after the first sample."""
         return self.front_end.centre / self.rate
-
-
-def audio_shape(folder: Path | None, config: Mapping[str, Any], where: str) -> AudioShape:
-    """The shape of a model.
-
-    Args:
-        folder: with the configuration of its processor.
-        config: the content of its config.json.
-        where: begins the sentence of an error.
-
-    Raises:
-        ExtractionError: it is no encoder of sound whose rows follow from strides, or its files do not say how it hears.
-    """
-    if config.get("model_type") == "whisper":
-        return _whisper(_processor(folder, where, WHISPER), config, where)
-    kernels, strides = config.get("conv_kernel"), config.get("conv_stride")
-    if not _whole_numbers(kernels) or not _whole_numbers(strides) or len(kernels) != len(strides):
-        raise ExtractionError(
-            f"{where} is no encoder of sound with a strided front end (its config.json has no conv_kernel and "
-            "conv_stride, and it is not Whisper): the times of its rows cannot be computed"
-        )
-    for key, why in (
-        ("squeeze_factor", "it joins rows inside, so layers have other times"),
-        ("add_adapter", "an adapter joins its rows: take the model without it"),
-        ("is_encoder_decoder", "of models that write text only Whisper's encoder is supported"),
-    ):
-        if config.get(key):
-            raise ExtractionError(f"{where} is not supported ({key} in its config.json): {why}")
-    processor = _processor(folder, where, STRIDED)
-    front_end = FrontEnd.of((kernel, stride, 0) for kernel, stride in zip(kernels, strides, strict=True))
-    # data2vec's configuration has the key of wav2vec 2.0 where somebody wrote it, but its code knows only one kind.
-    group = config.get("feat_extract_norm", "group") == "group" and config.get("model_type") != "data2vec-audio"
-    return AudioShape(
-        _number(config, "hidden_size", where),
-        _number(config, "num_hidden_layers", where),
-        _rate(processor, where),
-        front_end,
-        normalises=bool(processor.get("do_normalize", True)),
-        sees_whole=group,
-    )
 
 
 def _whisper(processor: Mapping[str, Any], config: Mapping[str, Any], where: str) -> AudioShape:

@@ -51,21 +51,6 @@ class SoundExtractor(Extractor[S]):
             raise ExtractionError(str(error)) from None
 
 
-def read_sound(source: Source, rate: int, *, streams: StreamChoice) -> Iterator[AudioBlock]:
-    """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says.
-
-    Args:
-        rate: samples per second of the result.
-        streams: which sound, and which picture, of a file that has several (``self.common.recording.streams``).
-
-    Raises:
-        NoAudioError: there is no sound.
-        RecordingError: the sound cannot be decoded.
-    """
-    zero_s = None if source.names(Input.AUDIO) else read_header(source.file(Input.VIDEO).path, streams).start_s
-    return read_audio(source.file(Input.AUDIO).path, rate, zero_s, streams=streams)
-
-
 def keeping(blocks: Iterable[AudioBlock], kept: list[AudioBlock]) -> Iterator[AudioBlock]:
     """The same blocks; afterwards ``kept`` has them all, or none of a sound that is too long to be kept in memory."""
     samples = 0
@@ -102,13 +87,23 @@ class Sound:
 
     @staticmethod
     def blocks(source: Source, rate: int, *, streams: StreamChoice) -> Iterator[AudioBlock]:
-        """See :func:`read_sound`."""
-        return read_sound(source, rate, streams=streams)
+        """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says.
+
+        Args:
+            rate: samples per second of the result.
+            streams: which sound, and which picture, of a file that has several (``self.common.recording.streams``).
+
+        Raises:
+            NoAudioError: there is no sound.
+            RecordingError: the sound cannot be decoded.
+        """
+        zero_s = None if source.names(Input.AUDIO) else read_header(source.file(Input.VIDEO).path, streams).start_s
+        return read_audio(source.file(Input.AUDIO).path, rate, zero_s, streams=streams)
 
     @classmethod
     def of(cls, source: Source, rate: int, *, streams: StreamChoice) -> Self:
-        """That of a session, see :func:`read_sound`."""
-        return cls(read_sound(source, rate, streams=streams), rate)
+        """That of a session, see :meth:`Sound.blocks`."""
+        return cls(Sound.blocks(source, rate, streams=streams), rate)
 
     def samples(self) -> Iterator[np.ndarray]:
         """The blocks' samples, (n,) float32 each, counted as they pass."""

@@ -115,7 +115,7 @@ class Dope(FrameExtractor[DopeSettings]):
                 raise ExtractionError(f"[dope] model = {str(self.settings.model)!r} does not exist")
             return self.settings.model
         published = weights.MODELS["dope"]
-        if path := weights.find_model_file(published):
+        if path := published.path_here:
             return path
         raise ExtractionError(
             f"{published.filename} is missing: its authors publish it for non-commercial use (docs/dope.md); download "

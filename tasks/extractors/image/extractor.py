@@ -17,7 +17,7 @@ from tasks.extractors.embed.extractor import Embedding, column_names, layer_grou
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import Origin
 from tasks.extractors.frame_pass import FrameExtractor
-from tasks.extractors.frames import read_clock
+from tasks.extractors.frames import FrameClock
 from tasks.extractors.image.encoder import Encoder, Library, image_shape
 from tasks.extractors.image.faces import Faces, read_faces
 from tasks.extractors.image.settings import Crop, ImageSettings
@@ -151,7 +151,7 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
             source.session_id,
             of_track(settings.landmarks, source.track),
             settings.margin,
-            len(read_clock(source, out)),
+            len(FrameClock.read(source, out)),
             f"{settings.section}:",
             fingerprint,
         )

@@ -33,7 +33,7 @@ from tasks.extractors.base import (
     Source,
     Tolerance,
 )
-from tasks.extractors.frames import FrameClock, note_interlaced, read_clock
+from tasks.extractors.frames import FrameClock, note_interlaced
 from tasks.extractors.openface.csv_output import (
     CONFIDENCE,
     SUCCESS,
@@ -184,7 +184,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
                 return {"image": self._container[1].digest}
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
-        clock = read_clock(source, out)
+        clock = FrameClock.read(source, out)
         note_interlaced(clock, out)
         if self.settings.backend is Backend.CSV:
             self._note_other_pictures(source, out)

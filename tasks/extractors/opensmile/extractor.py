@@ -10,7 +10,7 @@ import numpy as np
 
 from storyframes.features import AUDIO_HOP_S, FEATURES
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, read_sound
+from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor
 from tasks.extractors.base import ALL, ExtractionError, Input, Source, Tolerance, distribution_version
 from tasks.extractors.frames import FrameClock
 from tasks.extractors.opensmile.feature_sets import SAMPLE_RATE, UNDEFINED, OpenSmileSettings
@@ -45,7 +45,7 @@ class OpenSmile(SoundExtractor[OpenSmileSettings]):
         undefined = UNDEFINED[self.settings.feature_set]
         pitch = stream.columns.index(undefined.pitch)
         streams = self.common.recording.streams
-        sound = Sound(read_sound(source, SAMPLE_RATE, streams=streams), SAMPLE_RATE)
+        sound = Sound(Sound.blocks(source, SAMPLE_RATE, streams=streams), SAMPLE_RATE)
         samples = _within_full_scale(sound, source.file(Input.AUDIO).path.name)
         for rows in undefined.blank(stream.describe(samples), stream.columns):
             row_time = sound.start_s + AUDIO_HOP_S * np.arange(values.rows, values.rows + len(rows))

@@ -22,7 +22,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import canonical_json
 from tasks.extractors.base import ExtractionError, Extractor, Input, Run, Source
 from tasks.extractors.frame_pass import FrameExtractor
-from tasks.extractors.frames import FrameClock, Frames, read_clock, read_clock_if_any
+from tasks.extractors.frames import FrameClock, Frames, read_clock_if_any
 from tasks.extractors.outside.environment import EnvironmentMissingError, InstallError, Requirements, find_environment
 from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRuntime
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
@@ -239,7 +239,7 @@ class OutsideFrameExtractor(OutsideExtractor[S], FrameExtractor[S]):
     def open(self, source: Source, out: FeatureWriter) -> _Feed:
         """Look for the environment or the image; the program starts with the first frame, since it needs its size."""
         self.check_tool()
-        self._feed = _Feed(self, source, out, read_clock(source, out))
+        self._feed = _Feed(self, source, out, FrameClock.read(source, out))
         return self._feed
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import EmbedSettings, Kind, Origin
 from tasks.extractors.embed.sources import published_weights
 from tasks.extractors.frame_pass import FrameExtractor
-from tasks.extractors.frames import read_clock
+from tasks.extractors.frames import FrameClock
 from tasks.extractors.video.shape import TORCHVISION, ClipShape, clip_shape
 from tasks.extractors.video.windows import MASK, Windows, WindowWriter
 
@@ -117,7 +117,7 @@ class VideoEmbedding(Embedding[VideoSettings], FrameExtractor[VideoSettings]):
 
         settings, shape = self.settings, clip_shape(self.model, self.settings.label)
         window_s, stride_s = self._seconds(shape)
-        windows = Windows(read_clock(source, out), window_s, stride_s, shape.frames)
+        windows = Windows(FrameClock.read(source, out), window_s, stride_s, shape.frames)
         if not len(windows.start_s):
             raise ExtractionError(
                 f"{settings.section}: the video is {windows.clock.end_s:.3f} s long, shorter than one window of "

@@ -28,7 +28,7 @@ from tasks.extractors.base import (
     Source,
 )
 from tasks.extractors.frame_pass import FrameExtractor
-from tasks.extractors.frames import read_clock
+from tasks.extractors.frames import FrameClock
 
 
 def one_array(name: str, axis: Axis = Axis.FRAME, dtype: str = "float32", **more: Any) -> FeatureSpec:
@@ -93,7 +93,7 @@ class Unwilling(Good):
 
 class OneRowTooMany(Good):
     def extract(self, source: Source, out: FeatureWriter) -> None:
-        out.write("values", np.zeros(len(read_clock(source, out)) + 1))
+        out.write("values", np.zeros(len(FrameClock.read(source, out)) + 1))
 
 
 class Fractions(Good):

@@ -196,9 +196,9 @@ def test_a_step_lowers_each_loss(tiny_encoder: Path, name: str) -> None:
     import torch
 
     from storyframes_empathy.pairs.finetune import Loss, Recipe, batch_loss, train
-    from tasks.extractors.sbert import SbertSettings, open_model
+    from tasks.extractors.sbert import SbertSettings
 
-    model = open_model(SbertSettings(model=tiny_encoder)).model
+    model = SbertSettings(model=tiny_encoder).open_model().model
     pairs = [("one", "one two"), ("one", "home"), ("two my", "three said"), ("the story", "story is")]
     targets = Loss(name).labels(np.array([4.0, 1, 2, 3]))
     model.eval()

@@ -13,7 +13,7 @@ from support.messages import missing
 from typer.testing import CliRunner
 
 from storyframes_empathy.commands.app import app
-from tasks.extractors.sbert import SbertSettings, open_model
+from tasks.extractors.sbert import SbertSettings
 
 PLUG_IN = Path(__file__).parents[2]
 PAGE = (PLUG_IN / "docs/statistics.md").read_text()
@@ -52,7 +52,7 @@ def test_pairs_of_stories_are_scored_as_the_documentation_says(tmp_path: Path, m
     assert json.loads(done.stdout)["texts"] == 6
     scores = pd.read_csv(out)["sbert"]
     texts = pd.read_csv(PLUG_IN / "docs/examples/story_pairs.csv")
-    model = open_model(SbertSettings())
+    model = SbertSettings().open_model()
     a, b = (model.embed_together(list(texts[column])) for column in ("story_a", "story_b"))
     np.testing.assert_allclose(scores, (a * b).sum(axis=1), atol=1e-5)
     assert scores[0] > scores[1] + 0.2
