@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from storyframes.store.shards import Compression
     from storyframes.store.storage import Storage, StorageError
     from storyframes.store.storage.access import keep_private
-    from storyframes.store.storage.files import flush_folder, flush_tree, sha256_file, write_atomically
+    from storyframes.store.storage.files import sha256_file, write_atomically
     from storyframes.store.storage.locks import if_free, lock_new_file, locked
-    from storyframes.store.storage.scratch import scratch_beside, scratch_folder
+    from storyframes.store.storage.scratch import new_folder, scratch_folder
     from storyframes.store.study import (
         Forgotten,
         StudyRecord,
@@ -70,16 +70,14 @@ __all__ = [
     "compact",
     "create_store",
     "current_path",
-    "flush_folder",
-    "flush_tree",
     "if_free",
     "is_intact",
     "keep_private",
     "lock_new_file",
     "locked",
+    "new_folder",
     "open_storage",
     "parse_json",
-    "scratch_beside",
     "scratch_folder",
     "sha256_file",
     "why_no_session",
@@ -102,9 +100,9 @@ __getattr__, __dir__ = exports(
         "shards": "Compression",
         "storage": "Storage StorageError",
         "storage.access": "keep_private",
-        "storage.files": "flush_folder flush_tree sha256_file write_atomically",
+        "storage.files": "sha256_file write_atomically",
         "storage.locks": "if_free lock_new_file locked",
-        "storage.scratch": "scratch_beside scratch_folder",
+        "storage.scratch": "new_folder scratch_folder",
         "study": "Forgotten StudyRecord",
         "tables": "Block Table",
         "validation": "parse_json",

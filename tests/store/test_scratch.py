@@ -19,7 +19,7 @@ from support.commands import ROOT, storyframes_here
 from support.messages import missing
 
 from storyframes.store.storage.processes import ProcessIdentity
-from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
+from storyframes.store.storage.scratch import make_scratch_folder, new_folder, scratch_beside, scratch_folder, sweep
 
 PURPOSES = ["openface", "dyads", "neverheardof9"]
 WEEK_S = 7 * 24 * 3600
@@ -339,6 +339,25 @@ def test_a_hidden_folder_of_the_user_stays_whatever_its_age(tmp_path: Path, name
     age(tmp_path / name, 2 * WEEK_S)
     with scratch_beside(tmp_path / "a.bin"):
         assert (tmp_path / name).is_dir()
+
+
+def test_a_new_folder_takes_the_place_of_another_only_as_a_whole(tmp_path: Path) -> None:
+    target, checks = tmp_path / "reports" / "site", []
+
+    def check() -> None:
+        checks.append(target.exists())
+
+    for content in ("first", "second"):
+        with new_folder(target, check) as folder:
+            (folder / "page").write_text(content)
+            assert not target.exists() or (target / "page").read_text() == "first"
+        assert (target / "page").read_text() == content
+    assert checks == [False, False, True, True]  # before the block and after it
+    with pytest.raises(KeyError), new_folder(target, check) as folder:
+        (folder / "page").write_text("third")
+        raise KeyError
+    assert (target / "page").read_text() == "second"
+    assert [path.name for path in target.parent.iterdir()] == ["site"]
 
 
 def test_a_name_is_read_back() -> None:

@@ -8,17 +8,18 @@ is for, it is found again.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.storage.files import file_system_now_ns
+from storyframes.store.storage.files import file_system_now_ns, flush_folder, flush_tree
 from storyframes.store.storage.processes import ProcessIdentity
 
 _FOREIGN_AGE_NS = 7 * 24 * 3600 * 10**9
@@ -33,6 +34,9 @@ _NAME = re.compile(
 # In folders of the user, where a name with a version and a date (``.venv-3.11.2.0-20240102``) must not look like ours.
 _BOOT = "(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?"  # empty where the system names none
 _BESIDE = re.compile(rf"\..+?-({_BOOT}\.\d+\.\d+\.\d*)-[a-z0-9_]{{8}}")
+
+_HERE = -100  # AT_FDCWD
+_EXCHANGE = 2  # RENAME_EXCHANGE
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,43 @@ def scratch_beside(target: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def new_folder(target: Path, check: Callable[[], object]) -> Iterator[Path]:
+    """A private folder to write into, which becomes ``target``, durably, when the block ends without an error.
+
+    Args:
+        target: the folder; an earlier one is replaced.
+        check: called before and after the block; raises an error where ``target`` must not be replaced.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    check()
+    target = target.absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_beside(target) as scratch:
+        made = scratch / target.name
+        made.mkdir(mode=0o700)
+        yield made
+        flush_tree(made)
+        check()  # another process may have been faster
+        if target.is_dir():
+            _exchange(made, target, scratch / "before")
+        else:
+            os.rename(made, target)
+        flush_folder(target.parent)
+
+
+def _exchange(made: Path, target: Path, before: Path) -> None:
+    """Replace ``target`` by ``made``: in one step if the system can, else in two."""
+    rename = None
+    with suppress(TypeError):  # as Windows says it, which has no such library
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None or rename(_HERE, os.fsencode(made), _HERE, os.fsencode(target), _EXCHANGE) != 0:
+        os.rename(target, before)
+        os.rename(made, target)
 
 
 def _sweep(parent: Path, pattern: re.Pattern[str], *, dry_run: bool = False) -> list[Leftover]:

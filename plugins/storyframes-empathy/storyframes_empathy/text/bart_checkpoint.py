@@ -5,13 +5,13 @@ Only tensors are read of the checkpoint, and no code of it is run: one that hold
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storyframes.store import scratch_beside
+from storyframes.store import new_folder
 from storyframes_empathy.text.bart import BartError
 from tasks.models import import_torchvision
 
@@ -46,8 +46,7 @@ def convert_checkpoint(checkpoint: Path, base: Path, out: Path) -> Converted:
         BartError: the checkpoint holds more than tensors and plain values, or not the tensors of such a model.
         OSError: a file cannot be read, or the folder cannot be made.
     """
-    if out.exists():
-        raise BartError(f"{out} exists: give a new folder")
+    _check_is_new(out)
     import_torchvision()  # which transformers imports, its own way
     import torch
     from transformers import AutoTokenizer, BartConfig, BartModel
@@ -69,13 +68,16 @@ def convert_checkpoint(checkpoint: Path, base: Path, out: Path) -> Converted:
                 f"{tuple(expected[name].shape)}: is it another size of BART?"
             )
     model.load_state_dict({name: tensor.to(torch.float32) for name, tensor in found.items()})
-    with scratch_beside(out) as scratch:
-        made = scratch / "model"
-        model.save_pretrained(made)
-        tokenizer.save_pretrained(made)
-        shutil.move(made, out)
+    with new_folder(out, partial(_check_is_new, out)) as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
     ours = {prefix + name for name in expected}
     return Converted(prefix, len(found), len(tensors.keys() - ours))
+
+
+def _check_is_new(out: Path) -> None:
+    if out.exists():
+        raise BartError(f"{out} exists: give a new folder")
 
 
 def _tensors(checkpoint: Path) -> Mapping[str, Any]:

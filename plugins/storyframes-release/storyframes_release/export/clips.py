@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ import pyarrow.compute as pc
 import storyframes
 from storyframes import MAIN, Axis, ClipDataset, ClipInput, FeatureName, FeatureSpec, FeatureStore, ticks
 from storyframes.clips import RATING, SPLITS, needed_features, parse_filter
-from storyframes.store import Pooling
+from storyframes.store import Pooling, new_folder
 from storyframes_release.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
 from storyframes_release.export.formats import ExportError, check_pooling
 from storyframes_release.export.readme import data_configs, front_matter, markdown_table
-from storyframes_release.export.whole_folder import Described, refuse_inside, seal, whole_folder
+from storyframes_release.export.whole_folder import Described, refuse_inside, refuse_to_replace, seal
 from storyframes_release.study_sessions import StudySessions, study_sessions
 
 Words = Callable[[str], Sequence[tuple[float, str]]]
@@ -140,7 +141,7 @@ def export_clips(
     done.people = known.remarks(store.sessions)
     if not is_chosen.all():
         done.left_out.append(f"{int((~is_chosen).sum())} clips without a value of {label!r}")
-    with whole_folder(target, replace=replace) as folder:
+    with new_folder(target, partial(refuse_to_replace, target, replace=replace)) as folder:
         spoken = _words_of_clips(store, dataset, words, needed) if words else None
         clips = Clips(dataset, rows, label, spoken, tokenizer, over is Axis.WORD)
         CLIP_WRITERS[to](clips, folder)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from storyframes import MAIN, STORIES, Axis, FeatureName, FeatureStore
-from storyframes.store import CLIPS, Pooling, SessionTimes, StorageError, StoreError, Table, why_no_session
+from storyframes.store import CLIPS, Pooling, SessionTimes, StorageError, StoreError, Table, new_folder, why_no_session
 from storyframes_release.export.formats import ExportError, Format, Write, check_pooling, writer
 from storyframes_release.export.readme import Exported, readme
-from storyframes_release.export.whole_folder import README, refuse_inside, seal, whole_folder
+from storyframes_release.export.whole_folder import README, refuse_inside, refuse_to_replace, seal
 from storyframes_release.study_sessions import StudySessions, study_sessions
 
 Progress = Callable[[str, int, int], None]
@@ -70,7 +71,7 @@ def export(
     done.people = known.remarks(store.sessions, sessions)
     if gone := sum(not known.may_share_feature(of, name) for of in chosen for name in _features(store, of)):
         done.people.append(f"Left out, as the study does not have their tracks: features of other tracks, {gone}.")
-    with whole_folder(target, replace=replace) as folder:
+    with new_folder(target, partial(refuse_to_replace, target, replace=replace)) as folder:
         clocks, number, count = SessionTimes.stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
             if reason := _why_no_folder(session_id, list(chosen)):

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import storyframes
 from storyframes import FeatureStore
-from storyframes.store import flush_folder, flush_tree, open_storage, parse_json, scratch_beside, sha256_file
+from storyframes.store import open_storage, parse_json, sha256_file
 from storyframes_release.export.formats import ExportError
 
 README, MANIFEST = "README.md", "export.json"
-_EXCHANGE = 2  # RENAME_EXCHANGE
-_HERE = -100  # AT_FDCWD
 
 
 class Described:
@@ -41,33 +33,6 @@ def refuse_inside(store: FeatureStore, target: Path) -> None:
     folder = store.storage.local("")
     if folder and target.resolve().is_relative_to(folder.resolve()):
         raise ExportError(f"{target} is inside the feature store: give a place outside of it")
-
-
-@contextmanager
-def whole_folder(target: Path, *, replace: bool) -> Iterator[Path]:
-    """A private folder to write into, which becomes ``target`` at the end of the block.
-
-    Args:
-        target: the folder.
-        replace: whether an earlier export at ``target`` may be replaced; anything else never is.
-
-    Raises:
-        ExportError: something else is at ``target``.
-        OSError: the folder cannot be made.
-    """
-    refuse_to_replace(target, replace=replace)
-    os.makedirs(target.absolute().parent, exist_ok=True)
-    with scratch_beside(target) as folder:
-        made = folder / target.name
-        made.mkdir(mode=0o700)
-        yield made
-        flush_tree(made)
-        refuse_to_replace(target, replace=replace)  # another process may have been faster
-        if target.is_dir():
-            _exchange(made, target, folder / "before")
-        else:
-            os.rename(made, target)
-        flush_folder(target.parent)
 
 
 def refuse_to_replace(target: Path, *, replace: bool) -> None:
@@ -109,15 +74,3 @@ def described_files(folder: Path) -> dict[str, dict[str, int | str]]:
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
         for path in paths
     }
-
-
-def _exchange(made: Path, target: Path, before: Path) -> None:
-    """Replace ``target`` by ``made``: in one step if the system can, else in two."""
-    rename = None
-    with contextlib.suppress(TypeError):  # as Windows says it, which has no such library
-        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is not None and rename(_HERE, os.fsencode(made), _HERE, os.fsencode(target), _EXCHANGE) == 0:
-        shutil.rmtree(made)
-        return
-    os.rename(target, before)
-    os.rename(made, target)

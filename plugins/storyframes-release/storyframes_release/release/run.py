@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storyframes import MAIN, STORIES, Axis, FeatureName, FeatureStore
-from storyframes.store import (
-    CLIPS,
-    Storage,
-    compact,
-    create_store,
-    flush_folder,
-    flush_tree,
-    scratch_beside,
-    write_clips,
-)
+from storyframes.store import CLIPS, Storage, compact, create_store, new_folder, write_clips
 from storyframes_release.release.copying import MOMENT_S, copy_feature
 from storyframes_release.release.croissant import croissant
 from storyframes_release.release.description import Release, citation, data_card, splits
@@ -85,9 +77,7 @@ def make_release(
     for place in (target, key_file):
         place.absolute().parent.mkdir(parents=True, exist_ok=True)
     key.write(key_file)
-    with scratch_beside(target) as folder:
-        made = folder / "release"
-        made.mkdir(mode=0o700)
+    with new_folder(target, partial(_check_is_new, target)) as made:
         storage = create_store(made / STORE)
         for (session, feature), released in _in_new_order(planned, key):
             name = f"{_STORIES}{feature}" if session == STORIES else feature
@@ -116,17 +106,17 @@ def make_release(
         (made / "croissant.json").write_text(croissant(done, settings, made), encoding="utf-8")
         done.files = write_manifest(made)
         _close(made)
-        if target.exists() or target.is_symlink():
-            raise ReleaseError(f"{target} is there already: give another place")
-        os.rename(made, target)
-        flush_folder(target.parent)
     store.note_given("release", target.name, sessions)
     return done
 
 
-def _check_places(store: FeatureStore, target: Path, key_file: Path) -> None:
+def _check_is_new(target: Path) -> None:
     if target.exists() or target.is_symlink():
         raise ReleaseError(f"{target} is there already: give another place")
+
+
+def _check_places(store: FeatureStore, target: Path, key_file: Path) -> None:
+    _check_is_new(target)
     if key_file.resolve().is_relative_to(target.resolve()):
         raise ReleaseError(f"{key_file} would be inside the release: the key leads back to the ids; keep it elsewhere")
     if folder := store.storage.local(""):
@@ -296,9 +286,8 @@ def _write_splits(clips: pd.DataFrame, folder: Path) -> None:
 
 
 def _close(folder: Path) -> None:
-    """Make everything private, durable and of one time."""
+    """Make everything private and of one time."""
     for path in sorted(folder.rglob("*"), reverse=True):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    flush_tree(folder)
     for path in [*sorted(folder.rglob("*"), reverse=True), folder]:
         os.utime(path, (MOMENT_S, MOMENT_S))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import plotly
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import storyframes
-from storyframes.store import flush_folder, flush_tree
+from storyframes.store import new_folder
 from storyframes_report.report.chart import embed_json
 from storyframes_report.report.matrix import CellState
 from tasks.inspect import counted, human_bytes
@@ -120,28 +118,14 @@ def new_site(out: Path) -> Iterator[Path]:
         ReportError: ``out`` holds something else.
         OSError: it cannot be written.
     """
-    check_target(out)
-    out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    building = out.with_name(f".{out.name}.{secrets.token_hex(4)}.tmp")
-    before = building.with_name(f"{building.name}.old")
     before_umask = os.umask(0o077)
     try:
-        building.mkdir(mode=0o700)
-        _write_assets(building)
-        yield building
-        (building / MARKER).write_text("A report of storyframes; 'storyframes report' replaces this folder.\n")
-        flush_tree(building)
-        if out.exists():
-            out.rename(before)
-        building.rename(out)
-        flush_folder(out.parent)
+        with new_folder(out, partial(check_target, out)) as building:
+            _write_assets(building)
+            yield building
+            (building / MARKER).write_text("A report of storyframes; 'storyframes report' replaces this folder.\n")
     finally:
         os.umask(before_umask)
-        if before.exists() and not out.exists():
-            before.rename(out)
-        for leftover in (building, before):
-            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _write_assets(site: Path) -> None:
