@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from storyframes.speaking import Attribution, Speech, attribute, read_speech
     from storyframes.spec import (
         MAIN,
-        MAIN_ARRAY,
         ArraySpec,
         Axis,
         FeatureSpec,
@@ -57,13 +56,11 @@ if TYPE_CHECKING:
     )
     from storyframes.store.feature_store import FeatureStore
     from storyframes.times import (
-        PER_SECOND,
         SOUND_FITS_S,
         Clock,
         last_frame_end_s,
         spoken_rows,
         ticks,
-        usual_step_s,
     )
 
 __version__ = "0.2.0"
@@ -74,8 +71,6 @@ __all__ = [
     "FEATURES",
     "FRAME_ROW",
     "MAIN",
-    "MAIN_ARRAY",
-    "PER_SECOND",
     "SOUND_FITS_S",
     "STORIES",
     "STORY_FEATURES",
@@ -117,7 +112,6 @@ __all__ = [
     "shown_names",
     "spoken_rows",
     "ticks",
-    "usual_step_s",
     "value_names",
 ]
 
@@ -141,8 +135,8 @@ __getattr__, __dir__ = exports(
         "one_file": "ExtractedFile extract",
         "plug_ins": "PlugIns PlugInError",
         "speaking": "Attribution Speech attribute read_speech",
-        "spec": "MAIN MAIN_ARRAY ArraySpec Axis FeatureSpec SpecError shown_names",
+        "spec": "MAIN ArraySpec Axis FeatureSpec SpecError shown_names",
         "store.feature_store": "FeatureStore",
-        "times": "PER_SECOND SOUND_FITS_S Clock last_frame_end_s spoken_rows ticks usual_step_s",
+        "times": "SOUND_FITS_S Clock last_frame_end_s spoken_rows ticks",
     },
 )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         error_console,
         fail,
         finite_json,
-        is_terminal,
         listed,
         matching_files,
         need,
@@ -45,7 +44,6 @@ __all__ = [
     "error_console",
     "fail",
     "finite_json",
-    "is_terminal",
     "listed",
     "matching_files",
     "need",
@@ -60,6 +58,6 @@ __getattr__, __dir__ = exports(
     {
         "run": "run_work",
         "terminal": "LOOK ConfigOption JsonOption StoreArgument StudyArgument cannot_write console error_console fail "
-        "finite_json is_terminal listed matching_files need refused_if show_json usage_errors",
+        "finite_json listed matching_files need refused_if show_json usage_errors",
     },
 )

@@ -18,7 +18,7 @@ from flows.cli.terminal import finite_json
 from storyframes.features import in_order
 from storyframes.spec import MAIN
 from storyframes.store.record_status import FeatureStatus
-from tasks.inspect.formatting import counted, human_bytes, measured_rows
+from tasks.inspect.formatting import counted, human_bytes
 from tasks.inspect.quality import Quality, QualityFinding
 from tasks.inspect.session_curves import SessionCurves
 from tasks.study.labels import listed
@@ -55,7 +55,7 @@ def _features_table(entries: Sequence[FeatureStatus]) -> FittingTable:
         row = (
             escape(entry.feature),
             f"[{STYLE[entry.status]}]{entry.status}[/]",
-            measured_rows(current.rows, current.quality) if current else "",
+            current.measured_rows if current else "",
             human_bytes(current.nbytes) if current else "",
             escape("; ".join(current.caveats)) if current else "",
             escape("; ".join(notes)),

@@ -19,7 +19,7 @@ from storyframes.features import STORIES, in_order
 from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import Status
-from tasks.inspect.formatting import human_bytes, measured_rows, measured_share
+from tasks.inspect.formatting import human_bytes
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
 _NAMED = 3  # sessions in a note
@@ -89,7 +89,7 @@ def _cell(entry: FeatureStatus) -> str:
     if entry.status is Status.DONE and entry.current:
         current = entry.current
         caveat = "[yellow]*[/]" if _caveats(entry) else ""
-        rows = measured_rows(current.rows, current.quality)
+        rows = current.measured_rows
         return f"[{'green' if rows == str(current.rows) else 'yellow'}]{rows}[/]{caveat}"
     kept = " (old kept)" if entry.current else ""
     return f"[{STYLE[entry.status]}]{entry.status}{kept}[/]"
@@ -99,7 +99,7 @@ def _caveats(entry: FeatureStatus) -> list[str]:
     """What users of a feature's values have to know: what is stored with them, and what is seen now."""
     if not entry.current:
         return []
-    nothing = [_NOTHING] if measured_share(entry.current.quality) == 0 else []
+    nothing = [_NOTHING] if entry.current.measured_share == 0 else []
     outdated = [f"out of date: {entry.outdated}"] if entry.outdated else []
     return [*entry.current.caveats, *nothing, *outdated]
 

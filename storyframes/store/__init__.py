@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from storyframes.store.pooled_tables import Pooling
     from storyframes.store.publish import FeatureWriter
     from storyframes.store.record_status import FeatureStatus
-    from storyframes.store.records import Caveat, Current, Status, canonical_json
+    from storyframes.store.records import Caveat, Current, Status
     from storyframes.store.session_times import SessionTimes
     from storyframes.store.shards import Compression
     from storyframes.store.storage import Storage, StorageError
@@ -66,7 +66,6 @@ __all__ = [
     "StoreError",
     "StudyRecord",
     "Table",
-    "canonical_json",
     "compact",
     "create_store",
     "current_path",
@@ -95,7 +94,7 @@ __getattr__, __dir__ = exports(
         "maintenance": "is_intact",
         "publish": "FeatureWriter",
         "record_status": "FeatureStatus",
-        "records": "Caveat Current Status canonical_json",
+        "records": "Caveat Current Status",
         "session_times": "SessionTimes",
         "shards": "Compression",
         "storage": "Storage StorageError",

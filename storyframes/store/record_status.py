@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import ClassVar, Self, TypeVar
 
 from storyframes.store.layout import attempt_path, current_path
-from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status
+from storyframes.store.records import ATTEMPT, CURRENT, MEASURED, Attempt, Current, RecordError, Status
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.validation import ID_PATTERN, are_names
 
@@ -22,6 +22,7 @@ WHOLE_SESSION = "*"
 """The feature of a status that is about a whole session, of which not even the features' names can be read."""
 BATCH = 2_000
 """Statuses in memory at a time, where all of a store are read."""
+_SHARES = (MEASURED, "face_tracked", "words_known")
 _T = TypeVar("_T")
 
 
@@ -36,6 +37,20 @@ class VersionSummary:
     nbytes: int
     caveats: list[str] = field(default_factory=list)
     quality: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def measured_share(self) -> float | None:
+        """The share of the rows that are measurements; None where it is not recorded.
+
+        Older versions recorded it of faces and words only.
+        """
+        return next((self.quality[name] for name in _SHARES if name in self.quality), None)
+
+    @property
+    def measured_rows(self) -> str:
+        """The number of rows; where fewer than half are measurements, also the number of these: ``0 of 60``."""
+        share = self.measured_share
+        return str(self.rows) if share is None or share >= 0.5 else f"{round(share * self.rows)} of {self.rows}"
 
     @classmethod
     def of(cls, record: Current) -> Self:
@@ -58,7 +73,7 @@ class FeatureStatus:
             where nobody asked (:func:`storyframes.derived_status.with_outdated`).
     """
 
-    WHOLE_SESSION: ClassVar[str] = "*"  # in the place of a feature, where a session's folder cannot be read
+    WHOLE_SESSION: ClassVar[str] = WHOLE_SESSION  # in the place of a feature, where a session's folder cannot be read
 
     session_id: str
     feature: str

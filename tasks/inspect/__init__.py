@@ -19,8 +19,6 @@ if TYPE_CHECKING:
         human_bytes,
         human_time,
         markdown_table,
-        measured_rows,
-        measured_share,
         plain_markdown,
     )
     from tasks.inspect.key_tables import StudySplits
@@ -45,8 +43,6 @@ __all__ = [
     "human_bytes",
     "human_time",
     "markdown_table",
-    "measured_rows",
-    "measured_share",
     "plain_markdown",
     "read_curves",
 ]
@@ -55,7 +51,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "key_tables": "StudySplits",
-        "formatting": "counted human_bytes human_time markdown_table measured_rows measured_share plain_markdown",
+        "formatting": "counted human_bytes human_time markdown_table plain_markdown",
         "quality": "Quality QualityFinding Rule",
         "session_curves": "CurveSummary SessionCurves",
         "stored_feature": "StoredFeature",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from storyframes.store.records import MEASURED
+from collections.abc import Sequence
 
 
 def human_bytes(count: float) -> str:
@@ -28,20 +26,6 @@ def human_time(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def measured_share(quality: Mapping[str, float]) -> float | None:
-    """The share of a version's rows that are measurements; None where it is not recorded.
-
-    Older versions recorded it of faces and words only.
-    """
-    return next((quality[name] for name in (MEASURED, "face_tracked", "words_known") if name in quality), None)
-
-
-def measured_rows(rows: int, quality: Mapping[str, float]) -> str:
-    """The number of rows; where fewer than half are measurements, also the number of these: ``0 of 60``."""
-    share = measured_share(quality)
-    return str(rows) if share is None or share >= 0.5 else f"{round(share * rows)} of {rows}"
 
 
 def plain_markdown(value: object) -> str:

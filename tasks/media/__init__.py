@@ -14,7 +14,7 @@ from storyframes.lazy import exports
 if TYPE_CHECKING:
     from tasks.media.container import RecordingError, StreamChoice
     from tasks.media.recording import FrameBatch, read_frame_times, read_frames
-    from tasks.media.sound import AudioBlock, NoAudioError, find_clipped, read_audio, sound_length_s, sound_s
+    from tasks.media.sound import AudioBlock, NoAudioError, find_clipped, read_audio, sound_s
     from tasks.media.sound_bands import SoundBands
     from tasks.media.video_header import promised_length_s, read_header, read_streams
 
@@ -32,7 +32,6 @@ __all__ = [
     "read_frames",
     "read_header",
     "read_streams",
-    "sound_length_s",
     "sound_s",
 ]
 
@@ -41,7 +40,7 @@ __getattr__, __dir__ = exports(
     {
         "container": "RecordingError StreamChoice",
         "recording": "FrameBatch read_frame_times read_frames",
-        "sound": "AudioBlock NoAudioError find_clipped read_audio sound_length_s sound_s",
+        "sound": "AudioBlock NoAudioError find_clipped read_audio sound_s",
         "sound_bands": "SoundBands",
         "video_header": "promised_length_s read_header read_streams",
     },

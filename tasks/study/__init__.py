@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     )
     from tasks.study.csv_text import decode
     from tasks.study.curves import CurveSamples
-    from tasks.study.forgotten_ids import read_forgotten_ids
     from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
     from tasks.study.load import Phase, Study, Timepoint, declared_schemes, load_study, read_study
     from tasks.study.problems import Problem, StudyError, UnusableFileError, shown_value
@@ -66,7 +65,6 @@ __all__ = [
     "find_prefixes",
     "load_study",
     "make_sessions",
-    "read_forgotten_ids",
     "read_study",
     "read_transcript",
     "session_in_name",
@@ -82,7 +80,6 @@ __getattr__, __dir__ = exports(
         "changed_tables": "ChangedTables TableChangeError",
         "csv_text": "decode",
         "curves": "CurveSamples",
-        "forgotten_ids": "read_forgotten_ids",
         "labels": "Label Scheme SchemeType did_you_mean",
         "load": "Phase Study Timepoint declared_schemes load_study read_study",
         "problems": "Problem StudyError UnusableFileError shown_value",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
-from tasks.study.forgotten_ids import read_forgotten_ids
+from tasks.study.forgotten_ids import ForgottenIds, read_forgotten_ids
 from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme
 from tasks.study.problems import Problem, StudyError, UnusableFileError
@@ -129,6 +129,15 @@ class Study:
                 name = spoken_name(person.transcript_name)
                 speakers.setdefault(person.session_id, {})[name] = person.role or person.person_id
         return speakers
+
+    @property
+    def forgotten_ids(self) -> ForgottenIds:
+        """The list of those whom the study's owner has forgotten.
+
+        Raises:
+            ForgottenListError: it is damaged.
+        """
+        return read_forgotten_ids(self.root)
 
     @property
     def ids_of_people(self) -> list[str]:

@@ -23,7 +23,7 @@ from storyframes.store.layout import STUDY, StoreError
 from storyframes.store.records import ATTEMPT, CURRENT, RecordError, now, seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.study import Forgotten, read_forgotten
-from tasks.study.forgotten_ids import note_forgotten, read_forgotten_ids
+from tasks.study.forgotten_ids import note_forgotten
 from tasks.study.labels import RaterKind, listed
 from tasks.study.load import Session, Study, StudyFileError
 
@@ -48,7 +48,7 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
         StoreError: the store is of another study, or was told to forget a session of this one; its record was not
             changed.
     """
-    note_forgotten(storage, read_forgotten_ids(study.root))  # a backup of the store does not know of them
+    note_forgotten(storage, study.forgotten_ids)  # a backup of the store does not know of them
     forgotten = read_forgotten(storage)
     refuse_forgotten(storage, study, forgotten)
     read_at = now()
@@ -154,7 +154,7 @@ def difference_from_record(storage: Storage, study: Study, *, may_be_part: bool 
     if not before:
         return ""
     today = _read_sessions(study, before)
-    ids = read_forgotten_ids(study.root)
+    ids = study.forgotten_ids
     before = _without(before, read_forgotten(storage).with_ids(ids.sessions, ids.people, ids.tracks))
     return _difference({name: before[name] for name in before.keys() & today} if may_be_part else before, today)
 

@@ -8,6 +8,7 @@ stored, because they may name a person.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -28,7 +29,7 @@ from storyframes import (
     spoken_rows,
     ticks,
 )
-from storyframes.store import Caveat, FeatureWriter, SessionTimes, canonical_json, compact, is_intact, sha256_file
+from storyframes.store import Caveat, FeatureWriter, SessionTimes, compact, is_intact, sha256_file
 from storyframes_adopt.adopted_files import MAY_LACK, MAY_LACK_S, MEASURED, TIME_UNITS, AdoptError, Adoption, Rows
 from storyframes_adopt.adopted_sequences import Source, holds_many
 
@@ -229,7 +230,8 @@ def _settings(how: Adoption) -> dict[str, Any]:
 
 def _fingerprint(of: str, how: Adoption) -> str:
     content = {"adopted": of, "extractor": VERSION, "settings": _settings(how)}
-    return hashlib.sha256(canonical_json(content)).hexdigest()
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _check_times(

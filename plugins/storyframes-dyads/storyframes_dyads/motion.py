@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from pydantic import Field
 
-from storyframes import PER_SECOND, ArraySpec, Axis, FeatureSpec, ticks
+from storyframes import ArraySpec, Axis, FeatureSpec, ticks
 from storyframes.store import FeatureWriter
 from tasks.extractors import ExtractorSettings, FrameClock, FrameConsumer, FrameExtractor, MissingInputError, Source
 from tasks.media import FrameBatch
@@ -68,7 +68,7 @@ class Motion(FrameExtractor[MotionSettings]):
         usual = float(np.median(interval)) if len(interval) else 0.0
         shortest, longest = (share * usual for share in REGULAR)
         self._is_regular = np.append(False, (interval >= shortest) & (interval <= longest))
-        out.attributes |= {"interval_s": usual / PER_SECOND, "threshold": self.settings.threshold}
+        out.attributes |= {"interval_s": float(usual / ticks(1)), "threshold": self.settings.threshold}
         self._quality, self._same = out.quality, np.zeros(2, np.int64)
         return super().open(source, out)
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from storyframes import PER_SECOND, ArraySpec, Axis, Derivation, FeatureSpec, FeatureStore, ticks
+from storyframes import ArraySpec, Axis, Derivation, FeatureSpec, FeatureStore, ticks
 from storyframes_dyads.speech import SessionSpeech, SpeechOptions
-from storyframes_dyads.turns import FEATURE, FEATURE_CODE, turns_of
+from storyframes_dyads.turns import FEATURE, FEATURE_CODE, PER_SECOND, turns_of
 
 RATE = 10
 COLUMNS = ("first_speaks", "second_speaks", "overlap", "gap", "first_floor", "second_floor")

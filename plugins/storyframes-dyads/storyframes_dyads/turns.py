@@ -25,8 +25,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from storyframes import PER_SECOND, ticks
+from storyframes import ticks
 
+PER_SECOND = int(ticks(1))
 JOIN_S = 0.18
 BACKCHANNEL_S = 1.0
 INTERRUPTION_S = 0.2

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli import LOOK, console, error_console, fail, is_terminal, matching_files, usage_errors
+from flows.cli import LOOK, console, error_console, fail, matching_files, usage_errors
 from tasks.inspect import counted
 from tasks.study import Table
 
@@ -108,7 +108,7 @@ def import_labels(
             said = {Role.START: start, Role.END: end, Role.DURATION: duration, Role.TIME: time}
             read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
             unmapped = dict.fromkeys(name for file in read for name in unmapped_tiers(file, targets, skipped))
-            if unmapped and sys.stdin.isatty() and is_terminal():
+            if unmapped and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
                 asked = {name: _ask(name, text) for name, text in proposals(read, unmapped).items()}
                 pairs = [*pairs, *(f"{name}={answer}" for name, answer in asked.items() if answer != _SKIP)]
                 skipped = [*skipped, *(name for name, answer in asked.items() if answer == _SKIP)]

@@ -43,9 +43,10 @@ class StudySessions:
             StudyError: the tables are not valid, or name a session that is forgotten.
             StoreError: the store is of another study.
         """
-        from tasks.study import check_study_record, load_study, read_forgotten_ids
+        from tasks.study import check_study_record, load_study
 
-        loaded, listed = load_study(study), read_forgotten_ids(study)
+        loaded = load_study(study)
+        listed = loaded.forgotten_ids
         check_study_record(store.storage, loaded, may_be_part=True)
         return cls(
             frozenset(loaded.sessions),

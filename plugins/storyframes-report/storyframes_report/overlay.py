@@ -18,7 +18,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from storyframes import CLOCK, MAIN, MAIN_ARRAY, Axis, FeatureName, FeatureStore
+from storyframes import CLOCK, MAIN, Axis, FeatureName, FeatureStore
 from storyframes.store import write_atomically
 from storyframes_report.devices import stored_streams
 from tasks.extractors import BONES
@@ -74,13 +74,13 @@ def picture_points(store: FeatureStore, session_id: str, track: str = MAIN) -> l
 
 def _landmarks(feature: StoredFeature) -> Iterator[PicturePoints]:
     """Columns ``x_0``, ``x_1``, …, ``y_0``, …, OpenFace's names."""
-    if MAIN_ARRAY not in feature.spec.arrays or feature.spec.arrays[MAIN_ARRAY].axis is not Axis.FRAME:
+    if "values" not in feature.spec.arrays or feature.spec.arrays["values"].axis is not Axis.FRAME:
         return
     column = {name: number for number, name in enumerate(feature.spec.columns) if re.fullmatch(r"[xy]_\d+", name)}
     numbers = range(len(column) // 2)
     pairs = [(column[f"x_{n}"], column[f"y_{n}"]) for n in numbers if {f"x_{n}", f"y_{n}"} <= set(column)]
     if pairs:
-        yield PicturePoints("landmarks", feature, MAIN_ARRAY, np.array(pairs), (), _LANDMARKS)
+        yield PicturePoints("landmarks", feature, "values", np.array(pairs), (), _LANDMARKS)
 
 
 def _joints(feature: StoredFeature, colours: Iterator[Colour]) -> Iterator[PicturePoints]:

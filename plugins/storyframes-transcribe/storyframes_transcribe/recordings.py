@@ -9,7 +9,7 @@ from pathlib import Path
 
 from storyframes import MAIN
 from storyframes_transcribe.transcript_file import FOLDER, SoundFile
-from tasks.media import RecordingError, StreamChoice, promised_length_s, read_streams, sound_length_s, sound_s
+from tasks.media import RecordingError, StreamChoice, promised_length_s, read_streams, sound_s
 from tasks.study import Study
 
 
@@ -58,7 +58,7 @@ class Recording:
         """Its length by its header, for a bar of progress: 0 where that does not say or the file cannot be opened."""
         try:
             path = study.path(self.video or self.relative)
-            return promised_length_s(path, streams) if self.video else sound_length_s(path)
+            return promised_length_s(path, streams) if self.video else read_streams(path).seconds or 0.0
         except (RecordingError, OSError):
             return 0.0
 

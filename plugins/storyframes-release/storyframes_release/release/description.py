@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import storyframes
-from storyframes import CLOCK, Axis, FeatureStore, shown_names, usual_step_s
+from storyframes import CLOCK, Axis, FeatureStore, shown_names
 from storyframes.clips import SPLITS
 from storyframes_release.export.readme import data_configs, front_matter, markdown_table
 from storyframes_release.release.methods import bibtex, methods, model_of
@@ -233,7 +233,7 @@ def _hours_and_rates(store: FeatureStore) -> tuple[float, dict[str, str]]:
             time = np.asarray(store.view(session, feature, array="time"), np.float64)
             if len(time):
                 ends[session] = max(ends.get(session, 0.0), float(time[-1]))
-            if step := usual_step_s(time):
+            if len(time) > 1 and (step := float(np.median(np.diff(time)))):
                 rates.setdefault(feature, set()).add(f"{1 / step:.4g}")
     shown = {feature: " or ".join(sorted(of, key=float)) for feature, of in rates.items() if len(of) < 4}
     shown |= {feature: f"{min(of, key=float)} to {max(of, key=float)}" for feature, of in rates.items() if len(of) > 3}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from storyframes import MAIN, STORIES, FeatureName
 from storyframes.store import FeatureStatus, Status
-from tasks.inspect import measured_rows, measured_share
 
 if TYPE_CHECKING:
     from tasks.planning import ExpectedVersion
@@ -103,10 +102,11 @@ def _cell(entry: FeatureStatus | None, expected: ExpectedVersion | None) -> Cell
     current = entry.current
     cell = Cell(CellState.DONE)
     if current:
-        rows = measured_rows(current.rows, current.quality)
-        share = measured_share(current.quality)
+        share = current.measured_share
         caveats = tuple(current.caveats)
-        cell = Cell(CellState.DONE, current.rows, "", False, caveats, share, current.version, about_rows=rows)
+        cell = Cell(
+            CellState.DONE, current.rows, "", False, caveats, share, current.version, about_rows=current.measured_rows
+        )
     if entry.status is not Status.DONE:
         state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
         return replace(cell, state=state, reason=without_folders(entry.reason), kept=current is not None)
