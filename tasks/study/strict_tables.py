@@ -108,7 +108,7 @@ class Table:
 
     csv_bytes = staticmethod(csv_bytes)
     # of a cell
-    is_empty = staticmethod(is_empty)
+    is_empty_cell = staticmethod(is_empty)
     number_in = staticmethod(number_in)
     as_words = staticmethod(as_words)
     with_decimal_point = staticmethod(with_decimal_point)

@@ -136,7 +136,7 @@ def _pieces(ids: Path) -> dict[str, tuple[str, Piece]]:
     pieces: dict[str, tuple[str, Piece]] = {}
     for row in [] if faults else table.rows:
         pairs = zip(table.columns, row.values, strict=True)
-        cells = {name: cell for name, cell in pairs if not table.is_empty(cell)}
+        cells = {name: cell for name, cell in pairs if not table.is_empty_cell(cell)}
         start, end = (table.number_in(cells[name]) if name in cells else None for name in ("start_s", "end_s"))
         entry, session_id = (str(cells.get(name, "")).strip() for name in ("id", "session_id"))
         if entry in pieces or not entry:

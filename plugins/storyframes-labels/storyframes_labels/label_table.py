@@ -131,7 +131,8 @@ def read_label_table(table: Table, path: Path, options: SheetOptions) -> Annotat
     first_rows: dict[tuple[str, ...], int] = {}
     owner: tuple[str, ...] = ()
     for row in rows:
-        cells = {name: cell for name, cell in zip(table.columns, row.values, strict=True) if not table.is_empty(cell)}
+        named = zip(table.columns, row.values, strict=True)
+        cells = {name: cell for name, cell in named if not table.is_empty_cell(cell)}
         start_s, end_s, duration_s, moment_s = (
             _seconds(path.name, row.number, name, cells.get(name), known_unit, commas) if name else None
             for name in (of_times.start, of_times.end, of_times.duration, of_times.moment)
@@ -273,7 +274,7 @@ def _read_audformat(name: str, table: Table) -> AnnotationFile:
     annotations: list[Annotation] = []
     for row in table.rows:
         file, *cells = row.values
-        if table.is_empty(file):
+        if table.is_empty_cell(file):
             raise ImportFaultError(f"{name}: row {row.number}: names no file")
         span: tuple[float | None, float | None] = (None, None)
         if is_parts:
@@ -282,7 +283,7 @@ def _read_audformat(name: str, table: Table) -> AnnotationFile:
         for column, cell in zip(columns, cells, strict=True):
             place = f"row {row.number}, {column}"
             annotations.append(
-                Annotation(column, "" if table.is_empty(cell) else str(cell).strip(), *span, place, str(file))
+                Annotation(column, "" if table.is_empty_cell(cell) else str(cell).strip(), *span, place, str(file))
             )
     kept, empty = without_empty(annotations)
     tiers = tuple(Tier(column) for column in columns if column)
@@ -308,7 +309,7 @@ def _span(name: str, row: int, start: object, end: object) -> tuple[float | None
 
 
 def _audformat_seconds(name: str, row: int, column: str, cell: object) -> float | None:
-    if Table.is_empty(cell) or str(cell).strip() == "NaT":
+    if Table.is_empty_cell(cell) or str(cell).strip() == "NaT":
         return None
     if not (time := _AUDFORMAT_TIME.fullmatch(str(cell).strip())):
         raise ImportFaultError(f"{name}: row {row}, {column}: is no time as audformat writes it (0 days 00:00:01.5)")
@@ -326,7 +327,7 @@ def _possible_times(table: Table, columns: Collection[str]) -> dict[str, set[str
     or by its numbers, which are never greater, or never smaller, than another column's (the other's name).
     """
     cells = {
-        name: [str(row.values[index]).strip() for row in table.rows if not table.is_empty(row.values[index])]
+        name: [str(row.values[index]).strip() for row in table.rows if not table.is_empty_cell(row.values[index])]
         for index, name in enumerate(table.columns)
         if name in columns
     }

@@ -103,7 +103,7 @@ class RatingTable:
 
     def texts(self, column: str) -> list[str]:
         """A column's cells as texts; empty cells are empty texts."""
-        return ["" if self._table.is_empty(cell) else str(cell).strip() for cell in self._cells(column)]
+        return ["" if self._table.is_empty_cell(cell) else str(cell).strip() for cell in self._cells(column)]
 
     def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
         """These columns' cells as numbers, (rows, columns); NaN for empty cells. Other text is a fault."""
@@ -114,7 +114,7 @@ class RatingTable:
         missing = 0
         for at, column in enumerate(columns):
             for place, cell in enumerate(self._cells(column)):
-                if self._table.is_empty(cell):
+                if self._table.is_empty_cell(cell):
                     continue
                 number = _number(form.read(cell))
                 if number is None and isinstance(cell, str) and cell.strip() in _MISSING:
