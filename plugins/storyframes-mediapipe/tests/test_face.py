@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[3]
 FIRST, FRAMES = 300, 60  # of a recording of the demo: its last four seconds
 LEFT, BACK = 36, 48  # about when the face leaves the picture, and when it is back
 
-pytestmark = pytest.mark.slow  # all need the environment
+# At night: an environment with MediaPipe is installed.
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")
