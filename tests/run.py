@@ -205,7 +205,8 @@ def rest_groups(selection: str = REST) -> list[Group]:
         for file in test_files()
         if "mark.isa" in (ROOT / file).read_text()
     }
-    return groups + [replace(group, environment=ANOTHER_PROCESSOR) for group in grouped(named, "isa")]
+    again = "isa" if selection == NIGHTLY else "isa and not nightly"
+    return groups + [replace(group, environment=ANOTHER_PROCESSOR) for group in grouped(named, again)]
 
 
 def changed_plug_ins(base: str) -> set[str]:

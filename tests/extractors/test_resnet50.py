@@ -118,8 +118,15 @@ def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @pytest.mark.isa
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", [Precision.BFLOAT16, Precision.FLOAT16])
-@pytest.mark.parametrize("engine", [EngineName.OPENVINO, EngineName.TORCH])
+@pytest.mark.parametrize(
+    ("engine", "precision"),
+    [
+        (EngineName.OPENVINO, Precision.BFLOAT16),
+        (EngineName.OPENVINO, Precision.FLOAT16),
+        (EngineName.TORCH, Precision.BFLOAT16),
+        pytest.param(EngineName.TORCH, Precision.FLOAT16, marks=pytest.mark.nightly),
+    ],
+)
 def test_half_precision_stays_close(random_weights: Path, frames: np.ndarray, torchvisions, engine, precision) -> None:
     frames, expected = frames[::2], torchvisions(random_weights, V1)[::2]  # of every recording; float16 takes long
     if engine is EngineName.OPENVINO and not openvino_has(precision):

@@ -223,6 +223,7 @@ def test_opensmile(video: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_resnet50(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "RULES", SHORT)
     video = recording(tmp_path / "video.avi", 4)  # a tenth of a second of a processor for each frame of each rule
@@ -250,6 +251,7 @@ def test_glove(spoken: dict[str, Path], demo_study: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_sbert(spoken: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "RULES", SHORT)
     check_extractor(registered()["sbert"], spoken, decides_nothing=["model"])

@@ -62,7 +62,9 @@ def call(arguments: list[str]) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", WALKS)
+@pytest.mark.parametrize(
+    "study", [name if name == "stories" else pytest.param(name, marks=pytest.mark.nightly) for name in WALKS]
+)
 def test_the_walk(
     study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

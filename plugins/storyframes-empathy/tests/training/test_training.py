@@ -147,6 +147,7 @@ for kind in 2 * (torch.float32, torch.bfloat16):
 
 @pytest.mark.isa
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_as_many_threads_give_the_same_bits_twice_in_three_processes_that_crowd_the_machine() -> None:
     root = Path(__file__).parents[4]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # else threads that wait for a processor use it up
