@@ -9,7 +9,7 @@ import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,7 +185,7 @@ class ColumnTable:
         if requested is None:
             return ChosenColumns(self.names, (slice(0, len(self.names)),))
         pieces = [self._piece(name) for name in requested]
-        names = tuple(name for piece in pieces for name in self.names[piece])
+        names = tuple(chain.from_iterable(self.names[piece] for piece in pieces))
         if not names:
             raise ValueError("columns is empty: name a column or a group, or leave it out for all columns")
         if len(set(names)) < len(names):

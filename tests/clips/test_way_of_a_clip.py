@@ -46,7 +46,7 @@ def test_a_dataset_of_three_sessions_is_opened_in_few_calls(tmp_path: Path) -> N
 
     sys.setprofile(count)
     try:
-        dataset = ClipDataset(tmp_path / "features", ["vision", "label"])
+        dataset = ClipDataset(tmp_path / "features", ["vision.measured", "label"])
     finally:
         sys.setprofile(None)
     assert dataset.clips["session_id"].nunique() == 3
