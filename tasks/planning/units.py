@@ -52,11 +52,14 @@ def price_of(features: Iterable[str], settings: ExtractorsSettings, session_id: 
 
 
 def sharing_a_pass(due: list[ExtractionUnit], extractors: Mapping[str, Extractor[Any]]) -> list[ExtractionUnit]:
-    """The units of a track with those made one that want the same decoded frames and may begin at the same time."""
-    passes: dict[tuple[tuple[str, ...], bool], list[ExtractionUnit]] = {}
+    """The units of a track with those made one that want the same decoded frames and may begin at the same time.
+
+    Those on a GPU and those on processors stay apart: no worker has both.
+    """
+    passes: dict[tuple[tuple[str, ...], bool, frozenset[str]], list[ExtractionUnit]] = {}
     for unit in due:
-        if isinstance(extractors[unit.features[0]], FrameExtractor):
-            passes.setdefault((unit.after, bool(unit.since)), []).append(unit)
+        if isinstance(extractor := extractors[unit.features[0]], FrameExtractor):
+            passes.setdefault((unit.after, bool(unit.since), frozenset(extractor.needs)), []).append(unit)
     for sharing in passes.values():
         since = {feature: count for unit in sharing for feature, count in unit.since.items()}
         together = replace(sharing[0], features=tuple(unit.features[0] for unit in sharing), since=since)
@@ -66,11 +69,11 @@ def sharing_a_pass(due: list[ExtractionUnit], extractors: Mapping[str, Extractor
 
 def sharing_a_video(due: list[ExtractionUnit], extractors: Mapping[str, Extractor[Any]]) -> list[ExtractionUnit]:
     """The units of a session with those made one that want the frames of one video, all of them or regions of them."""
-    cameras: dict[tuple[str, tuple[str, ...], bool], list[ExtractionUnit]] = {}
+    cameras: dict[tuple[str, tuple[str, ...], bool, frozenset[str]], list[ExtractionUnit]] = {}
     for unit in due:
-        if isinstance(extractors[unit.features[0]], FrameExtractor):
+        if isinstance(extractor := extractors[unit.features[0]], FrameExtractor):
             camera = unit.source.region.of if unit.source.region else unit.track
-            cameras.setdefault((camera, unit.after, bool(unit.since)), []).append(unit)
+            cameras.setdefault((camera, unit.after, bool(unit.since), frozenset(extractor.needs)), []).append(unit)
     for first, *others in cameras.values():
         together = replace(first, beside=tuple(others))
         due = [together if unit is first else unit for unit in due if unit not in others]

@@ -114,6 +114,15 @@ def test_what_is_set_stays_and_torch_does_not_spread(uneven_study: Path, tmp_pat
         assert cpus == section.get("cpus")
 
 
+def test_features_on_a_gpu_and_on_processors_share_no_pass(uneven_study: Path, tmp_path: Path) -> None:
+    """No worker has both, so that a unit of both would be refused."""
+    sections = {"resnet50": {"allow_untrained": True, "device": "cuda"}, "dope": {"model": __file__}}
+    features = ("frames", "resnet50", "dope")
+    plan = planned(uneven_study, tmp_path / "features", sessions=("s0001",), features=features, **sections)
+    needs = {feature: set(unit.needs) for unit in plan.units for feature in unit.features}
+    assert needs == {"frames": {"CPU"}, "resnet50": {"GPU"}, "dope": {"CPU"}}
+
+
 def test_what_is_made_of_other_inputs_or_settings_is_due_and_nothing_else(tmp_path: Path) -> None:
     study, root = make_study(tmp_path / "study", video="v.mkv"), tmp_path / "features"
     create_store(root)
