@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, SkipValidation, ValidationError
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
-from storyframes.installation import COMPANIONS, FEATURE_COMPANIONS, install_line
+from storyframes.installation import FEATURE_COMPANIONS, SECTION_COMPANIONS, install_line
 from storyframes.plug_ins import SETTINGS, PlugInError, installed_plug_ins, load_plug_in, origin, plug_in
 from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.extractors.registry import ExtractorsSettings, anchored
@@ -22,7 +22,7 @@ from tasks.strict_settings import anchor_paths, suggest_key
 from tasks.study.load import Study
 
 _MOST_FAULTS = 50  # in a message
-_SECTIONS = COMPANIONS | FEATURE_COMPANIONS  # a section is called after the command or the feature that it sets
+_SECTIONS = FEATURE_COMPANIONS | SECTION_COMPANIONS
 
 
 class SettingsError(Exception):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-# Commands and features that come with a distribution of ours, which may not be installed.
+# Commands, features and sections of the configuration of our distributions, which may not be installed.
 COMPANIONS = {
     "adopt": "storyframes-adopt",
     "align": "storyframes-transcribe",
@@ -33,6 +33,7 @@ FEATURE_COMPANIONS = {
     "pyfeat": "storyframes-pyfeat",
     "vad": "storyframes-transcribe",
 }
+SECTION_COMPANIONS = {"train": "storyframes-empathy", "transcribe": "storyframes-transcribe"}
 
 
 def install_line(extra: str = "", name: str = "storyframes") -> str:

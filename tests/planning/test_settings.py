@@ -42,6 +42,8 @@ def test_the_clips_are_cut_as_the_file_says(tmp_path: Path) -> None:
         ("[resnet50]\nbatchsize = 4\n", r"resnet50\.batchsize: there is no such key"),
         ("[resnet]\n", "resnet: there is no such key"),
         ("[pyfeat]\n", r"\[pyfeat\] comes with storyframes-pyfeat: pip install"),
+        ("[train]\n", r"\[train\] comes with storyframes-empathy: pip install"),
+        ("[report]\n", "report: there is no such key"),  # a command of a distribution without settings
         ("[resnet50]\nbatch_size = 0\n", r"resnet50\.batch_size = 0: Input should be greater than or equal to 1"),
         (
             '[opensmile]\nfeature_set = "compare"\n',
