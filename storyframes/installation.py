@@ -28,6 +28,7 @@ COMPANIONS = {
     "view": "storyframes-report",
 }
 FEATURE_COMPANIONS = {
+    "face": "storyframes-mediapipe",
     "mediapipe": "storyframes-mediapipe",
     "motion": "storyframes-dyads",
     "pyfeat": "storyframes-pyfeat",

@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.settings import Settings, SettingsError, load_settings
+from storyframes.installation import COMPANIONS, FEATURE_COMPANIONS, SECTION_COMPANIONS
 from storyframes.plug_ins import PlugInError, load_pipeline
 
 COMMANDS, SETTINGS = "storyframes.commands", "storyframes.settings"
@@ -171,3 +173,15 @@ def test_the_example_uses_every_door() -> None:
     project = (PLUG_INS / "storyframes-example/pyproject.toml").read_text()
     for group in ("storyframes.extractors", COMMANDS, SETTINGS, "storyframes.report_pages"):
         assert f'[project.entry-points."{group}"]' in project
+
+
+@pytest.mark.parametrize(
+    ("group", "companions"),
+    [(COMMANDS, COMPANIONS), ("storyframes.extractors", FEATURE_COMPANIONS), (SETTINGS, SECTION_COMPANIONS)],
+)
+def test_what_our_distributions_bring_is_named_where_they_are_missing(group: str, companions: dict[str, str]) -> None:
+    brought = {}
+    for path in set(PLUG_INS.glob("*/pyproject.toml")) - {PLUG_INS / "storyframes-example/pyproject.toml"}:
+        project = tomllib.loads(path.read_text())["project"]
+        brought |= dict.fromkeys(project.get("entry-points", {}).get(group, {}), project["name"])
+    assert brought == companions
