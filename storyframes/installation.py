@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 COMPANIONS = {
     "adopt": "storyframes-adopt",
     "align": "storyframes-transcribe",
+    "baseline": "storyframes-empathy",
     "compare": "storyframes-report",
     "dyads": "storyframes-dyads",
     "empathy": "storyframes-empathy",

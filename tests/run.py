@@ -76,7 +76,8 @@ TOGETHER = {
     "small rooms": ("tests/planning", "tests/project", "tests/sharing", "tests/tools"),
     "two people": ("plugins/storyframes-dyads/tests", "plugins/storyframes-people/tests"),
     "small plug-ins": (
-        "plugins/storyframes-adopt/tests", "plugins/storyframes-empathy/tests/scores",
+        "plugins/storyframes-adopt/tests", "plugins/storyframes-empathy/tests/baseline",
+        "plugins/storyframes-empathy/tests/scores",
         "plugins/storyframes-empathy/tests/statistics", "plugins/storyframes-empathy/tests/test_documented.py",
         "plugins/storyframes-empathy/tests/test_light_install_of_empathy.py",
         "plugins/storyframes-empathy/tests/text", "plugins/storyframes-example/tests",

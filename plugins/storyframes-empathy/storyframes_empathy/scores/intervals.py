@@ -43,7 +43,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class _Scale:
+class Scale:
     """A scale on which a metric is nearly normal, and the way back."""
 
     to: Callable[[np.ndarray], np.ndarray]
@@ -59,9 +59,9 @@ def _from_reciprocal_root(value: float) -> float:
     return 1 / value**2 if value < 0 else math.inf
 
 
-_CORRELATION = _Scale(np.arctanh, math.tanh, is_mean=False)
-_SHARE = _Scale(logit, lambda value: float(expit(value)), is_mean=True)
-_ERROR = _Scale(_reciprocal_root, _from_reciprocal_root, is_mean=True)
+_CORRELATION = Scale(np.arctanh, math.tanh, is_mean=False)
+_SHARE = Scale(logit, lambda value: float(expit(value)), is_mean=True)
+_ERROR = Scale(_reciprocal_root, _from_reciprocal_root, is_mean=True)
 _SCALES = {
     "r": _CORRELATION,
     "rho": _CORRELATION,
@@ -95,7 +95,7 @@ def participant_intervals(scored: Scored) -> dict[str, Interval]:
     values = _of_sums(p, scaled, p > scored.score_threshold, y > run.threshold, who, weights)
     ranked = _rho_at_once if people <= _MOST else _rho_each
     values["rho"] = np.where(np.isnan(values["r"]), np.nan, ranked(p, y, who, weights))
-    return {name: _jackknife(values[name], sizes, scale) for name, scale in _SCALES.items()}
+    return {name: jackknife(values[name], sizes, scale) for name, scale in _SCALES.items()}
 
 
 def permutation_p(scored: Scored, *, draws: int = DRAWS, seed: int = 0) -> float:
@@ -145,7 +145,7 @@ def permutation_p(scored: Scored, *, draws: int = DRAWS, seed: int = 0) -> float
     return (1 + int(np.sum(r_of(dealt) >= least))) / (draws + 1)
 
 
-def _jackknife(values: np.ndarray, sizes: np.ndarray, scale: _Scale) -> Interval:
+def jackknife(values: np.ndarray, sizes: np.ndarray, scale: Scale) -> Interval:
     """The interval of a metric.
 
     Args:

@@ -15,6 +15,7 @@ from flows.cli.app import app
 from flows.settings import load_settings
 from storyframes.store.records import Status
 from storyframes_empathy.commands.app import app as empathy
+from storyframes_empathy.commands.baseline import app as baseline
 from tasks.extract import extract as do_work
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
@@ -41,7 +42,7 @@ class Trained:
 def storyframes(*arguments: object) -> Result:
     """A command in this process, which has to end well; ``extract`` without servers and other processes."""
     words = [str(word) for word in arguments]
-    group = {"empathy": empathy, "import": labels}.get(words[0])
+    group = {"baseline": baseline, "empathy": empathy, "import": labels}.get(words[0])
     result = CliRunner().invoke(*((group, words[1:]) if group else (app, words)))
     if result.exit_code:
         raise AssertionError(f"storyframes {' '.join(words)}\n{result.output}") from result.exception

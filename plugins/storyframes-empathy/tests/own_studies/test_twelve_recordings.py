@@ -75,7 +75,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Walked:
 
 def test_the_page_goes_from_a_folder_to_scores(walked: Walked) -> None:
     first = [words[0] for words in commands()]
-    assert first == ["init", "import", "import", "check", "extract", "report", "empathy", "empathy"]
+    assert first == ["init", "import", "import", "check", "extract", "report", "baseline", "empathy", "empathy"]
     assert (walked.folder / "report/index.html").is_file()
     for seed in "012":
         (run,) = walked.folder.glob(f"runs/session/lf_lstm/*/{seed}")
@@ -85,6 +85,7 @@ def test_the_page_goes_from_a_folder_to_scores(walked: Walked) -> None:
         table = read_predictions(run, record).table
         assert set(table["split"]) == {"val", "test"}
         assert np.isfinite(table["score"]).all()
+    assert "12 sessions of 12 people" in walked.printed["baseline features --label"]
     assert "mean of train" in walked.printed["empathy evaluate runs"]
 
 
