@@ -166,10 +166,23 @@ def test_the_smallest_p_counts_for_every_feature_that_was_tried(features: int, p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", ["alike", "unlike"])
-def test_without_an_effect_p_is_small_as_often_as_it_says(sizes: str) -> None:
-    """120 studies of ten people with clustered sessions; the nightly test has more."""
-    assert 0 < rejected(sizes, 120) <= 0.11
+def test_labels_that_people_exchange_find_nothing_where_shuffled_ones_do() -> None:
+    """200 studies of ten people with one to seven sessions, by a correlation; the nightly test fits and chooses."""
+    random = np.random.default_rng(0)
+    exchanged, shuffled = [], []
+    for study in range(200):
+        sizes = random.integers(1, 8, 10)
+        features, labels = clustered(sizes, 1, random)
+        rows = np.arange(len(labels))
+
+        def small(given: np.ndarray, feature: np.ndarray = features[:, 0], own: np.ndarray = labels) -> bool:
+            r = np.abs([np.corrcoef(feature, own[places])[0, 1] for places in given])
+            return 1 + np.sum(r[1:] >= r[0]) <= 0.05 * len(r)
+
+        exchanged.append(small(np.vstack([rows, dealt(people_of(sizes), 39, study)])))
+        shuffled.append(small(np.vstack([rows, *(random.permutation(rows) for _ in range(39))])))
+    assert 0 < np.mean(exchanged) <= 0.09
+    assert np.mean(shuffled) > 0.1
 
 
 @pytest.mark.nightly
