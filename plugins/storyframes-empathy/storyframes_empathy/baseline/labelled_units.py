@@ -71,7 +71,7 @@ def labelled_units(index: pd.DataFrame, label: str | None = None, where: str | N
     known = [name for name in dict.fromkeys([*schemes, "empathy"]) if name in index and index[name].notna().any()]
     if label is None and len(known) == 1:
         label = known[0]
-    if label not in known:
+    if label is None or label not in known:
         what = "several labels can be scored" if label is None and known else f"no clip has the label {label!r}"
         curve = " (a curve: 'storyframes empathy train' learns it)" if label and is_label_curve(label) else ""
         there = (
@@ -89,7 +89,8 @@ def labelled_units(index: pd.DataFrame, label: str | None = None, where: str | N
     clips = index[index[label].notna()].reset_index(drop=True)
     if clips.empty:
         raise BaselineError(f"no clip with the label {label!r} is left by --where {where!r}")
-    column, classes = clips[label], ()
+    column = clips[label]
+    classes: tuple[str, ...] = ()
     if isinstance(column.dtype, pd.CategoricalDtype):
         names, column = column.cat.categories, column.cat.codes
         classes = () if schemes.get(label) == "ordinal" else tuple(map(str, names))

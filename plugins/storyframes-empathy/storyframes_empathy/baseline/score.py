@@ -116,7 +116,6 @@ def _score(units: Units, name: str, means: np.ndarray, draws: int, seed: int) ->
     own = np.isfinite(means).any(axis=1)
     features, labels, people = means[own], units.labels[own], units.people[own]
     count = len(np.unique(people))
-    about = FeatureScore(name, len(labels), count)
     varies = np.isfinite(features).any() and (np.nanmax(features, axis=0) > np.nanmin(features, axis=0)).any()
     reasons = {
         "it has no measurement": not own.any(),
@@ -139,13 +138,21 @@ def _score(units: Units, name: str, means: np.ndarray, draws: int, seed: int) ->
     if units.classes:
         errors = (logistic(features, labels, people) != labels).astype(float)
         of_others = (mode_of_others(labels, people) != labels).astype(float)
-        r, scale = math.nan, float
+        r, error, error_of_others = math.nan, float(errors.mean()), float(of_others.mean())
     else:
         errors, of_others = (predicted[:, 0] - labels) ** 2, (mean[:, 0] - labels) ** 2
-        r, scale = pearson(predicted[:, 0], labels), math.sqrt
+        r = pearson(predicted[:, 0], labels)
+        error, error_of_others = math.sqrt(errors.mean()), math.sqrt(of_others.mean())
     return FeatureScore(
-        *(about.feature, about.n, about.people, scale(errors.mean()), scale(of_others.mean())),
-        *(_saved(errors, of_others), _interval(errors, of_others, people), r, p),
+        name,
+        len(labels),
+        count,
+        error,
+        error_of_others,
+        _saved(errors, of_others),
+        _interval(errors, of_others, people),
+        r,
+        p,
     )
 
 

@@ -71,14 +71,14 @@ def _table(done: Baseline) -> Table:
     table.add_column("feature", overflow="fold")
     for heading in ("n", "people", what, others, "saved", "95 %", "p"):
         table.add_column(heading, justify="right")
-    write = (lambda value: f"{value:.0%}") if units.classes else (lambda value: f"{value:.3g}")
+    digits = ".0%" if units.classes else ".3g"
     for one in done.scores:
         if one.reason:
             table.add_row(escape(one.feature), str(one.n), str(one.people), escape(one.reason), *[""] * 4)
             continue
         saved = _percent(one.saved)
         span = "–" if one.interval.reason else f"{_percent(one.interval.low)} to {_percent(one.interval.high)}"
-        numbers = (write(one.error), write(one.error_of_others), saved, span, f"{one.p:.3f}")
+        numbers = (f"{one.error:{digits}}", f"{one.error_of_others:{digits}}", saved, span, f"{one.p:.3f}")
         table.add_row(escape(one.feature), str(one.n), str(one.people), *numbers)
     return table
 
