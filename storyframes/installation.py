@@ -38,6 +38,13 @@ FEATURE_COMPANIONS = {
 SECTION_COMPANIONS = {"train": "storyframes-empathy", "transcribe": "storyframes-transcribe"}
 
 
+def companion_missing(command: str) -> str:
+    """Why a command is not there: the distribution that it comes with, and the line that installs it, where known."""
+    companion = COMPANIONS.get(command)
+    comes = f" comes with {companion}: {install_line(name=companion)}" if companion else " is not installed"
+    return f"storyframes {command}{comes}"
+
+
 def install_line(extra: str = "", name: str = "storyframes") -> str:
     """The command that installs an extra from where the distribution itself came from.
 

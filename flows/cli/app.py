@@ -8,15 +8,18 @@ too, as ``tests/cli/test_imports.py`` holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import shlex
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from typer.core import TyperGroup
 
 import storyframes
-from flows.cli import clips, extract, forget, models, runs, start, terminal, upkeep
-from storyframes.installation import COMPANIONS, install_line
+from flows.cli import clips, extract, forget, go, models, runs, start, terminal, upkeep
+from storyframes.installation import COMPANIONS, companion_missing
 from storyframes.plug_ins import (
     COMMANDS,
     PlugInError,
@@ -27,7 +30,32 @@ from storyframes.plug_ins import (
     plug_in,
 )
 
+_NEXT = "Next: "  # how an epilog begins that is a command
 OTHERS = "More"  # commands of distributions that name no panel
+
+
+# By command: what may be typed after it, as its help says; the names of arguments and options stand for what was given.
+NEXT = {
+    "go": "storyframes go FOLDER",
+    "doctor": "storyframes extractors list",
+    "init": "storyframes check FOLDER --config FOLDER/storyframes.toml",
+    "check": "storyframes extract STUDY STUDY/features --config CONFIG",
+    "plan": "storyframes extract STUDY STUDY/features --config CONFIG",
+    "extract": "storyframes report STUDY STORE --config CONFIG --out STUDY/report",
+    "extract-file": "storyframes extract-file FILE",
+    "jobs": "bash OUT/submit.sh",
+    "index": "storyframes clips STORE",
+    "status": "storyframes verify STORE",
+    "runs": "storyframes doctor",
+    "deploy": "storyframes runs",
+    "show": "storyframes status STORE --session SESSION",
+    "clips": "storyframes status STORE",
+    "verify": "storyframes status STORE",
+    "gc": "storyframes verify STORE",
+    "archive": "storyframes verify OUT",
+    "share": "storyframes status STORE",
+    "forget": "storyframes check STUDY",
+}
 
 
 class UnusableCommand(TyperGroup):
@@ -62,9 +90,10 @@ class RootGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As typer's; a companion's group that is not installed ends the command with the line that installs it."""
         if args[0] in COMPANIONS and self.get_command(ctx, args[0]) is None:
-            companion = COMPANIONS[args[0]]
-            terminal.fail(f"storyframes {args[0]} comes with {companion}: {install_line(name=companion)}", 2)
-        return super().resolve_command(ctx, args)
+            terminal.fail(companion_missing(args[0]), 2)
+        name, command, rest = super().resolve_command(ctx, args)
+        _with_next_line(command)
+        return name, command, rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The panels as plain sections, where a program reads the help."""
@@ -78,6 +107,50 @@ class RootGroup(TyperGroup):
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)
+
+
+def _with_next_line(command: Any) -> None:
+    """Let a command, or each of a group, end with the next one: what it returns, or its epilog with its arguments."""
+    for each in getattr(command, "commands", {}).values():
+        _with_next_line(each)
+    callback = command.callback
+    if not hasattr(command, "commands") and callback and (command.epilog or "").startswith(_NEXT):
+
+        @functools.wraps(callback)
+        def run(**params: Any) -> object:
+            try:
+                given = callback(**params)
+            except typer.Exit as ended:
+                if ended.exit_code < 2 and not isinstance(ended, terminal.Failed):
+                    _show_next(_next_command(command, params), params)
+                raise
+            _show_next(given if isinstance(given, str) else _next_command(command, params), params)
+            return given
+
+        command.callback = run
+
+
+def _next_command(command: Any, params: Mapping[str, Any]) -> str:
+    """What a command's epilog says, with what was given for arguments and options; empty where one is not one word."""
+    given = {parameter.metavar or parameter.name.upper(): params.get(parameter.name) for parameter in command.params}
+    words: list[str] = []
+    for word in shlex.split(command.epilog.removeprefix(_NEXT)):
+        name, slash, rest = word.partition("/")
+        if name in given:
+            value = given[name]
+            if value is None and words[-1].startswith("--"):
+                words.pop()
+                continue
+            if value is None or isinstance(value, list):
+                return ""
+            word = f"{value}{slash}{rest}"
+        words.append(word)
+    return shlex.join(words)
+
+
+def _show_next(line: str, params: Mapping[str, Any]) -> None:
+    if line and not params.get("json"):
+        terminal.error_console().print(escape(_NEXT + line), soft_wrap=True)
 
 
 def _load_command(name: str) -> Any:
@@ -129,6 +202,7 @@ def _root(
 # By panel of --help: a command, or a group of commands with its name.
 PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] = {
     "Start": (
+        go.go,
         start.doctor,
         start.init,
         extract.demo,
@@ -153,5 +227,6 @@ for panel, commands in PANELS.items():
         if isinstance(command, tuple):
             app.add_typer(command[1], name=command[0], rich_help_panel=panel)
         else:
-            app.command(rich_help_panel=panel)(command)
+            following = NEXT.get(command.__name__.replace("_", "-"))
+            app.command(rich_help_panel=panel, epilog=following and _NEXT + following)(command)
 app.command(hidden=True)(start.synthesize)  # for tests, benchmarks and tutorials

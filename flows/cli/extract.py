@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ from rich.markup import escape
 from flows.cli.terminal import (
     ConfigOption,
     JsonOption,
+    Partly,
     ReplaceStudyOption,
     StoreArgument,
     StudyArgument,
@@ -72,7 +74,7 @@ def extract(
         bool, typer.Option("--drop", help="Extract nothing; remove what --part has noted, as if it never began.")
     ] = False,
     json: JsonOption = False,
-) -> None:
+) -> object:
     """Bring the features of a study up to date; what is up to date is not touched.
 
     A small study is extracted in this process; a larger one, or where PREFECT_API_URL names a server, by workers.
@@ -102,7 +104,7 @@ def extract(
     )
     if drop:
         _drop_part(request)
-        return
+        return None
     with usage_errors():
         result = run_extraction(request, error_console(), server=server)
     if json:
@@ -114,7 +116,8 @@ def extract(
     else:
         _show_result(store, result)
     if not result.good:
-        raise typer.Exit(1)
+        raise Partly(result)
+    return result
 
 
 def _drop_part(request: ExtractionRequest) -> None:
@@ -188,9 +191,11 @@ _FORMATS = (".parquet", ".csv")
 def extract_file(
     file: Annotated[Path, typer.Argument(help="A video, or a file of sound alone.")],
     features: Annotated[
-        list[str],
-        typer.Option(help="Of 'storyframes extractors list', or a part of one (openface.gaze); several with commas."),
-    ],
+        list[str] | None,
+        typer.Option(
+            help="A feature, or a part of one (openface.gaze); several with commas. Without it they are listed."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .parquet or .csv to write; of several features OUT.<feature>.parquet each.")
     ] = None,
@@ -202,15 +207,18 @@ def extract_file(
     ] = False,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep the features for the next call.")] = True,
     config: ConfigOption = None,
-) -> None:
+) -> object:
     """Extract features of one recording as tables: times as index, a named column for each number."""
     if out is not None and out.suffix not in _FORMATS:
         fail(f"{out}: the name of a table ends in {' or '.join(_FORMATS)}", 2)
     from flows.one_file import extract_one, write_table
     from storyframes.one_file import ExtractFileError
 
+    others = {"transcript": transcript, "audio": audio, "openface": openface_csv}
+    given = {kind: path for kind, path in others.items() if path is not None}
+    if features is None:
+        return _list_features(file, given, config)
     names = listed("--features", features)
-    given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
     if cache:
         promise(GOES_ON)
     with usage_errors(), progress_bar("extracting") as progress:
@@ -218,7 +226,7 @@ def extract_file(
             extracted = extract_one(
                 file,
                 names,
-                {kind: path for kind, path in given.items() if path is not None},
+                given,
                 config=config,
                 cache=cache,
                 sections={},
@@ -242,6 +250,38 @@ def extract_file(
         error_console().print(f"[bold red]failed[/] {escape(name)}: {escape(reason)}")
     if extracted.failed:
         raise typer.Exit(1)
+    return None
+
+
+_OPTIONS = {"openface": "openface-csv"}
+
+
+def _list_features(file: Path, given: Mapping[str, Path], config: Path | None) -> str:
+    """Show the features that can be made of a recording and what comes with it; gives the next command."""
+    from flows.settings import load_settings
+    from tasks.extractors.availability import overview
+    from tasks.extractors.registry import build_extractors
+    from tasks.media.container import RecordingError
+    from tasks.media.video_header import read_streams
+    from tasks.planning.selection import possible_extractors
+    from tasks.study.rows import Track
+
+    with usage_errors():
+        settings = load_settings(config)
+        try:
+            streams = read_streams(file)
+        except RecordingError as error:
+            fail(str(error), 1)
+        kinds = {*given} | ({"video"} if streams.has_video else {"audio"})
+        track = Track("file", "file", **{kind: str(file) for kind in kinds})
+        possible = possible_extractors(build_extractors(settings, ""), track)
+        lacking = {"microphones"} | ({"audio"} if not (streams.has_sound or "audio" in given) else set())
+        possible = {name: made for name, made in possible.items() if not lacking & {*made.inputs}}
+        states = [state for state in overview(settings) if state.feature in possible]
+    console().print(extractors_table(states))
+    features = ",".join(state.feature for state in states if not state.missing)
+    options = (f"--{_OPTIONS.get(kind, kind)}={path}" for kind, path in given.items())
+    return shlex.join(["storyframes", "extract-file", str(file), *options, "--features", features])
 
 
 def _target(out: Path, feature: str, count: int) -> Path:

@@ -18,14 +18,13 @@ from flows.cli.terminal import LOOK, ConfigOption, JsonOption, console, error_co
 from tasks.inspect.formatting import human_bytes
 
 if TYPE_CHECKING:
-    from tasks.extractors.availability import ExtractorState
     from tasks.extractors.embed.settings import EmbedSettings
     from tasks.models.weights import ModelFile
 
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **LOOK)
 
 
-@models_app.command("list")
+@models_app.command("list", epilog="Next: storyframes extractors list")
 def models_list(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Show the model files, with a configuration its [[embed]] models too: which are here, for what, their licence."""
     from flows.settings import load_settings
@@ -84,7 +83,7 @@ def models_table(rows: Sequence[ModelRow]) -> Table:
     return table
 
 
-@models_app.command("fetch")
+@models_app.command("fetch", epilog="Next: storyframes models list")
 def models_fetch(
     names: Annotated[
         list[str] | None,
@@ -162,7 +161,7 @@ def _fetch_for(config: Path) -> None:
         fail("\n".join(failed), 1)
 
 
-@models_app.command("check")
+@models_app.command("check", epilog="Next: storyframes extractors list")
 def models_check(
     feature: Annotated[str, typer.Argument(help="Whose tool to try, for instance openface.")],
     config: ConfigOption = None,
@@ -203,9 +202,9 @@ extractors_app = typer.Typer(
 )
 
 
-@extractors_app.command("list")
+@extractors_app.command("list", epilog="Next: storyframes doctor")
 def extractors_list(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Show the extractors: what each reads, where it runs and comes from, and what it lacks here."""
+    """Show for each extractor whether it can run here, and what is missing; what it reads, and where it comes from."""
     from flows.settings import load_settings
     from tasks.extractors.availability import overview
     from tasks.extractors.registry import broken
@@ -221,28 +220,7 @@ def extractors_list(config: ConfigOption = None, json: JsonOption = False) -> No
         error_console().print(f"[yellow]cannot be used[/] {escape(point)}: {escape(why)}")
 
 
-_RUNS = {"inline": "in the worker", "venv": "own environment", "container": "container"}
-
-
-def extractors_table(states: Sequence[ExtractorState]) -> Table:
-    """The extractors: what they read, where they run, whether they can, what they cost."""
-    table = Table()
-    for heading in ("feature", "reads", "runs", "from", "here", "CPU-s per s", "private"):
-        table.add_column(heading, overflow="fold", justify="right" if heading == "CPU-s per s" else "left")
-    for state in states:
-        table.add_row(
-            escape(state.feature),
-            ", ".join(state.inputs) or "nothing",
-            _RUNS[state.run],
-            escape(state.origin) or "storyframes",
-            f"[red]no[/]: {escape(state.missing)}" if state.missing else "[green]yes[/]",
-            f"{state.cost.cpu_s_per_s:g}",
-            "yes" if state.private else "no",
-        )
-    return table
-
-
-@extractors_app.command("install")
+@extractors_app.command("install", epilog="Next: storyframes extractors list")
 def extractors_install(
     name: Annotated[str, typer.Argument(help="An environment (faces), or a feature that runs in one (face).")],
     python: Annotated[

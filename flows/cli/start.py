@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from rich.table import Table
 from flows.cli.terminal import (
     ConfigOption,
     JsonOption,
+    Partly,
     StudyArgument,
     console,
     error_console,
@@ -202,6 +204,7 @@ def check(
     """Validate a study's tables and open every file that they name; report every problem at once.
 
     Findings that differ only in names and numbers are shown as one, with how many there are; --json has every one.
+    It ends with 2 where the tables are not valid, with 1 where files of them cannot be used.
     """
     from flows.settings import load_settings
     from storyframes.store.layout import open_store
@@ -216,7 +219,9 @@ def check(
             loaded, problems = reading.study, in_order([*reading.problems, *reading.session_problems])
         else:
             loaded, problems = check_study(study, settings, progress, settings.labels)
-        if problems := [*problems, *label_problems(loaded, settings.labels, problems)]:
+        problems += label_problems(loaded, settings.labels, problems)
+        is_valid = all(problem.is_of_file for problem in problems)
+        if not is_valid:
             if json:
                 show_json({"valid": False, "problems": [asdict(problem) for problem in problems]})
                 raise typer.Exit(2)
@@ -226,8 +231,11 @@ def check(
         left = _left_in(store, loaded.sessions) if store is not None else {}
     if json:
         content = {"sessions": len(loaded.sessions), "excluded": loaded.excluded, "remarks": loaded.remarks}
+        content["problems"] = [asdict(problem) for problem in problems]
         content |= {"not_in_study": left} if store is not None else {}
         show_json({"valid": True, **content, "not_read": loaded.unread})
+        if problems:
+            raise typer.Exit(1)
         return
     shown = console()
     shown.print(f"[green]valid[/] {escape(str(study))}{' (its tables; no file was opened)' if tables_only else ''}")
@@ -235,6 +243,11 @@ def check(
     forgotten = read_forgotten(open_store(store)) if store is not None else Forgotten()
     for line in describe_left(left, forgotten):
         shown.print(f"[yellow]{escape(line)}[/]")
+    if problems:
+        error_console().print("[bold yellow]set aside[/]: the study is extracted without what needs these files")
+        error_console().print(problems_table(problems, every=every))
+        error_console().print("put a whole copy of each in its place, or take its row out of the table")
+        raise typer.Exit(1)
 
 
 def _left_in(store: str, of_study: Collection[str]) -> dict[str, str]:
@@ -259,19 +272,23 @@ def study_table(study: Study, *, every: bool = True) -> Table:
         "transcript": "no glove, no sbert",
         "openface": "no recorded OpenFace values",
     }
-    table.add_row("sessions", str(len(study.sessions)))
     people = {session.participant_id for session in study.sessions.values()}
     people |= {person.participant_id for person in study.persons if person.participant_id}
-    table.add_row("participants", str(len(people)))
-    table.add_row("phases", str(len(study.phases)))
-    table.add_row("stories", str(len(study.stories)))
-    table.add_row("ratings", str(len(study.ratings)))
-    table.add_row("survey scores", str(len(study.surveys)))
-    for name, what in _labels(study):
-        table.add_row(name, escape(what))
-    for name, count in (("persons", len(study.persons)), ("clocks", sum(map(len, study.clocks.values())))):
+    counts = {
+        "sessions": len(study.sessions),
+        "participants": len(people),
+        "phases": len(study.phases),
+        "stories": len(study.stories),
+        "ratings": len(study.ratings),
+        "survey scores": len(study.surveys),
+        "persons": len(study.persons),
+        "clocks": sum(map(len, study.clocks.values())),
+    }
+    for name, count in counts.items():
         if count:
             table.add_row(name, str(count))
+    for name, what in _labels(study):
+        table.add_row(name, escape(what))
     if tracks := Counter(track for of_session in study.tracks.values() for track in of_session if track != MAIN):
         table.add_row("tracks", ", ".join(f"{name} of {counted(count, 'session')}" for name, count in tracks.items()))
     for column, meaning in without.items():
@@ -348,7 +365,10 @@ def init(
             "* for anything.",
         ),
     ] = None,
-) -> None:
+    update: Annotated[
+        bool, typer.Option("--update", help="Add recordings to a table that is there; its rows stay as they are.")
+    ] = False,
+) -> object:
     """Write a study's table of sessions, and a configuration that fits them, from a folder of recordings."""
     from tasks.study.recording_names import FilesError
     from tasks.study.sessions_from_files import SETTINGS_FILE, make_sessions
@@ -366,16 +386,17 @@ def init(
             media = folder / next(iter(Path(first).parts[:-1]), "")
             media.mkdir(parents=True)
             console().print(f"made {escape(str(media))}: put the recordings there")
-            console().print(f"next: storyframes init {escape(str(folder))} --recordings '{escape(first)}'")
-            return
+            return shlex.join(["storyframes", "init", str(folder), "--recordings", first])
         if not folder.is_dir():
             fail(f"{folder} is not a folder", 2)
         try:
-            made = make_sessions(folder, globs, names)
+            made = make_sessions(folder, globs, names, update=update)
         except FilesError as error:
             fail(str(error), 2)
     for remark in made.remarks:
         errors.print(f"[yellow]look at[/] {escape(remark)}")
+    for line in made.set_aside:
+        errors.print(f"[bold yellow]set aside[/] {escape(line)}")
     sessions, people = counted(made.sessions, "session"), counted(made.participants, "participant")
     shown, where = console(), escape(str(folder))
     shown.print(f"{escape(str(folder / 'sessions.csv'))}: {sessions} of {people}")
@@ -385,4 +406,6 @@ def init(
     settings = escape(str(folder / SETTINGS_FILE))
     if made.has_settings:
         shown.print(f"{settings}: a configuration that fits them; read it before extraction")
-    shown.print(f"next: storyframes check {where} --config {settings}")
+    if made.set_aside:
+        raise Partly(made)
+    return made

@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from storyframes.installation import install_line
 from storyframes.store.storage import reason_of
 
 if TYPE_CHECKING:
+    from tasks.extractors.availability import ExtractorState
     from tasks.study.load import Problem, Study, StudyError
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of the study's tables (docs/study.md).")]
@@ -38,6 +41,7 @@ ReplaceStudyOption = Annotated[
 
 WIDTH = 100  # columns of a terminal that are used
 _UNWRAPPED = 1_000_000  # columns: a line of a file or a pipe ends where it ends
+_RUNS = {"venv": "own environment", "container": "container"}
 _LONGEST = 300  # characters of a path in a message
 # Errors of a path that cannot be used as asked; others (a full disk) may pass.
 _UNUSABLE = {
@@ -70,13 +74,27 @@ LOOK: dict[str, Any] = {} if is_terminal() else {"rich_markup_mode": None, "cont
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console at most as wide as the tables. Without a terminal nothing is wrapped, since a program reads it."""
-    shown = Console(stderr=stderr, highlight=False, emoji=False)
+    """A console at most as wide as the tables. Without a terminal no line is wrapped, and tables have 80 columns."""
+    shown = _Console(stderr=stderr, highlight=False, emoji=False)
     if not (sys.stderr if stderr else sys.stdout).isatty():
-        return Console(stderr=stderr, highlight=False, emoji=False, width=_UNWRAPPED)
+        return _Console(stderr=stderr, highlight=False, emoji=False, width=_UNWRAPPED, table_width=shown.width)
     if shown.width > WIDTH:
-        return Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH)
+        return _Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH)
     return shown
+
+
+class _Console(Console):
+    """A console whose tables are narrower than its lines."""
+
+    def __init__(self, *, table_width: int = _UNWRAPPED, **options: Any) -> None:
+        super().__init__(**options)
+        self._table_width = table_width
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        options = options or self.options
+        if not isinstance(renderable, str | Text) and options.max_width > self._table_width:
+            options = options.update(width=self._table_width)
+        return super().render(renderable, options)
 
 
 def error_console() -> Console:
@@ -103,10 +121,26 @@ def _finite(content: Any) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
+class Failed(typer.Exit):
+    """The end of a command that failed, with its message."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(code)
+        self.message = message
+
+
+class Partly(typer.Exit):
+    """The end of a command that did what it could, with what it made: some was set aside, or failed."""
+
+    def __init__(self, result: object) -> None:
+        super().__init__(1)
+        self.result = result
+
+
 def fail(message: str, code: int) -> NoReturn:
     """End the command with a message and an exit code."""
     error_console().print(f"[bold red]error[/] {escape(message)}")
-    raise typer.Exit(code)
+    raise Failed(message, code)
 
 
 def listed(option: str, given: Iterable[str] | None) -> tuple[str, ...]:
@@ -196,7 +230,7 @@ def fail_with_problems(error: StudyError, *, every: bool | None = None) -> NoRet
     """End the command with everything that is wrong with a study; ``every`` as of the table."""
     error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
     error_console().print(problems_table(error.problems, every=every))
-    raise typer.Exit(2) from None
+    raise Failed(str(error), 2) from None
 
 
 def problems_table(problems: Sequence[Problem], *, every: bool | None = None) -> Table:
@@ -219,3 +253,21 @@ def not_read(study: Study, *, every: bool = True) -> list[str]:
     unread = [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
     remarks = study.remarks if every else grouped_remarks(study.remarks)
     return unread + [f"[yellow]look at[/] {escape(remark)}" for remark in remarks]
+
+
+def extractors_table(states: Sequence[ExtractorState]) -> Table:
+    """The extractors: where they come from and run, what they read, whether they can run here, what they cost."""
+    table = Table()
+    table.add_column("feature", no_wrap=True)
+    table.add_column("reads", no_wrap=True)
+    table.add_column("can run here", overflow="fold")
+    for state in states:
+        notes = (state.origin, _RUNS.get(state.run, ""), "private" if state.private else "")
+        feature = "\n".join([state.feature, *(f"  {note}" for note in notes if note)])
+        able = f"[green]yes[/], {state.cost.cpu_s_per_s:g} CPU-s per s"
+        if state.missing:
+            able = f"[red]no[/]: {escape(state.missing)}"
+        elif state.condition:
+            able = f"[yellow]{escape(state.condition)}[/]"
+        table.add_row(escape(feature), "\n".join(state.inputs) or "nothing", able)
+    return table

@@ -54,6 +54,7 @@ class ExtractorState:
     run: Run  # where its work is done
     origin: str  # the distribution that it comes with, and its version; empty for storyframes' own
     missing: str  # why it cannot run here; empty if it can
+    condition: str  # of what alone it can be made here; empty if its inputs say all
     cost: Cost  # of one extraction
     private: bool  # whether its errors' texts are withheld, since they could quote somebody's words
 
@@ -101,6 +102,7 @@ def _state(extractor: Extractor[Any]) -> ExtractorState:
         run=extractor.run,
         origin=extractor.distribution,
         missing=_missing(extractor),
+        condition=extractor.condition,
         cost=extractor.cost,
         private=extractor.is_private,
     )

@@ -256,6 +256,11 @@ class Extractor(ABC, Generic[S]):
         """Whether its values depend on the video's pictures, and so on the region of them that a track is."""
         return self.needs_frames and self.name != CLOCK and Input.VIDEO in self.inputs
 
+    @property
+    def condition(self) -> str:
+        """Of what alone it can be made here, and what to do for more; empty if its inputs say all."""
+        return ""
+
     def check_tool(self) -> None:
         """Make sure, before any work, that the packages and programs that it uses are installed, without using them.
 

@@ -39,6 +39,7 @@ class Problem:
     rule: str  # the rule that it breaks, and what to do
     line: int | None = None  # of the file, where the row begins; None in Parquet
     kind: str = ""  # the same for problems of one kind whose rules differ in a number; else empty
+    is_of_file: bool = False  # the file that the row names cannot be used: the session is set aside, the others go on
 
     @property
     def place(self) -> str:

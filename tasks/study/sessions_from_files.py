@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from storyframes.spec import MAIN
-from storyframes.store.storage.files import write_atomically
+from storyframes.store.storage.files import sha256_file, write_atomically
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.media.container import RecordingError
 from tasks.media.video_header import Streams, read_streams
+from tasks.study.changed_tables import ChangedTables, TableChangeError
 from tasks.study.csv_text import csv_bytes
+from tasks.study.forgotten_ids import read_forgotten_ids
 from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
@@ -30,6 +32,7 @@ _BY_SUFFIX = {
     "audio": ".wav .m4a .mp3 .flac .ogg .oga .opus .aac .aif .aiff .amr .wma .caf .w64 .au".split(),
     "transcript": ".vtt .srt .json".split(),
 }
+_OF_OURS = ("zarr.json", "index.html")  # of feature stores and reports, in whose folders no recordings lie
 _NAMED = 5  # files that a message lists
 _WINDOWS_S = (8.0, 4.0, 2.0, 1.0, 0.5)
 _PER_RECORDING = 4  # windows that fit into the shortest one, side by side
@@ -44,6 +47,7 @@ class Made:
         remarks: what was left out, or should be checked.
         tracks: the number of other cameras and microphones, in the table of tracks.
         has_settings: whether a configuration was written as well.
+        set_aside: the recordings that are in no table, each with the reason and the next step.
     """
 
     sessions: int
@@ -51,6 +55,7 @@ class Made:
     remarks: tuple[str, ...]
     tracks: int = 0
     has_settings: bool = False
+    set_aside: tuple[str, ...] = ()
 
 
 @dataclass
@@ -81,7 +86,7 @@ class _Session:
         return [session | {"track": name} | files for name, files in self.devices.items() if name != main]
 
 
-def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None) -> Made:
+def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None, *, update: bool = False) -> Made:
     """Write ``sessions.csv`` into ``root`` from the files there, and ``storyframes.toml``, a configuration that fits.
 
     Sessions with several cameras or microphones are in ``tracks.csv`` as well.
@@ -92,19 +97,28 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
             (videos, sounds and transcripts alike), video, audio or transcript; those of the others belong to them.
         names: the pattern of a recording's name without its suffix: ``{participant}_{session}_{date}``, ``{track}`` for
             its camera or microphone, ``*`` for any text.
+        update: add the recordings that no table of sessions or tracks names yet; the other rows stay as they are.
 
     Raises:
         FilesError: the folder has a table already, a glob finds nothing, or names give no id, or two.
         OSError: the folder cannot be read, or a table cannot be written.
     """
-    for name in ("sessions.csv", "sessions.parquet", "tracks.csv", "tracks.parquet"):
-        if (root / name).exists():
-            raise FilesError(f"{root / name} is there already: this makes a new table and changes none")
+    there = [
+        name for name in ("sessions.csv", "sessions.parquet", "tracks.csv", "tracks.parquet") if (root / name).exists()
+    ]
+    if there and not update:
+        raise FilesError(f"{root / there[0]} is there already: --update adds the recordings that are not in it")
     remarks: list[str] = []
     files = {column: _find(root, column, glob, remarks) for column, glob in globs.items()}
     first = next(iter(files))
-    columns = _columns(root, first, files[first], remarks)
+    headers: dict[PurePosixPath, Streams] = {}
+    set_aside = {path: why for paths in files.values() for path, why in _unusable(root, paths, headers).items()}
+    files = {column: [path for path in paths if path not in set_aside] for column, paths in files.items()}
+    columns = _columns(first, files[first], headers, remarks)
     recordings = [path for path, column in columns.items() if column != "transcript"] or list(columns)
+    aside = tuple(f"{path}: {why}" for path, why in set_aside.items())
+    if not recordings and aside:
+        raise FilesError(f"no recording can be used:\n{listed(aside, _NAMED, chr(10))}")
     if not recordings:
         raise FilesError(f"--{_option(first)} {globs[first]}: finds no video, sound or transcript in {root}")
     is_deep = "/" in (names or "") or _need_folders(recordings, columns, remarks)
@@ -129,17 +143,45 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     if tracks:
         tables["tracks.csv"] = _table(tracks, ("session_id", "track"))
     _check(tables, rows)
-    for name in reversed(tables):  # the sessions last: without them there is no study
-        write_atomically(root / name, tables[name])
+    if there:
+        _add_rows(root, {"tracks": tracks, "sessions": rows})
+        rows = ChangedTables(root).open("sessions").rows
+    else:
+        for name in reversed(tables):  # the sessions last: without them there is no study
+            write_atomically(root / name, tables[name])
     has_settings = not (root / SETTINGS_FILE).exists()
     if has_settings:
-        headers = [_streams(root / row[column]) for row in rows + tracks for column in _FILES[:2] if row.get(column)]
-        content = _first_settings([header for header in headers if header], [*rows, *tracks])
+        content = _first_settings(list(headers.values()), [*rows, *tracks])
         write_atomically(root / SETTINGS_FILE, content.encode())
     else:
         remarks.append(f"{SETTINGS_FILE} is there already and stays as it is")
     participants = len({row["participant_id"] for row in rows})
-    return Made(len(rows), participants, tuple(dict.fromkeys(remarks)), len(tracks), has_settings)
+    return Made(len(rows), participants, tuple(dict.fromkeys(remarks)), len(tracks), has_settings, aside)
+
+
+def _add_rows(root: Path, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> None:
+    """Add the rows, by table, whose session or track and whose files no row has yet, and of nobody who is forgotten."""
+    changed = ChangedTables(root)
+    tables = {name: changed.open(name) for name in rows}
+    named = {row.get(column) for table in tables.values() for row in table.rows for column in _FILES}
+    keys = {(row["session_id"], row.get("track")) for table in tables.values() for row in table.rows}
+    forgotten = read_forgotten_ids(root).sessions
+    for name, table in tables.items():
+        new = [
+            row
+            for row in rows[name]
+            if (row["session_id"], row.get("track")) not in keys
+            and row["session_id"] not in forgotten
+            and not any(row.get(column) in named for column in _FILES if row.get(column))
+        ]
+        if new:
+            table.add(new)
+            changed.take(table)
+    try:
+        changed.check("recordings")
+    except TableChangeError as error:
+        raise FilesError(str(error)) from None
+    changed.put_in_place()
 
 
 def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath, str], remarks: list[str]) -> bool:
@@ -160,23 +202,44 @@ def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath
     return False
 
 
-def _streams(path: Path) -> Streams | None:
-    """What a recording's header says; None where it cannot be opened, which ``check`` reports."""
-    try:
-        return read_streams(path)
-    except RecordingError:
-        return None
+def _unusable(
+    root: Path, paths: Sequence[PurePosixPath], headers: dict[PurePosixPath, Streams]
+) -> dict[PurePosixPath, str]:
+    """The recordings that cannot be opened or are copies of others: why, and the next step. Fills ``headers``."""
+    why: dict[PurePosixPath, str] = {}
+    originals: dict[str, PurePosixPath] = {}
+    recordings = [path for path in paths if _kind(path) in ("video", "audio")]
+    sizes = Counter((root / path).stat().st_size for path in recordings)
+    for path in sorted(recordings, key=lambda path: (len(str(path)), path)):  # "a (copy).wav" after "a.wav"
+        file = root / path
+        try:
+            header = read_streams(file)
+        except RecordingError as error:
+            reason = str(error).removeprefix(f"{file.name}: ")
+            why[path] = f"{reason}; put a whole copy of it in its place, and run this again"
+            continue
+        if sizes[file.stat().st_size] > 1 and (original := originals.setdefault(sha256_file(file), path)) != path:
+            why[path] = f"is the same recording as {original}; remove one of the two"
+            continue
+        headers[path] = header
+    return why
 
 
-def _columns(root: Path, first: str, paths: Sequence[PurePosixPath], remarks: list[str]) -> dict[PurePosixPath, str]:
+def _kind(path: PurePosixPath) -> str:
+    """The column of a file by its name: video, audio or transcript; else empty."""
+    return next((name for name, suffixes in _BY_SUFFIX.items() if path.suffix.lower() in suffixes), "")
+
+
+def _columns(
+    first: str, paths: Sequence[PurePosixPath], headers: Mapping[PurePosixPath, Streams], remarks: list[str]
+) -> dict[PurePosixPath, str]:
     """The column of each file; files that are neither recordings nor transcripts are left out."""
     if first != "recording":
         return dict.fromkeys(paths, first)
     columns: dict[PurePosixPath, str] = {}
     for path in paths:
-        by_suffix = next((name for name, suffixes in _BY_SUFFIX.items() if path.suffix.lower() in suffixes), "")
-        streams = _streams(root / path) if by_suffix in ("video", "audio") else None
-        if column := ("video" if streams.has_video else "audio") if streams else by_suffix:
+        header = headers.get(path)
+        if column := ("video" if header.has_video else "audio") if header else _kind(path):
             columns[path] = column
     if left_out := [str(path) for path in paths if path not in columns]:
         remarks.append(f"neither recordings nor transcripts, left out: {listed(left_out, _NAMED)}")
@@ -240,6 +303,8 @@ def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePo
         files = sorted(path.relative_to(root).as_posix() for path in root.glob(glob) if path.is_file())
     except ValueError as error:
         raise FilesError(f"--{_option(column)} {glob}: {error}") from None
+    made = tuple(f"{path.rpartition('/')[0]}/" for path in files if path.rpartition("/")[2] in _OF_OURS and "/" in path)
+    files = [path for path in files if not path.startswith(made)]
     shown = [path for path in files if not any(part.startswith(".") for part in path.split("/"))]
     if len(shown) < len(files):
         remarks.append(f"{column}: {len(files) - len(shown)} hidden files, left out")

@@ -54,7 +54,7 @@ class NamedFile:
     def problem(self, rule: str) -> Problem:
         """A problem with this file."""
         shown = shown_value(self.table, self.column, self.relative)
-        return Problem(self.table, self.row, self.column, shown, rule, self.line)
+        return Problem(self.table, self.row, self.column, shown, rule, self.line, is_of_file=True)
 
 
 @dataclass

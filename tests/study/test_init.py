@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.commands import storyframes_here
+from support.media.recordings import write_recording, write_wave
 from support.media.video_variants import ffmpeg
 from support.messages import missing, naming, unlike
 from typer.testing import CliRunner
@@ -22,10 +26,21 @@ ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], dead
 
 
 def folder_of(root: Path, *names: str) -> Path:
+    """Recordings and other files of these names, no two with the same content."""
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(b"")
+        (root / name).write_bytes(
+            recording(Path(name).suffix in (".wav", ".m4a")) + name.encode(errors="surrogateescape")
+        )
     return root
+
+
+@cache
+def recording(is_sound: bool) -> bytes:
+    with TemporaryDirectory() as folder:
+        if is_sound:
+            return write_wave(Path(folder, "a.wav"), np.zeros(16, int), 16_000).read_bytes()
+        return write_recording(Path(folder, "a.mkv"), 1).read_bytes()
 
 
 def make(root: Path, videos: str = "v/*", names: str | None = None, **globs: str) -> Made:
@@ -163,9 +178,9 @@ def test_a_table_that_is_there_stays(tmp_path: Path, name: str) -> None:
 def test_whatever_the_files_are_called_it_is_a_valid_study_or_refused(tmp_path_factory, names: list[str]) -> None:
     root = tmp_path_factory.mktemp("study")
     (root / "v").mkdir()
-    for name in names:
+    for number, name in enumerate(names):
         if name not in (".", ".."):
-            (root / "v" / name).write_bytes(b"")
+            (root / "v" / name).write_bytes(recording(False) + bytes([number]))
     try:
         made = make(root)
     except FilesError:
@@ -184,11 +199,8 @@ def test_the_command(study_copy: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert not missing(result.stdout.splitlines()[0], "sessions.csv", "3 sessions", "2 participants")
     settings = study_copy / "storyframes.toml"
-    assert not unlike(
-        result.stdout.splitlines()[1:],
-        (settings, "a configuration that fits them"),
-        ("storyframes check", study_copy, "--config", settings),
-    )
+    assert not unlike(result.stdout.splitlines()[1:], (settings, "a configuration that fits them"))
+    assert result.stderr.splitlines()[-1] == f"Next: storyframes check {study_copy} --config {settings}"
 
 
 # --- recordings as labs have them -----------------------------------------------------------------------------------
@@ -272,7 +284,32 @@ def test_a_configuration_that_fits_the_recordings(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["init", str(tmp_path / "study"), "--recordings", "media/*"])
     assert (result.exit_code, (tmp_path / "study/media").is_dir()) == (0, True)
-    assert f"next: storyframes init {tmp_path / 'study'} --recordings 'media/*'" in result.stdout
+    assert f"Next: storyframes init {tmp_path / 'study'} --recordings 'media/*'\n" in result.stderr
+
+
+@pytest.mark.parametrize("column", ["video", "recording"])
+def test_a_broken_and_a_doubled_recording_are_set_aside(tmp_path: Path, column: str) -> None:
+    root = folder_of(tmp_path, "v/a.mp4", "v/b.mp4")
+    (root / "v/cut.mp4").write_bytes(recording(False)[:40])
+    (root / "v/a (copy).mp4").write_bytes((root / "v/a.mp4").read_bytes())
+    made = make_sessions(root, {column: "v/*"})
+    assert [line.split(",")[0] for line in table(root)[1:]] == ["a", "b"]
+    assert not unlike(
+        made.set_aside,
+        ("v/cut.mp4", "is not a media file that FFmpeg can read", "whole copy"),
+        ("v/a (copy).mp4", "the same recording as v/a.mp4", "remove one"),
+    )
+    (root / "sessions.csv").unlink()
+    said = storyframes_here("init", root, "--recordings", "v/*")
+    assert (said.returncode, said.stderr.count("set aside")) == (1, 2)
+    assert said.stderr.splitlines()[-1] == f"Next: storyframes check {root} --config {root / 'storyframes.toml'}"
+    (root / "v/a.mp4").unlink()
+    (root / "v/b.mp4").write_bytes(b"")
+    (root / "v/a (copy).mp4").unlink()
+    (root / "sessions.csv").unlink()
+    with pytest.raises(FilesError, match=naming("v/b.mp4", "v/cut.mp4", "0 bytes")):
+        make_sessions(root, {column: "v/*"})
+    assert not (root / "sessions.csv").exists()
 
 
 def test_sessions_without_a_video(tmp_path: Path) -> None:

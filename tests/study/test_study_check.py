@@ -55,14 +55,15 @@ def test_the_demo_study_has_none(demo_study: Path) -> None:
 def test_what_is_alike_is_one_line_unless_all_is_asked_for(tmp_path: Path) -> None:
     rows = [f"s{number},p{number},v/s{number}.avi,cam 1.mp4" for number in range(12)]
     (tmp_path / "sessions.csv").write_text("\n".join(["session_id,participant_id,video,audio", *rows]) + "\n")
-    checked = CliRunner().invoke(app, ["check", str(tmp_path)])
-    assert checked.exit_code == 2
+    checked = CliRunner().invoke(app, ["check", str(tmp_path)], env={"COLUMNS": "300"})
+    assert checked.exit_code == 1
     absent = "the file does not exist"
     assert (checked.stderr.count("v/s"), checked.stderr.count(absent)) == (1, 2)  # one of each column
     assert not missing(checked.stderr, absent, "11 alike", "6 more")
-    every = CliRunner().invoke(app, ["check", str(tmp_path), "--all"])
+    every = CliRunner().invoke(app, ["check", str(tmp_path), "--all"], env={"COLUMNS": "300"})
     assert (every.stderr.count("v/s"), every.stderr.count(absent)) == (12, 24)
-    found = json.loads(CliRunner().invoke(app, ["check", str(tmp_path), "--json"]).stdout)
+    found = json.loads((said := CliRunner().invoke(app, ["check", str(tmp_path), "--json"])).stdout)
+    assert (said.exit_code, found["valid"]) == (1, True)
     assert sum(absent in problem["rule"] for problem in found["problems"]) == 24
 
 
@@ -236,17 +237,30 @@ def test_the_tables_alone_are_checked_without_a_look_at_any_file(study_copy: Pat
     assert not missing(result.stderr, "'stories'", "is not in the table")
 
 
-def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path) -> None:
+def test_the_command_shows_them_and_ends_with_1_or_2(study_copy: Path, tmp_path: Path) -> None:
     name_file(study_copy, "video", "v.avi", b"")
     name_file(study_copy, "video2", "w.avi", b"")
     shutil.rmtree(study_copy / "openface", ignore_errors=True)
     config = tmp_path / "storyframes.toml"
     config.write_text('[openface]\nbackend = "container"\n')
     result = storyframes_here("check", study_copy, "--config", config)
-    assert result.returncode == 2
+    assert result.returncode == 1
     assert "1 problem" in result.stderr
-    assert not missing(result.stderr, "0 bytes", "the file is empty")
+    assert not missing(" ".join(result.stderr.split()), "set aside", "0 bytes", "the file is empty", "whole copy")
+    assert result.stderr.splitlines()[-1].startswith(f"Next: storyframes extract {study_copy} ")
+    assert not missing(result.stdout, "not read of sessions", "video2")
+    (study_copy / "stories.csv").unlink()
+    result = storyframes_here("check", study_copy, "--config", config)
+    assert result.returncode == 2
+    assert "Next:" not in result.stderr
     assert "not read of sessions: video2\n" in result.stderr
+
+
+def test_what_a_study_does_not_have_is_no_row(tmp_path: Path) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,transcript\ns1,p1,t.vtt\n")
+    shown = storyframes_here("check", tmp_path, "--tables-only").stdout
+    assert not missing(shown, "sessions", "participants")
+    assert [word for word in ("stories", "ratings", "survey scores", "clocks") if word in shown] == []
 
 
 # --- tracks ----------------------------------------------------------------------------------------------------------
@@ -375,7 +389,7 @@ def test_a_recording_in_several_sessions_is_named_with_all_of_them(study_copy: P
     assert not missing(problem, "sessions, row 3", "video = 'copy.avi'")
     assert not missing(problem, "copy.avi", "SHA-256")
     assert f"{first} ({people[0]}) and {second} ({people[1]}) and {third} ({people[2]}), so" in problem
-    assert CliRunner().invoke(app, ["check", str(study_copy)]).exit_code == 2
+    assert CliRunner().invoke(app, ["check", str(study_copy)]).exit_code == 1
 
 
 def test_a_session_may_name_its_own_recording_twice_and_share_a_long_one(study_copy: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
+WIDE = {"COLUMNS": "1000"}  # no cell is folded
 # For extractions of hardly anything: a second worker takes longer to start than what it does.
 ONE_WORKER = ("--cluster", str(Path(__file__).with_name("one_worker.yaml")))
 
@@ -18,9 +19,9 @@ ONE_WORKER = ("--cluster", str(Path(__file__).with_name("one_worker.yaml")))
 def storyframes(
     *arguments: object, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command; ``environment`` is added to this process's."""
+    """Run a command; ``environment`` is added to this process's. Tables are as wide as their content."""
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    told = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | dict(environment or {})
+    told = os.environ | WIDE | dict(environment or {})
     return subprocess.run(command, capture_output=True, text=True, cwd=folder or ROOT, env=told)
 
 
@@ -31,7 +32,7 @@ def storyframes_here(*arguments: object) -> subprocess.CompletedProcess[str]:
     words = [*map(str, arguments)]
     before = os.umask(0o077)  # as the command has it
     try:
-        ended = CliRunner().invoke(app, words, catch_exceptions=False)
+        ended = CliRunner().invoke(app, words, env=WIDE, catch_exceptions=False)
     finally:
         os.umask(before)
     return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)

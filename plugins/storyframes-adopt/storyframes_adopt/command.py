@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(**LOOK)
 
 
-@app.command("adopt", rich_help_panel="Extract")
+@app.command("adopt", rich_help_panel="Extract", epilog="Next: storyframes status STORE")
 def adopt_files(
     store: StoreArgument,
     files: Annotated[

@@ -49,7 +49,7 @@ app = typer.Typer(
 )
 
 
-@app.command()
+@app.command(epilog="Next: storyframes status STORE")
 def turns(
     store: StoreArgument,
     speech: Annotated[
@@ -113,7 +113,7 @@ def turns(
     _end(refused)
 
 
-@app.command()
+@app.command(epilog="Next: storyframes status STORE")
 def synchrony(
     store: StoreArgument,
     between: Between,
@@ -189,7 +189,7 @@ def synchrony(
     _end(refused)
 
 
-@app.command()
+@app.command(epilog="Next: storyframes dyads --help")
 def compare(
     table: Annotated[Path, typer.Argument(help="A table that synchrony or turns has written.", metavar="TABLE")],
     value: Annotated[str, typer.Option(metavar="COLUMN", help="What is compared: synchrony, latency_s_median, …")],
@@ -231,7 +231,7 @@ def compare(
     _end(refused)
 
 
-@app.command("store")
+@app.command("store", epilog="Next: storyframes status STORE")
 def store_(
     store: StoreArgument,
     name: Annotated[str, typer.Option(help="The feature is called synchrony_<name>.")],

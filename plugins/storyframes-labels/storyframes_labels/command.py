@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ def _root() -> None:
     """Keeps ``labels`` a command of its own name while it is the only one."""
 
 
-@app.command("labels")
+@app.command("labels", epilog="Next: storyframes check STUDY")
 def import_labels(
     files: Annotated[
         list[Path],
@@ -33,7 +34,9 @@ def import_labels(
             "BORIS and Datavyu; or a pattern, as '*.eaf'.",
         ),
     ],
-    to: Annotated[Path, typer.Option("--to", help="The study whose tables labels and schemes are added to.")],
+    to: Annotated[
+        Path, typer.Option("--to", metavar="STUDY", help="The study whose tables labels and schemes are added to.")
+    ],
     map_: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,14 +92,28 @@ def import_labels(
         bool,
         typer.Option("--fold-case", help="Join labels, raters and persons that differ in case or Unicode form alone."),
     ] = False,
+    leave_out_unknown: Annotated[
+        bool,
+        typer.Option("--leave-out-unknown", help="Leave out and count labels of recordings that the study has not."),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Take what is proposed for each tier or column; ask nothing.")
+    ] = False,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file that keeps what is answered for each tier or column, as --map has it. What it answers is not "
+            "asked again, and labels that the study has already are left out: safe to repeat."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the rows that would be written, and write nothing.")
     ] = False,
-) -> None:
+) -> object:
     """Add labels to a study from files of annotations; nothing is written unless all of it can be."""
     from storyframes_labels.annotation_file import NO_TIMES, ImportFaultError
     from storyframes_labels.import_labels import Import, import_labels, unmapped_tiers
-    from storyframes_labels.mapping import Role, proposals
+    from storyframes_labels.mapping import SKIP, Role, proposals
     from storyframes_labels.missing import Answer
     from storyframes_labels.read_annotations import read_all
 
@@ -107,11 +124,12 @@ def import_labels(
             paths, pairs, skipped = matching_files(files), map_ or [], skip or []
             said = {Role.START: start, Role.END: end, Role.DURATION: duration, Role.TIME: time}
             read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
+            asked: dict[str, str] = {}
             unmapped = dict.fromkeys(name for file in read for name in unmapped_tiers(file, targets, skipped))
-            if unmapped and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-                asked = {name: _ask(name, text) for name, text in proposals(read, unmapped).items()}
-                pairs = [*pairs, *(f"{name}={answer}" for name, answer in asked.items() if answer != _SKIP)]
-                skipped = [*skipped, *(name for name, answer in asked.items() if answer == _SKIP)]
+            if unmapped and (yes or answers or _is_at_a_terminal()):
+                asked = _answered(proposals(read, unmapped), answers, yes=yes)
+                pairs = [*pairs, *(f"{name}={answer}" for name, answer in asked.items() if answer != SKIP)]
+                skipped = [*skipped, *(name for name, answer in asked.items() if answer == SKIP)]
                 read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
             how = Import(
                 targets=targets,
@@ -125,6 +143,8 @@ def import_labels(
                 no_times=no_times,
                 answer=Answer.parse(missing or [], not_missing or []),
                 fold_case=fold_case,
+                leave_out_unknown=leave_out_unknown,
+                leave_out_known=answers is not None,
             )
             imported = import_labels(read, how, to, is_dry=dry_run)
         except ImportFaultError as error:
@@ -148,14 +168,32 @@ def import_labels(
     sessions = counted(len(imported.sessions), "session")
     units = ", ".join(dict.fromkeys(file.unit for file in read))
     times = "without times" if units == NO_TIMES else f"times read as {units}"
-    shown.print(f"{total} ({escape(schemes)}) of {sessions}; {times}")
+    shown.print(f"{total} ({escape(schemes)}) of {sessions}; {times}" if schemes else "no new label")
     if dry_run:
         shown.print("nothing is written; without --dry-run it would be")
+    return (*(f"{name}: read as {answer}" for name, answer in asked.items()), *remarks, *imported.remarks)
 
 
-_SKIP = "skip"
+def _is_at_a_terminal() -> bool:
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
-def _ask(name: str, proposal: str) -> str:
-    """What a person at the terminal says that a tier or a column is."""
-    return str(typer.prompt(f"{name}: SCHEME[:TYPE[:MIN..MAX]], @role or {_SKIP}", default=proposal)).strip()
+def _answered(proposed: Mapping[str, str], answers: Path | None, *, yes: bool) -> dict[str, str]:
+    """What each tier or column is: as the file of answers has it, or a person at the terminal says, or as proposed."""
+    from storyframes_labels.mapping import SKIP
+
+    known: dict[str, str] = {}
+    if answers is not None and answers.exists():
+        known = dict(line.rsplit("=", 1) for line in answers.read_text("utf-8").splitlines() if "=" in line)
+    may_ask = not yes and _is_at_a_terminal()
+    for name, proposal in proposed.items():
+        if name in known:
+            continue
+        known[name] = proposal
+        if may_ask and proposal != SKIP:
+            question = f"{name}: SCHEME[:TYPE[:MIN..MAX]], @role or {SKIP}"
+            known[name] = str(typer.prompt(question, default=proposal)).strip()
+        if answers is not None:
+            with answers.open("a", encoding="utf-8") as file:
+                file.write(f"{name}={known[name]}\n")
+    return {name: known[name] for name in proposed}

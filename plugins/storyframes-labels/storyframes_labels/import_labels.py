@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from storyframes_labels.annotation_file import (
     NO_TIMES,
@@ -26,7 +27,7 @@ from storyframes_labels.missing import NO_ANSWER, Answer, Missing
 from storyframes_labels.owners import Owners, Said
 from storyframes_labels.spelling import Spellings
 from storyframes_labels.study_tables import answers, changed_tables, new_persons, scheme_row, write_tables
-from tasks.study import Scheme, SchemeType, Study, Table, declared_schemes, load_study
+from tasks.study import ChangedTables, Scheme, SchemeType, Study, Table, declared_schemes, load_study
 
 ALL_OTHERS = "*"
 _LABEL_COLUMNS = ("session_id", "scheme", "value", "start_s", "end_s")
@@ -79,6 +80,7 @@ class Import(Said):
         no_times: the labels are of whole sessions, although columns may look like times.
         answer: which cells say that there is no value.
         fold_case: join labels, raters and people that differ in case or Unicode form alone.
+        leave_out_known: labels and curves that the study has already are left out, not refused.
     """
 
     targets: Mapping[str, Target]
@@ -87,6 +89,7 @@ class Import(Said):
     no_times: bool = False
     answer: Answer = NO_ANSWER
     fold_case: bool = False
+    leave_out_known: bool = False
 
     @property
     def schemes(self) -> tuple[str, ...]:
@@ -155,15 +158,23 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
         chosen[file.name] = owners.named_by_user(file, chosen[file.name])
         owners.remarks += _unnamed_raters(file, how, chosen[file.name])
     made = [
-        LabelRow(_row(how, annotation, *owners.of(file, annotation)), f"{file.name}: {annotation.place}")
+        LabelRow(_row(how, annotation, *owner), f"{file.name}: {annotation.place}")
         for file in files
         for annotation in chosen[file.name]
+        if (owner := owners.of(file, annotation))[0]
     ]
     owners.check()
     contents = curve_files(of_curves := [row for row in made if row.cells["scheme"] in curves])
     if any("person_id" in row.cells or "confidence" in row.cells for row in of_curves):
         owners.remarks.append("curves have no person and no confidence: left out of them")
     made = [row for row in made if row.cells["scheme"] not in curves]
+    if how.leave_out_known:
+        known = {_filled(row) for row in ChangedTables(root).open("labels").rows}
+        new_rows = [row for row in made if _filled(row.cells) not in known]
+        contents = [curve for curve in contents if not _is_there(root / curve.row["path"], curve.content)]
+        if count := len(made) - len(new_rows):
+            owners.remarks.append(f"{count} labels left out: the study has them already")
+        made = new_rows
     rows = [row.cells for row in made]
     new = {name: missing.schemes[name] for name in new}
     answered = {name: scheme for name, scheme in missing.schemes.items() if name not in new and scheme != schemes[name]}
@@ -187,6 +198,15 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
         counts[curve.row["scheme"]] += curve.moments
     sessions = dict.fromkeys(row["session_id"] for row in [*rows, *added["curves"]])
     return Imported(counts, tuple(new.values()), tuple(sessions), added, tuple(dict.fromkeys(owners.remarks)))
+
+
+def _filled(row: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """The cells of a row that have a value, as text."""
+    return frozenset((name, str(Table.as_words(cell))) for name, cell in row.items() if not Table.is_empty_cell(cell))
+
+
+def _is_there(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
 
 
 def _chosen(file: AnnotationFile, how: Import, study: Study) -> list[Annotation]:

@@ -38,10 +38,11 @@ class Role(StrEnum):
 
 
 TIMES = (Role.START, Role.END, Role.DURATION, Role.TIME)
+SKIP = "skip"  # the answer that a tier or a column is left out
 _MEANT = {
     Role.FILE: "file filename video media recording clip datei",
     Role.SESSION: "session session_id sessionid sitzung",
-    Role.RATER: "rater rater_id coder annotator observer judge",
+    Role.RATER: "rater rater_id coder annotator observer judge beurteiler bewerter",
     Role.PERSON: "person person_id subject",
     Role.CONFIDENCE: "confidence",
     Role.START: "start start_s start_ms onset begin",
@@ -134,6 +135,8 @@ def _proposal(name: str, values: set[str], columns: Sequence[str]) -> str:
         role = next((role for role, words in _MEANT.items() if _words(name) in words.split()), None)
         if role:
             return f"@{role}"
+    if not values:
+        return SKIP
     scheme = as_id(_RANGE.sub("", name).strip()).lower() or "label"
     if limits := range_in_name(name):
         return f"{scheme}:interval:{limits[0]:g}..{limits[1]:g}"
@@ -147,4 +150,7 @@ def _words(name: str) -> str:
 
 def as_options(proposed: Mapping[str, str]) -> str:
     """The proposals as a shell would take them."""
-    return " ".join(f"--map {shlex.quote(f'{name}={text}')}" for name, text in proposed.items())
+    return " ".join(
+        f"--skip {shlex.quote(name)}" if text == SKIP else f"--map {shlex.quote(f'{name}={text}')}"
+        for name, text in proposed.items()
+    )

@@ -23,6 +23,7 @@ class Said:
     Attributes:
         session_id, session_from: which session; at most one of them. Without them the files say it.
         rater_id, person_id, track: None where the files name them, or nobody does.
+        leave_out_unknown: labels of recordings and sessions that the study does not have are left out.
     """
 
     session_id: str | None = None
@@ -30,6 +31,7 @@ class Said:
     rater_id: str | None = None
     person_id: str | None = None
     track: str | None = None
+    leave_out_unknown: bool = False
 
 
 def _shared_folders(one: PurePosixPath, other: PurePosixPath) -> int:
@@ -54,6 +56,7 @@ class Owners:
         self.remarks: list[str] = []
         self._study, self._said = study, said
         self._unknown: dict[str, None] = {}
+        self._absent: dict[str, int] = {}  # by recording or session that the study does not have, its labels
         self._ids: dict[str, str] = {}
         self._checked: set[str] = set()
         self._by_pattern: dict[str, str] = {}
@@ -85,6 +88,9 @@ class Owners:
                 self._check_media(file, session_id)
         if not session_id:
             session_id, track = self._by_name(file, annotation)
+        elif said.leave_out_unknown and session_id not in self._study.sessions:
+            self._absent[session_id] = self._absent.get(session_id, 0) + 1
+            session_id = ""
         where = f"{file.name}: {annotation.place}"
         return session_id, said.track or track, self._rater(annotation.rater_id or said.rater_id or "", where)
 
@@ -105,15 +111,21 @@ class Owners:
         return list(annotations)
 
     def check(self) -> None:
-        """Refuse the import if a session is not known.
+        """Refuse the import if a session is not known; say what is left out.
 
         Raises:
             ImportFaultError: naming the files.
         """
+        if self._absent:
+            self.remarks.append(
+                f"{sum(self._absent.values())} labels left out: the study has no recording "
+                f"{listed([*map(repr, self._absent)], 10)}"
+            )
         if self._unknown:
             raise ImportFaultError(
                 f"{listed(list(self._unknown), 10)}: of which session is it? Say --session ID or --session-from "
-                "PATTERN: no file of the study has that name, or several have it in other folders"
+                "PATTERN: no file of the study has that name (--leave-out-unknown leaves such rows out), or several "
+                "have it in other folders"
             )
 
     def _recordings(self, name: str) -> set[tuple[str, str]]:
@@ -172,7 +184,10 @@ class Owners:
                 of = f", track {track}" if track else ""
                 self.remarks.append(f"{file.name}: is of session {session_id}{of}, by the name {path.name}")
             return session_id, track
-        self._unknown.setdefault(f"{file.name}: {names[0]}" if annotation.file else file.name)
+        if self._said.leave_out_unknown and not any(map(self._recordings, names)):
+            self._absent[names[0]] = self._absent.get(names[0], 0) + 1
+        else:
+            self._unknown.setdefault(f"{file.name}: {names[0]}" if annotation.file else file.name)
         return "", ""
 
     def _rater(self, name: str, where: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, **LOOK)
 
 
-@app.command("export", rich_help_panel="Keep and share")
+@app.command("export", rich_help_panel="Keep and share", epilog="Next: storyframes status STORE")
 def export_store(
     store: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder to make.")],

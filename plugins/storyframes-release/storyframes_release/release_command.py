@@ -36,7 +36,7 @@ app = typer.Typer(
 )
 
 
-@app.command(MAKE)
+@app.command(MAKE, epilog="Next: storyframes release verify OUT")
 def make(
     store: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder to make.")],
@@ -74,7 +74,7 @@ def make(
     shown.print(f"The key that leads back to the ids is {escape(str(where))}: keep it, and give it to nobody")
 
 
-@app.command()
+@app.command(epilog="Next: storyframes release configuration RELEASE")
 def verify(
     release: Annotated[Path, typer.Argument(help="The folder of the release.")],
     study: Annotated[
@@ -105,7 +105,7 @@ def verify(
     console().print("[green]sound[/] every file is as it was released, and there are no others")
 
 
-@app.command()
+@app.command(epilog="Next: storyframes release verify RELEASE")
 def configuration(
     release: Annotated[Path, typer.Argument(help="The folder of the release.")],
     session: Annotated[str, typer.Option(help="Only this session, where the sessions' settings differ.")] = "",

@@ -36,7 +36,7 @@ view_app = typer.Typer(add_completion=False, **LOOK)
 overlay_app = typer.Typer(add_completion=False, **LOOK)
 
 
-@report_app.command(rich_help_panel="Look")
+@report_app.command(rich_help_panel="Look", epilog="Next: storyframes status STORE")
 def report(
     study: StudyArgument,
     store: StoreArgument,
@@ -120,7 +120,7 @@ def report(
     shown.print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)
 
 
-@compare_app.command(rich_help_panel="Look")
+@compare_app.command(rich_help_panel="Look", epilog="Next: storyframes status STORE_A")
 def compare(
     store_a: Annotated[
         str, typer.Argument(metavar="STORE_A", help="A feature store, for instance from before an upgrade.")
@@ -184,7 +184,7 @@ TrackOption = Annotated[
 ]
 
 
-@view_app.command(rich_help_panel="Look")
+@view_app.command(rich_help_panel="Look", epilog="Next: storyframes status STORE")
 def view(
     study: StudyArgument,
     store: StoreArgument,
@@ -260,7 +260,7 @@ def _devices(study: Study, session: str, track: str | None) -> dict[str, Device]
     return {name: device for name, device in devices_of(study, session).items() if track in (None, name)}
 
 
-@overlay_app.command(rich_help_panel="Look")
+@overlay_app.command(rich_help_panel="Look", epilog="Next: storyframes status STORE")
 def overlay(
     study: StudyArgument,
     store: StoreArgument,

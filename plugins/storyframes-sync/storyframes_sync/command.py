@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 app = typer.Typer(**LOOK)
 
 
-@app.command(rich_help_panel="Study")
+@app.command(rich_help_panel="Study", epilog="Next: storyframes check STUDY")
 def sync(
     study: StudyArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,

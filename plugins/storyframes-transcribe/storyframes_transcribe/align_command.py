@@ -26,7 +26,7 @@ from tasks.inspect import counted
 app = typer.Typer(add_completion=False, **LOOK)
 
 
-@app.command(rich_help_panel="Study")
+@app.command(rich_help_panel="Study", epilog="Next: storyframes check STUDY")
 def align(
     study: StudyArgument,
     model: Annotated[Path, typer.Option(help="A wav2vec 2.0 with a CTC head: a folder as transformers saves it.")],

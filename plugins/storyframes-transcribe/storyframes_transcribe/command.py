@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, **LOOK)
 
 
-@app.command(rich_help_panel="Study")
+@app.command(rich_help_panel="Study", epilog="Next: storyframes check STUDY")
 def transcribe(
     study: StudyArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,

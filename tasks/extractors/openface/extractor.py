@@ -55,11 +55,12 @@ from tasks.tools.containers import ContainerError, Engine, Image
 from tasks.tools.hpc_engines import find_engine
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
-_NO_CSV = (
-    "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video set [openface] "
-    "backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the feature face "
-    "(docs/mediapipe.md)"
+_HOW_TO_RUN = (
+    "to run OpenFace set [openface] backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's "
+    "licence: the feature face (docs/mediapipe.md)"
 )
+_CSV_ALONE = "only from output that OpenFace wrote before (the column openface of a study, --openface-csv of one file)"
+_NO_CSV = f"it is made {_CSV_ALONE}, and none was given (backend = 'csv'); {_HOW_TO_RUN}"
 # How far two builds of OpenFace on two machines may differ, by the beginning of the column's name; the first match
 # counts.
 _BY_BEGINNING = {
@@ -164,6 +165,10 @@ class OpenFace(Extractor[OpenFaceSettings]):
     def sees_pictures(self) -> bool:
         """A recorded CSV is of the whole picture, and so are its pixels; a region says which of its faces is taken."""
         return self.settings.backend is not Backend.CSV
+
+    @property
+    def condition(self) -> str:
+        return f"{_CSV_ALONE}; {_HOW_TO_RUN}" if self.settings.backend is Backend.CSV else ""
 
     def file(self, source: Source, kind: str) -> InputFile:
         if kind == Input.OPENFACE and not source.names(kind):
