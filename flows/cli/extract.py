@@ -22,6 +22,7 @@ from flows.cli.terminal import (
     cannot_write,
     console,
     error_console,
+    extractors_table,
     fail,
     listed,
     show_json,

@@ -132,11 +132,12 @@ def _sheets(folder: Path) -> list[Path]:
     """The sheets in the folder, and the annotation files in it and one level below; not the tables of the study."""
     from tasks.study.rows import TABLES
 
+    tables = {f"{name}.csv" for name in TABLES}
     recordings = {path.stem for path in folder.iterdir() if path.suffix.lower() not in _SHEETS}
     sheets = [
         path
         for path in folder.iterdir()
-        if path.suffix.lower() in _SHEETS and path.stem not in TABLES and path.stem not in recordings
+        if path.suffix.lower() in _SHEETS and path.name not in tables and path.stem not in recordings
     ]
     annotations = [path for depth in ("*", "*/*") for path in folder.glob(depth) if path.suffix.lower() in _ANNOTATIONS]
     return [path for path in sorted([*sheets, *annotations]) if not path.name.startswith((".", "~$"))]

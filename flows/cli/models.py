@@ -14,7 +14,17 @@ from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 from rich.table import Table
 
 from flows.cli.extract import demo_video
-from flows.cli.terminal import LOOK, ConfigOption, JsonOption, console, error_console, fail, show_json, usage_errors
+from flows.cli.terminal import (
+    LOOK,
+    ConfigOption,
+    JsonOption,
+    console,
+    error_console,
+    extractors_table,
+    fail,
+    show_json,
+    usage_errors,
+)
 from tasks.inspect.formatting import human_bytes
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from flows.cli.terminal import (
     finite_json,
     listed,
     not_read,
+    problems_table,
     show_json,
     usage_errors,
 )

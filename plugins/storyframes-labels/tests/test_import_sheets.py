@@ -20,6 +20,7 @@ from storyframes_labels.import_labels import Import, Imported, import_labels
 from storyframes_labels.mapping import range_in_name
 from storyframes_labels.read_annotations import read_all
 from support.media.newcomer import RECORDINGS, SESSIONS, write_elan, write_ratings_sheet
+from support.media.recordings import write_recording
 from support.messages import missing
 from typer.testing import CliRunner
 
@@ -349,7 +350,9 @@ def test_from_a_bare_folder_to_labels_without_a_table_written_by_hand(tmp_path: 
     study = tmp_path / "study"
     for name in NAMES:
         (study / "media").mkdir(parents=True, exist_ok=True)
-        (study / "media" / name).write_bytes(b"")
+        write_recording(study / "media" / name.replace(Path(name).suffix, ".mkv"), 1).rename(study / "media" / name)
+        with (study / "media" / name).open("ab") as file:
+            file.write(name.encode())  # no two have the same content
     assert run("init", study, "--recordings", "media/*")[0] == 0
     ratings = {name: (number, 99 - number) for number, name in enumerate(NAMES)}
     sheet = write_ratings_sheet(tmp_path / "ratings.xlsx", ratings)
