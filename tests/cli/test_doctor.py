@@ -82,7 +82,7 @@ def test_it_says_what_is_here_and_how_to_get_the_rest(home: Path, tmp_path: Path
     assert "opensmile" in said["extractors"][1]
     assert said["feature store"][1].startswith(f"{tmp_path}/features, ")
     assert said["Prefect"][0] == "here"
-    shown = CliRunner().invoke(app, ["doctor"])
+    shown = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "300"})
     assert shown.exit_code == 0
     assert missing(shown.stdout, "→ 'storyframes models fetch resnet50-v1'", "102.5 MB") == []
 

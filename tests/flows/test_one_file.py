@@ -404,7 +404,7 @@ def told(*arguments: object) -> tuple[int, str, str]:
 def test_tables_from_the_command_line(talk: Path, tmp_path: Path) -> None:
     out = tmp_path / "talk.parquet"
     code, said, errors = told(talk, "--features", "opensmile", "--out", out)
-    assert (code, errors) == (0, "")
+    assert (code, errors) == (0, f"Next: storyframes extract-file {talk}\n")
     assert said == f"{out}: {len(pd.read_parquet(out))} rows, 67 columns\n"
     table = storyframes.extract(talk, "opensmile").to_pandas()
     pd.testing.assert_frame_equal(pd.read_parquet(out), table)

@@ -41,7 +41,7 @@ def store(made: Path, tmp_path: Path) -> Path:
 def verify(store: Path | str, *options: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["verify", str(store), *options], env={"COLUMNS": "300"})
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
-    return result.exit_code, " ".join(result.output.replace("│", " ").split())
+    return result.exit_code, " ".join(result.output.partition("Next:")[0].replace("│", " ").split())
 
 
 def remove(path: Path) -> None:
