@@ -11,14 +11,10 @@ import pyarrow.compute as pc
 
 from storyframes import (
     CLOCK,
-    MAIN_ARRAY,
     Axis,
     ClipDataset,
     ClipInput,
     FeatureStore,
-    feature_and_track,
-    in_order,
-    is_label_curve,
 )
 from storyframes.clips import filter_clips, parse_filter
 from storyframes_empathy.training.moments import Moments, Rows, measure
@@ -73,7 +69,7 @@ def labelled_units(index: pd.DataFrame, label: str | None = None, where: str | N
         label = known[0]
     if label is None or label not in known:
         what = "several labels can be scored" if label is None and known else f"no clip has the label {label!r}"
-        curve = " (a curve: 'storyframes empathy train' learns it)" if label and is_label_curve(label) else ""
+        curve = " (a curve: 'storyframes empathy train' learns it)" if label and label.startswith("label.") else ""
         there = (
             f"name one of {', '.join(known)} with --label"
             if known
@@ -163,13 +159,13 @@ def feature_means(store: FeatureStore, units: Units, features: Sequence[str] | N
 def _inputs(store: FeatureStore, sessions: Sequence[str]) -> dict[str, ClipInput]:
     """The features with a mean, as inputs of clips; OpenFace's without its bookkeeping."""
     inputs = {}
-    for name in in_order({name for session in sessions for name in store.features(session)}):
-        feature = feature_and_track(name)[0]
-        if feature == CLOCK or is_label_curve(feature):
+    for name in sorted({name for session in sessions for name in store.features(session)}):
+        feature = name.partition("@")[0]  # without the track
+        if feature == CLOCK or feature.startswith("label."):
             continue
         session = next(session for session in sessions if store.has(session, name))
         spec = store.spec(session, name)
-        arrays = [spec.arrays[MAIN_ARRAY]] if MAIN_ARRAY in spec.arrays else list(spec.arrays.values())
+        arrays = [spec.arrays["values"]] if "values" in spec.arrays else list(spec.arrays.values())
         if any(array.axis in _AXES and np.dtype(array.dtype).kind == "f" and array.shape for array in arrays):
             columns = ["measurements"] if "measurements" in spec.groups else None
             inputs[name] = ClipInput(name, columns, missing="mask")
