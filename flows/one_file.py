@@ -5,6 +5,7 @@ By the same units, extractors and checks as a study's, in this process: without 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import itertools
 import locale
@@ -24,11 +25,13 @@ import pandas as pd
 from flows.in_process import do_in_process
 from flows.progress import progress_bar
 from flows.settings import Settings, load_settings
-from storyframes.one_file import ExtractedFile, ExtractFileError, part_of
+from storyframes.one_file import ExtractedFile, ExtractedFiles, ExtractFileError
+from storyframes.spec import FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import INPUTS, StoreError, create_store
+from storyframes.store.layout import INPUTS, create_store
 from storyframes.store.maintenance import collect
+from storyframes.store.named.address import AddressError, locate, parse_address
 from storyframes.store.records import STORE_FORMAT, Status, canonical_json
 from storyframes.store.storage import Storage, reason_of
 from storyframes.store.storage.local_folder import LocalStorage
@@ -42,6 +45,7 @@ from tasks.models.digests import DigestCache, user_cache
 from tasks.planning.selection import SelectionError, selected_extractors, without_frames
 from tasks.planning.sources import RECORDING, FileSource, file_source
 from tasks.planning.units import joined_with_clocks, on_all_processors, sharing_a_pass
+from tasks.study.sessions_from_files import RECORDING_SUFFIXES
 
 _READERS_S = 7 * 24 * 3600.0  # for so long a reader of features of other settings can go on
 
@@ -54,7 +58,7 @@ def cache_folder() -> Path:
 
 
 def extract_one(
-    file: Path,
+    file: Path | Sequence[Path],
     features: Sequence[str],
     others: Mapping[str, Path],
     *,
@@ -62,7 +66,7 @@ def extract_one(
     cache: bool | Path,
     sections: Mapping[str, Any],
     progress: Callable[[str, int, int], None] | None,
-) -> ExtractedFile:
+) -> ExtractedFile | ExtractedFiles:
     """What :func:`storyframes.extract` does; arguments and errors are its.
 
     Args:
@@ -72,8 +76,54 @@ def extract_one(
         with progress_bar("extracting") as shown:
             return extract_one(file, features, others, config=config, cache=cache, sections=sections, progress=shown)
     settings = load_settings(config, sections)
-    asked = {name: name.partition(".")[0] for name in features}
-    _check_asked(asked, settings)
+    asked = _asked(features, settings)
+    if isinstance(file, Path) and not is_several(file):
+        return _extract_one(file, asked, others, settings, cache, progress)
+    files = _recordings(file) if isinstance(file, Path) else file
+    if others:
+        raise ExtractFileError(f"{', '.join(others)} of {len(files)} recordings cannot be one file: extract one by one")
+    extracted, failed = {}, {}
+    for number, path in enumerate(files, start=1):
+        progress(path.name, number, len(files))
+        try:
+            extracted[str(path)] = _extract_one(path, asked, others, settings, cache, lambda *_: None)
+        except (ExtractFileError, FileNotFoundError) as error:
+            failed[str(path)] = str(error)
+    if not extracted:
+        raise ExtractFileError("\n".join(["nothing was extracted:", *failed.values()]))
+    return ExtractedFiles(extracted, failed)
+
+
+def is_several(place: Path) -> bool:
+    """Whether it is a folder, or a pattern of files' names."""
+    return place.is_dir() or (not place.exists() and not {*"*?["}.isdisjoint(str(place)))
+
+
+def _recordings(place: Path) -> list[Path]:
+    """The recordings in a folder, or the files of a pattern, by name.
+
+    Raises:
+        ExtractFileError: there are none.
+    """
+    if place.is_dir():
+        files = sorted(path for path in place.iterdir() if path.suffix.lower() in RECORDING_SUFFIXES)
+        what = "no recordings; a folder's own files are taken, by their names' endings"
+    else:
+        files = sorted(Path(name) for name in glob.glob(str(place), recursive=True))
+        what = "no file matches this pattern"
+    if not files:
+        raise ExtractFileError(f"{place}: {what}")
+    return files
+
+
+def _extract_one(
+    file: Path,
+    asked: Mapping[str, tuple[str, ...]],
+    others: Mapping[str, Path],
+    settings: Settings,
+    cache: bool | Path,
+    progress: Callable[[str, int, int], None],
+) -> ExtractedFile:
     if cache is not False:
         root = cache_folder() if cache is True else cache
         with _as_in_a_worker():
@@ -89,27 +139,30 @@ def extract_one(
     return view
 
 
-def _check_asked(asked: Mapping[str, str], settings: Settings) -> None:
-    """Refuse what there is not.
+def _asked(names: Sequence[str], settings: Settings) -> dict[str, tuple[str, ...]]:
+    """By name, the features that it needs.
 
     Raises:
         SelectionError: no such feature, or no such part of it.
     """
     classes = extractor_classes(settings, Scope.SESSION)
-    if not asked:
+    if not names:
         raise SelectionError(f"name a feature; there are {', '.join(classes)}")
-    for name, feature in asked.items():
+
+    def spec_of(feature: str) -> FeatureSpec:
         if feature not in classes:
             raise SelectionError(unknown_feature(feature, [model.name for model in settings.embed]))
-        try:
-            part_of(classes[feature].spec, name.partition(".")[2])
-        except StoreError as error:
-            raise SelectionError(str(error)) from None
+        return classes[feature].spec
+
+    try:
+        return {name: tuple(feature for feature, _ in locate(parse_address(name), spec_of)) for name in names}
+    except AddressError as error:
+        raise SelectionError(str(error)) from None
 
 
 def _extract(
     file: Path,
-    asked: Mapping[str, str],
+    asked: Mapping[str, tuple[str, ...]],
     others: Mapping[str, Path],
     settings: Settings,
     root: Path,
@@ -130,7 +183,8 @@ def _extract(
     name = _store_name(source, settings)
     with locked(root / f".{name}.lock", wait_s=math.inf):  # another process may be at the same recording for long
         storage = create_store(root / name)
-        outcomes = extract_file(storage, source, settings, tuple(asked.values()), progress)
+        needed = dict.fromkeys(feature for features in asked.values() for feature in features)
+        outcomes = extract_file(storage, source, settings, tuple(needed), progress)
         if not all(outcome.skipped for outcome in outcomes.values()):
             for _ in collect(storage, _READERS_S):
                 """What other settings made before, long ago."""
@@ -149,10 +203,17 @@ def _store_name(source: FileSource, settings: Settings) -> str:
     return hashlib.sha256(canonical_json([STORE_FORMAT, recording, common])).hexdigest()[:32]
 
 
-def _view(store: FeatureStore, name: str, asked: Mapping[str, str], outcomes: Mapping[str, Outcome]) -> ExtractedFile:
+def _view(
+    store: FeatureStore, name: str, asked: Mapping[str, tuple[str, ...]], outcomes: Mapping[str, Outcome]
+) -> ExtractedFile:
     """What came; a feature whose last attempt failed is not there, though an older version of it may be."""
     done = {feature for feature, outcome in outcomes.items() if outcome.status is Status.DONE}
-    failed = {name: outcomes[feature].reason for name, feature in asked.items() if feature not in done}
+    failed = {
+        name: outcomes[feature].reason
+        for name, features in asked.items()
+        for feature in features
+        if feature not in done
+    }
     if len(failed) == len(asked):
         reasons = [f"  {name}: {reason}" for name, reason in failed.items()]
         raise ExtractFileError("\n".join([f"{name}: nothing that was asked for came of it:", *reasons]))

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         shown_names,
     )
     from storyframes.store.feature_store import FeatureStore
+    from storyframes.store.named.address import AddressError
     from storyframes.times import (
         SOUND_FITS_S,
         Clock,
@@ -74,6 +75,7 @@ __all__ = [
     "SOUND_FITS_S",
     "STORIES",
     "STORY_FEATURES",
+    "AddressError",
     "ArraySpec",
     "Attribution",
     "Axis",
@@ -119,6 +121,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "feature_name": "FeatureName",
+        "store.named.address": "AddressError",
         "array_roles": "CLOCKS FRAME_ROW ColumnTable value_names",
         "clips.clip_index": "SplitSpec",
         "clips.dataset": "ClipDataset",
@@ -138,5 +141,11 @@ __getattr__, __dir__ = exports(
         "spec": "MAIN ArraySpec Axis FeatureSpec SpecError shown_names",
         "store.feature_store": "FeatureStore",
         "times": "SOUND_FITS_S Clock last_frame_end_s spoken_rows ticks",
+    },
+    {
+        "open": "storyframes.FeatureStore('STORE'), or storyframes.extract(file, 'openface') for one recording",
+        "load": "storyframes.FeatureStore('STORE')",
+        "read": "storyframes.FeatureStore('STORE').read('p01-s01', 'openface')",
+        "features": "storyframes.FEATURES",
     },
 )

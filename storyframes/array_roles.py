@@ -5,7 +5,6 @@ Columns are chosen by their names (``AU12_r``) or by the name of a group of them
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from storyframes.mistakes import unknown
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, shown_names
 
 CLOCKS: Mapping[Axis, tuple[str, ...]] = {
@@ -199,9 +199,7 @@ class ColumnTable:
         if name in self.names:
             place = self.names.index(name)
             return slice(place, place + 1)
-        names = [*self.groups, *self.names]
-        near = difflib.get_close_matches(name, names, n=3)
-        raise ValueError(f"there is no column or group {name!r}; there are {', '.join(near or names[:12])}, …")
+        raise ValueError(unknown("", "column or group", name, (*self.groups, *self.names)))
 
 
 def _joined(pieces: Sequence[slice]) -> tuple[slice, ...]:

@@ -23,6 +23,7 @@ __all__ = [
     "HAND_JOINTS",
     "MEASURED_VISION",
     "OPENFACE_COLUMNS",
+    "SIDE_BY_SIDE",
     "STORIES",
     "STORY_FEATURES",
     "VISION",
@@ -374,6 +375,15 @@ VISION: tuple[str, ...] = ("openface", "resnet50")
 
 MEASURED_VISION = "vision.measured"
 """``vision`` without the bookkeeping (frame number, face, time, confidence, success): 2757 columns."""
+
+SIDE_BY_SIDE: Mapping[str, tuple[str, ...]] = {
+    MEASURED_VISION: ("openface.measurements", "resnet50.values"),
+    "vision": ("openface.values", "resnet50.values"),
+    "audio": ("opensmile",),
+    "words": ("glove",),
+    "sentence": ("sbert",),
+}
+"""Names that stand for other features, or parts of them, whose columns follow one another."""
 
 
 def in_order(features: Iterable[str]) -> list[str]:

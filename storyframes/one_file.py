@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ import pandas as pd
 
 from storyframes.features import in_order
 from storyframes.installation import install_line
+from storyframes.mistakes import explained, unknown
 from storyframes.notebook import plot_columns
 from storyframes.plug_ins import load_pipeline
-from storyframes.spec import MAIN_ARRAY, FeatureSpec
-from storyframes.store.feature_reader import FeatureReader
-from storyframes.store.feature_store import FeatureStore, SessionView, pandas_frame
-from storyframes.store.layout import StoreError
-from storyframes.store.tables import MASK, chosen_table
+from storyframes.store.feature_store import FeatureStore, SessionView
+from storyframes.store.named.address import parse_address
+from storyframes.store.named.selection import pandas_frame
+from storyframes.store.tables import MASK, Table, chosen_tables
 
 
 class ExtractFileError(Exception):
@@ -33,8 +32,9 @@ class PipelineMissingError(ImportError):
     """The pipeline is not installed; the message says how to install it."""
 
 
+@explained("storyframes.extract('talk.mp4', 'opensmile'); 'storyframes extractors list' has the features")
 def extract(
-    file: str | os.PathLike[str],
+    file: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     features: str | Iterable[str],
     *,
     transcript: str | os.PathLike[str] | None = None,
@@ -44,19 +44,21 @@ def extract(
     cache: bool | str | os.PathLike[str] = True,
     progress: Callable[[str, int, int], None] | None = None,
     **sections: Any,
-) -> ExtractedFile:
-    """Extract features of one recording, without a study or a server, by the same extractors and checks as a study.
+) -> Any:
+    """Extract features of recordings without a study or a server, by the same extractors and checks as a study.
 
     Features that analyse the frames share one pass over them; features that another one needs are extracted first.
     Features of plug-ins are named like any other. The results are kept in a private folder of this user's cache, so a
     second call only reads; a feature is extracted again when the file, the settings, a model or the extractor changed.
 
     Args:
-        file: a video, or a file of sound alone.
+        file: a video, or a file of sound alone. Of a list of files, a folder or a pattern (``"media/*.mp4"``) each
+            recording is extracted by itself.
         features: names, as listed by ``storyframes extractors list``. A part of the feature may follow after a dot,
             which :meth:`ExtractedFile.to_pandas` then returns: an array (``"opensmile.per_frame"``), a group of columns
-            (``"openface.gaze"``), the arrays whose names begin with it (``"mediapipe.face"``), or a kind of row
-            (``"glove.frame"``).
+            (``"openface.gaze"``), a column (``"openface.AU12_r"``), the arrays whose names begin with it
+            (``"mediapipe.face"``), or a kind of row (``"glove.frame"``); or several features side by side
+            (``"vision.measured"``).
         transcript: the transcript, for features of words (docs/study.md lists the formats).
         audio: the sound, if it is another file.
         openface_csv: an earlier output of OpenFace, used instead of running it.
@@ -67,7 +69,8 @@ def extract(
             ``embed=[{"name": …}]``.
 
     Returns:
-        The features that were extracted, and for the others the reason (``failed``).
+        :class:`ExtractedFile`: the features that were extracted, and for the others the reason (``failed``). Of several
+        recordings :class:`ExtractedFiles`, a dict of them by file.
 
     Raises:
         PipelineMissingError: the pipeline is not installed.
@@ -91,8 +94,8 @@ def extract(
             f"extract() needs {error.name}: {install_line('pipeline')}", name=error.name
         ) from None
     given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
-    extracted: ExtractedFile = extract_one(
-        Path(file),
+    return extract_one(
+        Path(file) if isinstance(file, str | os.PathLike) else [Path(one) for one in file],
         [features] if isinstance(features, str) else list(features),
         {kind: Path(path) for kind, path in given.items() if path is not None},
         config=None if config is None else Path(config),
@@ -100,7 +103,40 @@ def extract(
         sections=sections,
         progress=progress,
     )
-    return extracted
+
+
+class ExtractedFiles(dict[str, "ExtractedFile"]):
+    """What was extracted of several recordings, by file.
+
+    Attributes:
+        failed: by file, the reason why nothing was extracted of it.
+    """
+
+    def __init__(self, extracted: Mapping[str, ExtractedFile], failed: Mapping[str, str]) -> None:
+        super().__init__(extracted)
+        self.failed = dict(failed)
+
+    def __missing__(self, file: object) -> ExtractedFile:
+        """By a path, as by its text."""
+        if isinstance(file, os.PathLike):
+            return self[os.fspath(file)]
+        why = self.failed.get(str(file))
+        raise KeyError(f"{file} failed: {why}" if why else unknown("", "file", file, self))
+
+    def __repr__(self) -> str:
+        lines = [f"ExtractedFiles: {len(self)}", *(f"  {file}: {', '.join(one.asked)}" for file, one in self.items())]
+        return "\n".join([*lines, *(f"  {file} failed: {reason}" for file, reason in self.failed.items())])
+
+    def to_pandas(self, feature: str | None = None, **options: Any) -> pd.DataFrame:
+        """The data frames of a feature below one another, with the file as the first level of the index.
+
+        Args:
+            **options: as of :meth:`ExtractedFile.to_pandas`.
+
+        Raises:
+            KeyError: the feature was not extracted of a recording.
+        """
+        return pd.concat({file: one.to_pandas(feature, **options) for file, one in self.items()}, names=["file"])
 
 
 class ExtractedFile(SessionView):
@@ -190,81 +226,30 @@ class ExtractedFile(SessionView):
             if len(self.asked) != 1:
                 raise KeyError(f"name one of {', '.join(self.asked)}: their rows are at other times")
             feature = self.asked[0]
-        kind, _, part = feature.partition(".")
-        if kind not in self._extracted:
-            why = next((reason for name, reason in self.failed.items() if name.partition(".")[0] == kind), "")
-            raise KeyError(f"{kind} failed: {why}" if why else f"{kind} was not asked for; {', '.join(self.asked)} was")
-        return part_frame(self.store, self.session_id, kind, part or rows or "", rate, unmeasured=unmeasured)
+        chosen = chosen_tables(self.store, self.session_id, self._asked(feature), rows, rate)
+        frame = pandas_frame(chosen)
+        return frame if unmeasured else _measured(frame, chosen)
+
+    def _frame(self, name: str, start: int, stop: int | None) -> pd.DataFrame:
+        chosen = chosen_tables(self.store, self.session_id, name)
+        return _measured(pandas_frame(chosen, start, stop), chosen)
+
+    def _asked(self, name: str) -> str:
+        for feature in parse_address(name, self._extracted).stored:
+            if feature not in self._extracted:
+                why = next((why for failed, why in self.failed.items() if feature in parse_address(failed).stored), "")
+                asked = unknown(self.name, "feature", feature, self._extracted, so="it was asked for")
+                raise KeyError(f"{feature} failed: {why}" if why else asked)
+        return name
 
     def _features(self) -> list[str]:
         return self._extracted
 
 
-@dataclass(frozen=True)
-class Part:
-    """Which rows, arrays and columns of a feature a name selects.
-
-    Attributes:
-        rows: the kind of row; None for that of the feature's main array.
-        arrays: the arrays; empty for all with such rows.
-        columns: the columns of the main array; empty for all.
-    """
-
-    rows: str | None = None
-    arrays: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-
-
-def part_of(spec: FeatureSpec, name: str) -> Part:
-    """The part of this name: a group of columns, an array, several arrays whose names begin alike, or a kind of row.
-
-    An empty name is the whole feature.
-
-    Raises:
-        StoreError: the feature has no such part, or its arrays have different kinds of row.
-    """
-    if not name:
-        return Part()
-    if name in spec.groups:
-        return Part(str(spec.arrays[MAIN_ARRAY].axis), (MAIN_ARRAY,), spec.columns[spec.groups[name]])
-    arrays = (name,) if name in spec.arrays else tuple(array for array in spec.arrays if array.startswith(f"{name}_"))
-    axes = {str(spec.arrays[array].axis) for array in arrays}
-    if len(axes) > 1:
-        raise StoreError(f"{spec.name}: {', '.join(arrays)} have different kinds of row: name one of them")
-    if arrays:
-        return Part(axes.pop(), arrays)
-    kinds = list(dict.fromkeys(str(array.axis) for array in spec.arrays.values()))
-    if name in kinds:
-        return Part(name)
-    raise StoreError(f"{spec.name} has no part {name!r}; it has {', '.join((*spec.groups, *spec.arrays, *kinds))}")
-
-
-def part_frame(
-    store: FeatureReader, session_id: str, feature: str, name: str, rate: float | None, *, unmeasured: bool
-) -> pd.DataFrame:
-    """A part of a feature as a data frame; see :meth:`SessionView.to_pandas`.
-
-    Args:
-        name: of the part; see :func:`part_of`.
-        rate: points a second; None takes the rows as they are stored.
-        unmeasured: keep the numbers of rows that are no measurement; else they are NaN, so that they do not enter a
-            mean. Integers stay.
-
-    Raises:
-        StoreError: the session has no such feature, or the feature no such part.
-    """
-    part = part_of(store.spec(session_id, feature), name)
-    table = chosen_table(store, session_id, feature, part.rows, rate)
-    if part.arrays:  # a part that is an array of times has them as its index only
-        table = replace(table, arrays={array: table.arrays[array] for array in table.arrays if array in part.arrays})
-    frame = pandas_frame(table)
-    values = [column.name for column in table.columns]
-    if part.columns:
-        names = {column.place: column.name for column in table.columns}
-        kept = [names[table.arrays[MAIN_ARRAY].columns.index(column)] for column in part.columns]
-        frame = frame.drop(columns=[name for name in values if name not in set(kept)])
-        values = kept
-    if not unmeasured and not frame[MASK].all():
-        floats = [name for name in values if np.issubdtype(frame[name].dtype, np.floating)]
+def _measured(frame: pd.DataFrame, chosen: Sequence[Table]) -> pd.DataFrame:
+    """The frame with NaN in the rows that are no measurement, so that they do not enter a mean; integers stay."""
+    if not frame[MASK].all():
+        names = {column.name for table in chosen for column in table.columns}
+        floats = [name for name in frame if name in names and np.issubdtype(frame[name].dtype, np.floating)]
         frame[floats] = frame[floats].where(frame[MASK])
     return frame

@@ -212,9 +212,11 @@ def extract_file(
     """Extract features of one recording as tables: times as index, a named column for each number."""
     if out is not None and out.suffix not in _FORMATS:
         fail(f"{out}: the name of a table ends in {' or '.join(_FORMATS)}", 2)
-    from flows.one_file import extract_one, write_table
-    from storyframes.one_file import ExtractFileError
+    from flows.one_file import extract_one, is_several, write_table
+    from storyframes.one_file import ExtractedFile, ExtractFileError
 
+    if is_several(file):
+        fail(f"{file}: give one recording; 'storyframes init' makes a study of a folder", 2)
     others = {"transcript": transcript, "audio": audio, "openface": openface_csv}
     given = {kind: path for kind, path in others.items() if path is not None}
     if features is None:
@@ -235,6 +237,7 @@ def extract_file(
             )
         except ExtractFileError as error:
             fail(str(error), 1)
+    assert isinstance(extracted, ExtractedFile)
     for name, feature_caveats in extracted.caveats.items():
         error_console().print(f"[yellow]caveat of {escape(name)}:[/] {escape('; '.join(feature_caveats))}")
     if out is None:

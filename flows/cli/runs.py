@@ -229,6 +229,10 @@ def status(
 def show(
     store: StoreArgument,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Only the columns of a feature or a part of one, as openface.gaze."),
+    ] = None,
     track: Annotated[
         str | None, typer.Option(help="Only this track; 'main' are the session's own files. All tracks otherwise.")
     ] = None,
@@ -238,13 +242,21 @@ def show(
 
     Times are in seconds of the track's own recording.
     """
-    from flows.cli.session_tables import session_json, session_tables
+    from flows.cli.session_tables import columns_json, columns_table, session_json, session_tables
     from storyframes.store import record_status
     from storyframes.store.feature_store import FeatureStore
+    from tasks.inspect.session_curves import summarize_columns
     from tasks.inspect.track_curves import has_curves, read_curves
 
     with usage_errors():
         feature_store = FeatureStore(store)
+        if name is not None:
+            columns = summarize_columns(feature_store[session], name)
+            if json:
+                print(columns_json(columns))  # noqa: T201 - for a program, not the console
+            else:
+                console().print(columns_table(columns))
+            return
         entries = list(record_status.scan(feature_store.storage, session))
         if not entries:
             feature_store.session(session)  # says which session is unknown, and of how many

@@ -20,7 +20,7 @@ from storyframes.spec import MAIN
 from storyframes.store.record_status import FeatureStatus
 from tasks.inspect.formatting import counted, human_bytes
 from tasks.inspect.quality import Quality, QualityFinding
-from tasks.inspect.session_curves import SessionCurves
+from tasks.inspect.session_curves import CurveSummary, SessionCurves
 from tasks.study.labels import listed
 
 _SPANS = 6  # of a finding
@@ -68,12 +68,22 @@ def _features_table(entries: Sequence[FeatureStatus]) -> FittingTable:
 def _curves_table(curves: SessionCurves, *, named: bool) -> FittingTable:
     where = ", in seconds of its own recording" if named and curves.track != MAIN else ""
     title = f"{escape(curves.track)}: {curves.extent}{where}" if named else curves.extent
+    return columns_table(curves.summaries(), title)
+
+
+def columns_table(curves: Sequence[CurveSummary], title: str = "") -> FittingTable:
+    """The range of each curve, and a sparkline."""
     rows = []
-    for one in curves.summaries():
+    for one in curves:
         numbers = ["" if value is None else f"{value:.3g}" for value in (one.low, one.median, one.high)]
         rows.append((escape(f"{one.name} {one.unit}".strip()), *numbers, f"{one.present:.0%}", one.spark))
     headings = ("curve", "lowest", "median", "highest", "there", "from start to end")
     return FittingTable(headings, rows, title, right=frozenset(headings[1:-1]))
+
+
+def columns_json(curves: Sequence[CurveSummary]) -> str:
+    """The same for scripts."""
+    return finite_json([dataclasses.asdict(curve) for curve in curves])
 
 
 def _findings_table(findings: Sequence[QualityFinding], whose: str) -> FittingTable:

@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,12 +19,22 @@ from storyframes.clips.filters import complete_clips, filter_clips, lacking_clip
 from storyframes.clips.inputs import MASK, Batch, Clip, ClipInput, ClipSource, Field
 from storyframes.clips.named_inputs import needed_features, open_input
 from storyframes.clips.readers import FeatureReader, InputReader, PaddedRows
+from storyframes.mistakes import explained, no_attribute, unknown
 from storyframes.notebook import html_table, percent, strip
 from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 
 NO_STORY = ""
+_INSTEAD = {
+    "columns": "dataset.fields['openface'].columns, or dataset.clips.columns for those of the clip index",
+    "labels": "dataset.clips['empathy'] for the values, dataset.schemes for the names of the labels",
+    "index": "dataset.clips",
+    "features": "dataset.fields",
+    "shape": "dataset.fields['openface'].shape",
+    "class_weights": "OversamplingSampler(dataset, seed=1), which gives each label equally often",
+    "shuffle": "ClipLoader(dataset, 16, UniformSampler(dataset, seed=1))",
+}
 
 
 class ClipDataset:
@@ -43,15 +53,15 @@ class ClipDataset:
         store: the feature store, or its folder.
         inputs: names, or :class:`~storyframes.clips.inputs.ClipInput` to choose columns or rows.
         where: which clips: an expression over the clip index, as text (``split == "train" and face_tracked >= 0.9``,
-            see :func:`~storyframes.clips.filters.parse_filter`) or pyarrow's (``pc.field("split") == "train"``); None
-            takes all.
+            see :func:`~storyframes.clips.filters.parse_filter`) or pyarrow's (``pc.field("split") == "train"``), or
+            several, which all have to be true; None takes all.
         drop_missing: leave out clips that lack an input; otherwise they are an error.
         split: draw participants into other splits than the clip index's; ``where`` and ``clips`` use these splits. None
             takes those of the index.
 
     Attributes:
         clips: the clips' rows of the clip index; sample i is row i.
-        split: as given.
+        split_spec: ``split``, as given.
         fields: shape, dtype and column names of each array of a sample.
         schemes: the type of each column of labels in ``clips``: nominal, ordinal or interval.
         missing: by field of an input with ``missing="mask"``, the share of the clips whose session lacks it, 0 to 1.
@@ -69,15 +79,24 @@ class ClipDataset:
         ((120, 2757), dtype('float32'), (120,))
         >>> dataset.clips["phase"].unique().tolist()
         ['reflection']
-        >>> dataset.read([0, 1, 2])["vision.measured"].shape
+        >>> dataset[0:3]["vision.measured"].shape  # several clips, stacked
         (3, 120, 2757)
+        >>> empathic = dataset.filter("empathy > 3")
+        >>> sorted(empathic.to_pandas()["empathy"].unique().tolist())
+        [4, 5]
     """
 
+    @explained(
+        "ClipDataset('STORE', ['openface.gaze', 'label'], 'split == \"train\"')",
+        columns="ClipInput('openface', ['gaze']), or the name 'openface.gaze'",
+        batch_size="ClipLoader(dataset, 16)",
+        shuffle="ClipLoader(dataset, 16, UniformSampler(dataset, seed=1))",
+    )
     def __init__(
         self,
         store: FeatureStore | str | os.PathLike[str],
         inputs: Sequence[str | ClipInput],
-        where: str | pc.Expression | None = None,
+        where: str | pc.Expression | Sequence[str | pc.Expression] | None = None,
         *,
         drop_missing: bool = False,
         split: SplitSpec | None = None,
@@ -85,14 +104,18 @@ class ClipDataset:
         if not isinstance(split, SplitSpec | None):
             raise TypeError(f"split={split!r} is no SplitSpec; to read one split, give where='split == \"train\"'")
         self.store = store if isinstance(store, FeatureStore) else FeatureStore(store)
-        self.split = split
-        self._inputs = _distinct(inputs)
+        self.split_spec = split
+        self._where = [where] if isinstance(where, str | pc.Expression) else list(where or ())
+        self._asked, self._drop_missing = _distinct(inputs), drop_missing
+        self._inputs = [requested.resolved(self.store) for requested in self._asked]
         index = self.store.clips()
         clocks, track = index.attrs.pop("clocks", {}), index.attrs.pop("track", MAIN)
         index.attrs.pop("clock_errors", None)  # nothing here needs them
         window_s = index.attrs.pop("window_s", None)
         index = index if split is None else split.applied(index)
-        chosen = filter_clips(index, where)
+        chosen = filter_clips(index, None)
+        for condition in self._where:
+            chosen = filter_clips(chosen, condition)
         self.schemes: dict[str, str] = dict(index.attrs.get("schemes", {}))
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, self._inputs, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
@@ -147,7 +170,7 @@ class ClipDataset:
     def __repr__(self) -> str:
         where = f"{len(self._sessions)} sessions in {self.store.storage.location}"
         lines = [f"ClipDataset: {len(self):,} clips of {where}, of {', '.join(map(repr, self._inputs))}"]
-        lines += [f"  split anew: {self.split!r}"] if self.split else []
+        lines += [f"  split anew: {self.split_spec!r}"] if self.split_spec else []
         lines += [f"  {name}: masked in {percent(share)} of the clips" for name, share in self.missing.items()]
         return "\n".join([*lines, *(f"  {name}: {field.shape} {field.dtype}" for name, field in self.fields.items())])
 
@@ -172,9 +195,70 @@ class ClipDataset:
         inputs = [name for name in self.missing if field == name or field.startswith(f"{name}_")]
         return percent(self.missing[max(inputs, key=len)]) if inputs else ""
 
-    def __getitem__(self, index: int) -> dict[str, np.ndarray]:
-        """One clip: its arrays by field, and its ``index``."""
-        clip, batch = self._clip(range(len(self))[index]), self.allocate(1)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, _INSTEAD)
+
+    def filter(self, where: str | pc.Expression) -> ClipDataset:
+        """The clips of this dataset for which ``where`` is true, as a dataset with the same inputs.
+
+        Raises:
+            ValueError: as of the dataset.
+        """
+        if not isinstance(where, str | pc.Expression):
+            raise TypeError(f"filter({where!r}): give a condition as text, as filter('empathy > 3')")
+        chosen = [*self._where, where]
+        return ClipDataset(self.store, self._asked, chosen, drop_missing=self._drop_missing, split=self.split_spec)
+
+    def split(self, name: str) -> ClipDataset:
+        """The clips of one split, ``train``, ``val`` or ``test``: a short way to write :meth:`filter`."""
+        return self.filter(f"split == {str(name)!r}")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The clips' rows of the clip index: who, when, which labels. The numbers are in ``dataset[i]``."""
+        return self.clips.copy()
+
+    def describe(self) -> pd.DataFrame:
+        """By split, how many clips, windows, sessions and people there are, and the labels of the clips.
+
+        Of a label that is a number, how many clips have it, their mean and standard deviation, the lowest and the
+        highest; of another, how many clips have each value.
+        """
+        columns = {}
+        for split, clips in [*self.clips.groupby("split", observed=True), ("all", self.clips)]:
+            windows = len(clips.drop_duplicates(["session_id", "start_frame"]))
+            people = clips[["session_id", "participant_id"]].nunique()
+            column = {"clips": len(clips), "windows": windows, "sessions": people.iloc[0], "people": people.iloc[1]}
+            for name in self.schemes:
+                values = clips[name].dropna()
+                if isinstance(values.dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(values.dtype):
+                    column |= {f"{name}: {value}": count for value, count in values.value_counts(sort=False).items()}
+                else:
+                    stats = values.astype(float).agg(["count", "mean", "std", "min", "max"])
+                    column |= {f"{name}: {what}": value for what, value in stats.items()}
+            columns[split] = column
+        return pd.DataFrame(columns)
+
+    def __getitem__(self, index: int | slice | str | Sequence[int]) -> dict[str, np.ndarray]:
+        """One clip, by its place or its ``clip_id``: its arrays by field, and its ``index``.
+
+        A slice or a list of places (or a mask, one bool for each clip) gives several clips stacked, as :meth:`read`.
+
+        Raises:
+            IndexError: there is no such clip.
+        """
+        if isinstance(index, str):
+            places = np.flatnonzero(self.clips["clip_id"] == index)
+            if not len(places):
+                raise IndexError(unknown(" in the dataset", "clip", index, self.clips["clip_id"], most=3))
+            index = int(places[0])
+        if isinstance(index, slice):
+            return dict(self.read(range(len(self))[index]))
+        if np.ndim(index):
+            numbers = np.asarray(index)
+            return dict(self.read((np.flatnonzero(numbers) if numbers.dtype == bool else numbers).tolist()))
+        clip, batch = self._clip(self._place(index)), self.allocate(1)
         for reader in self._readers:
             reader.will_need(self.store, clip)
         for reader in self._readers:
@@ -205,8 +289,7 @@ class ClipDataset:
             IndexError: a clip's number is out of range.
             StoreError: the store does not have its rows, or no longer.
         """
-        places = range(len(self))
-        numbers = [places[index] for index in indices]
+        numbers = [self._place(index) for index in indices]
         clips = [self._clip(number) for number in numbers]
         batch = self.allocate(len(clips)) if out is None else out
         first: dict[tuple[str, int], int] = {}  # the place of the first clip of each window
@@ -267,7 +350,7 @@ class ClipDataset:
             >>> list(rows), len(rows["audio"]), int(dataset[0]["audio_length"])
             (['audio'], 800, 800)
         """
-        clip = self._clip(range(len(self))[index])
+        clip = self._clip(self._place(index))
         return {
             reader.name: reader.stored_rows(self.store, clip)
             for reader in self._readers
@@ -289,6 +372,12 @@ class ClipDataset:
     def digest(self) -> str:
         """SHA-256 of the clips' ids in their order."""
         return hashlib.sha256("\n".join(self.clips["clip_id"]).encode()).hexdigest()
+
+    def _place(self, index: Any) -> int:
+        try:
+            return range(len(self))[index]
+        except (IndexError, TypeError):
+            raise IndexError(f"there are clips 0 to {len(self)} (exclusive), and {index!r} is none of them") from None
 
     def _clip(self, number: int) -> Clip:
         session, story, *rest = self._rows.item(number)

@@ -51,8 +51,10 @@ from storyframes.clips.row_finders import (
 )
 from storyframes.features import CLOCK
 from storyframes.label_curves import CurveRule
+from storyframes.mistakes import unknown
 from storyframes.pooling import MEAN, POOLED_OVER, can_be_pooled, pooled_spec, pools
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec, feature_and_track, is_label_curve, of_track
+from storyframes.store.named.address import AddressError
 from storyframes.store.session_times import SessionTimes
 
 # what a clip can be cut from
@@ -241,20 +243,22 @@ def _choose(requested: ClipInput, feature: str, spec: FeatureSpec, arrays: Mappi
         array = spec.arrays[arrays[name]]
         shape = (*array.shape[:-1], len(columns.names)) if columns else array.shape
         field = Field(shape, np.dtype(array.dtype), columns.names if columns else array.columns)
-        field_name = requested.field if name == MAIN_ARRAY else f"{requested.field}_{name}"
+        field_name = requested.field if name in (MAIN_ARRAY, requested.part) else f"{requested.field}_{name}"
+        if requested.part and field_name != requested.field:  # one of several arrays, with an address of its own
+            field_name = of_track(f"{requested.feature}.{name}", requested.track)
         return FieldPart(field_name, field, feature, arrays[name], columns.pieces if columns else (), array.fill)
 
     if asked is None:
         return tuple(part(name) for name in ([MAIN_ARRAY] if MAIN_ARRAY in arrays else arrays))
     if MAIN_ARRAY not in arrays:
-        if unknown := [name for name in asked if name not in arrays]:
-            raise ValueError(f"{requested.field} has no array {unknown[0]!r} for a clip; it has {', '.join(arrays)}")
+        if absent := [name for name in asked if name not in arrays]:
+            raise AddressError(unknown(requested.field, "array", absent[0], arrays, so="a clip can have"))
         if not asked:
             raise ValueError("columns is empty: name an array, or leave it out for all")
         return tuple(part(name) for name in asked)
     values = spec.arrays[arrays[MAIN_ARRAY]]
     table = ColumnTable(values.columns, spec.groups if values.columns == spec.columns else {})
-    others = [name for name in asked if name not in table and name in arrays]
+    others = [name for name in asked if name in arrays and (name not in table or name == requested.part)]
     columns = [name for name in asked if name not in others]
     if not table.names and columns:
         names = ", ".join(name for name in arrays if name != MAIN_ARRAY)

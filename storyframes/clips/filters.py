@@ -7,6 +7,7 @@ A filter's text is parsed as Python, but none of it is run: what a filter may co
 from __future__ import annotations
 
 import ast
+import difflib
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from storyframes.clips.inputs import MASK, ClipInput, has_frame_rows
 from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
 from storyframes.features import CLOCK
-from storyframes.spec import Axis, column_of, is_label_curve
+from storyframes.spec import MAIN, Axis, column_of, is_label_curve
 from storyframes.store.feature_store import FeatureStore
 
 _PLACE = "\0place"  # no filter can name this column
@@ -88,9 +89,9 @@ def lacking_clips(clips: pd.DataFrame, store: FeatureStore, requested: ClipInput
         ValueError: no session has it.
     """
     needs = needed_features(requested, store)
-    if requested.name == "story":
+    if requested.feature == "story":
         return ~clips["story_id"].isin(store.story_ids(STORY_FEATURE))
-    if requested.name == "label":
+    if requested.feature == "label":
         return clips[RATING].isna() if requested.columns is None else pd.Series(False, index=clips.index)
     sessions = clips["session_id"].unique()
     complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]
@@ -99,7 +100,9 @@ def lacking_clips(clips: pd.DataFrame, store: FeatureStore, requested: ClipInput
         if with_rows or _with_frame_rows(store.sessions, store, needs[0], requested):  # else no session has any
             complete = with_rows
     lacking = ~clips["session_id"].isin(complete)
-    return lacking | clips["audio_start"].isna() if requested.field == "audio" else lacking
+    return (
+        lacking | clips["audio_start"].isna() if requested.feature == "audio" and requested.track == MAIN else lacking
+    )
 
 
 def _with_frame_rows(sessions: Iterable[str], store: FeatureStore, feature: str, requested: ClipInput) -> list[str]:
@@ -109,21 +112,21 @@ def _with_frame_rows(sessions: Iterable[str], store: FeatureStore, feature: str,
 
 
 def _complaint(lacking: pd.DataFrame, count: int, requested: ClipInput, store: FeatureStore) -> str:
-    stories = lacking["story_id"].dropna().unique() if requested.name == "story" else []
+    stories = lacking["story_id"].dropna().unique() if requested.feature == "story" else []
     names = stories if len(stories) else lacking["session_id"].unique()
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     needs = needed_features(requested, store)
     columns = [column_of(feature) for feature in needs]
     has_columns = columns and all(column in lacking for column in columns)  # an index may be older than a feature
     advice = f"filter with where={' and '.join(columns)!r}, or " if has_columns else ""
-    if requested.name == "label":
+    if requested.feature == "label":
         others = [name for name in lacking.attrs.get("schemes", {}) if name != RATING]
         ask = f"ask for other labels with ClipInput('label', {others[:3]}), " if others else ""
         if len(lacking) == count:
             cure = ask.removesuffix(", ") or "leave it out, or index a study that has ratings or labels"
             return f"none of the {count} clips has a rating, which is the input {requested.field!r}: {cure}"
         advice = f"{ask}filter with where='{RATING} is not null', or "
-    if requested.rate is None and (requested.axis is Axis.FRAME or is_label_curve(requested.name)):
+    if requested.rate is None and (requested.axis is Axis.FRAME or is_label_curve(requested.feature)):
         has_frames = any(store.has(session, CLOCK) for session in names)
         has_rows = all(store.has(session, feature) for session in names for feature in needs if feature != CLOCK)
         advice = advice if has_frames or not has_rows else "give it a rate=, which needs no frames, or "
@@ -135,7 +138,7 @@ def _complaint(lacking: pd.DataFrame, count: int, requested: ClipInput, store: F
 
 def _or_mask(requested: ClipInput) -> str:
     """Another way than to leave clips out, where there is one."""
-    return "" if requested.name in ("label", "story") else ", or mask it there with ClipInput(..., missing='mask')"
+    return "" if requested.feature in ("label", "story") else ", or mask it there with ClipInput(..., missing='mask')"
 
 
 _OPERATORS: Mapping[type, Callable[[Any, Any], pc.Expression]] = {
@@ -189,7 +192,9 @@ def _expression(node: ast.expr, columns: frozenset[str]) -> pc.Expression:
     match node:
         case ast.Name(id=name):
             if name not in columns:
-                raise ValueError(f"{name!r} is no column; text goes into quotes")
+                near = difflib.get_close_matches(name, columns, n=1)
+                meant = f"; is {near[0]!r} meant?" if near else ""
+                raise ValueError(f"{name!r} is no column; text goes into quotes{meant}")
             return pc.field(name)
         case ast.Constant():
             return pc.scalar(_value(node))

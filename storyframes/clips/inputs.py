@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from storyframes.array_roles import IN_REGION
+from storyframes.array_roles import IN_REGION, PER_FRAME
+from storyframes.features import SIDE_BY_SIDE
 from storyframes.pooling import MEAN, POOLED_OVER, check_functionals
-from storyframes.spec import MAIN, MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, of_track, shown_names
+from storyframes.spec import MAIN, MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, of_track, shown_names
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.named.address import AddressError, locate, parse_address
 from storyframes.times import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
 
 ERROR, MASK = "error", "mask"
@@ -24,9 +26,10 @@ class ClipInput:
     """One input of clips, as a training job asks for it.
 
     Attributes:
-        name: any feature of the store, or vision.measured, vision, audio, words, sentence, story or label;
-            of another track also written ``<name>@<track>``. ``label.<scheme>`` is a scheme's curve, at each
-            frame of the clip.
+        name: any feature of the store, or vision.measured, vision, audio, words, sentence, story or label; or a part of
+            one (``openface.gaze``, ``openface.AU12_r``, ``glove.frame``; columns are always the field's last
+            dimension). Of another track also written ``<name>@<track>``. ``label.<scheme>`` is a scheme's curve, at
+            each frame of the clip.
         columns: names of columns or groups of ``values``, in the order of the field, and of the feature's other arrays;
             None takes all columns of ``values``, or all arrays of a feature without ``values``.
             :meth:`FeatureStore.spec` shows them. The groups of openface and vision are "gaze", "eye_landmarks", "pose",
@@ -102,12 +105,12 @@ class ClipInput:
         return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights}{missing}{confident}{pooled})"
 
     def __post_init__(self) -> None:
-        name, track = feature_and_track(self.name)
-        if track != MAIN:
-            if self.track not in (MAIN, track):
-                raise ValueError(f"{self.name!r} is of the track {track!r}, and track={self.track!r} is another one")
-            object.__setattr__(self, "name", name)
-            object.__setattr__(self, "track", track)
+        address = parse_address(self.name)
+        if address.track != MAIN:
+            if self.track not in (MAIN, address.track):
+                raise ValueError(f"{self.name!r} is of the track {address.track!r}, not of track={self.track!r}")
+            object.__setattr__(self, "track", address.track)
+        object.__setattr__(self, "name", address.name)
         for what, names in (("columns", self.columns), ("speakers", self.speakers)):
             if isinstance(names, str):
                 raise TypeError(f"{what}={names!r} is one string; give a sequence of names: [{names!r}]")
@@ -136,6 +139,54 @@ class ClipInput:
     def field(self) -> str:
         """The name of its main field, with which the names of the others begin."""
         return of_track(self.name, self.track)
+
+    @property
+    def feature(self) -> str:
+        """The feature of the store, or the input with a name of its own, without the part."""
+        return parse_address(self.name).feature
+
+    @property
+    def part(self) -> str:
+        """The part of the feature that the name has; empty for none."""
+        return parse_address(self.name).part
+
+    def resolved(self, store: FeatureStore) -> ClipInput:
+        """The same with the columns and rows of its part, as the store has them.
+
+        Raises:
+            ValueError: the feature has no such part, or ``columns`` are given as well.
+        """
+        if not self.part and "." not in self.track:
+            return self
+        stored = {of_track(feature, track) for track in store.all_tracks for feature in store.features_of(track)}
+        address = parse_address(self.field, stored)
+        if not address.part:
+            return self
+        own = replace(self, name=address.name, track=address.track)
+        if self.columns is not None:
+            raise ValueError(f"{self.field!r} has its columns in its name: leave out columns={list(self.columns)!r}")
+        session = next((one for one in store.sessions if all(store.has(one, name) for name in address.stored)), None)
+        if session is None:
+            return own  # its feature is missed later, by its name
+        located = locate(address, lambda feature: store.spec(session, feature))
+        if self.feature in SIDE_BY_SIDE and len(SIDE_BY_SIDE[self.feature]) > 1:
+            return replace(own, columns=[address.part])
+        ((feature, part),) = located
+        spec = store.spec(session, feature)
+        if part.arrays == (spec.mask,):
+            raise AddressError(
+                f"{self.field!r} is the mask, which the input {feature!r} has as its field {feature}_mask"
+            )
+        arrays = spec.arrays
+        main = arrays[MAIN_ARRAY if MAIN_ARRAY in arrays else next(iter(arrays))].axis
+        axis = None if part.rows in (None, str(main)) else Axis(part.rows)
+        columns = None if part.name == part.rows else list(part.arrays) or None
+        if part.arrays in ((MAIN_ARRAY,), (PER_FRAME,)):
+            names = part.of_array(arrays[part.arrays[0]]).columns
+            columns = list(names) if part.places else None
+        elif part.places:
+            raise AddressError(f"{self.field!r}: of {part.arrays[0]} a clip has all columns; leave out what follows it")
+        return replace(own, columns=columns, axis=self.axis or axis)
 
 
 Batch = Mapping[str, np.ndarray]

@@ -14,6 +14,7 @@ from storyframes.clips.dataset import BatchBuffers, ClipDataset
 from storyframes.clips.inputs import Batch
 from storyframes.clips.samplers import ClipSampler, SequentialSampler
 from storyframes.installation import install_line
+from storyframes.mistakes import explained
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +51,16 @@ class ClipLoader:
         (torch.Size([4]), torch.int64)
     """
 
+    @explained(
+        "ClipLoader(dataset, 16, UniformSampler(dataset, seed=1))",
+        shuffle="UniformSampler(dataset, seed=1) as the sampler, which shuffles",
+        num_workers="threads=2, which read without processes",
+        pin_memory="device='cuda', which copies through pinned memory",
+        prefetch_factor="prefetch=4, in batches",
+        collate_fn="code in the loop: batches are stacked already",
+        batch_sampler="a sampler and batch_size",
+        generator="the seed of the sampler",
+    )
     def __init__(
         self,
         dataset: ClipDataset,

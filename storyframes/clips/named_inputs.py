@@ -38,9 +38,11 @@ from storyframes.clips.inputs import Batch, Clip, ClipInput, ClipSource, Field
 from storyframes.clips.readers import FieldPart, FrameRows, InputReader
 from storyframes.clips.row_finders import IndexedSound, refuse_speakers
 from storyframes.features import CLOCK, MEASURED_VISION, STORIES, VISION
+from storyframes.mistakes import unknown
 from storyframes.pooling import POOLED_OVER, pools
 from storyframes.spec import MAIN, MAIN_ARRAY, Axis, FeatureSpec, is_label_curve, of_scheme, of_track
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.named.address import AddressError
 
 RATING = "empathy"
 """The column of the clip index that ``label`` gives."""
@@ -114,15 +116,14 @@ def needed_features(requested: ClipInput, store: FeatureStore) -> tuple[str, ...
         ValueError: the name is neither an input's nor a feature's of any session; or no session has such a track, or
             the feature of it.
     """
-    name, track = requested.name, requested.track
+    name, track = requested.feature, requested.track
     stored = store.features_of(track)
     if name in INPUTS:
         needed = INPUTS[name].features
         if track != MAIN and not needed:
             raise ValueError(f"{name!r} is one value a clip, which is of no track")
     elif track == MAIN and name not in stored:
-        names = ", ".join(dict.fromkeys([*INPUTS, *stored]))
-        raise ValueError(f"there is no input {name!r}, and no session has such a feature; there are {names}")
+        raise AddressError(unknown("", "input", name, [*INPUTS, *stored]))
     else:
         needed = (name,)
     if track != MAIN and not stored:
@@ -162,9 +163,9 @@ def open_input(source: ClipSource, requested: ClipInput) -> list[InputReader]:
     Raises:
         ValueError: it has no such columns or rows, or its sessions have different columns.
     """
-    if requested.name not in INPUTS:
-        return [open_feature(source, requested, requested.name)]
-    return INPUTS[requested.name].readers(source, requested)
+    if requested.feature not in INPUTS:
+        return [open_feature(source, requested, requested.feature)]
+    return INPUTS[requested.feature].readers(source, requested)
 
 
 def _alias(feature: str, sound: IndexedSound | None = None) -> NamedInput:
@@ -179,7 +180,7 @@ def _alias(feature: str, sound: IndexedSound | None = None) -> NamedInput:
 def _vision(source: ClipSource, requested: ClipInput) -> list[InputReader]:
     _check_axis(requested, Axis.FRAME)
     features = [of_track(feature, requested.track) for feature in VISION]
-    measured = requested.name == MEASURED_VISION
+    measured = requested.feature == MEASURED_VISION
     specs = [source.common_spec(feature, groups=measured or requested.columns is not None) for feature in features]
     table = side_by_side(specs)
     chosen = table.choose(_MEASURED if measured and requested.columns is None else requested.columns)
@@ -190,7 +191,7 @@ def _vision(source: ClipSource, requested: ClipInput) -> list[InputReader]:
             "'vision' begins with five columns that a model should not see: frame number, face, time, confidence and "
             f"success. {MEASURED_VISION!r} has the 2757 others; ClipInput('vision', {list(VISION)!r}) takes them all "
             "without this warning",
-            stacklevel=5,  # where the ClipDataset is made
+            stacklevel=6,  # where the ClipDataset is made
         )
     grid = grid_of(source, requested, CLOCK)
     field = Field((len(chosen.names),), _FLOAT32, chosen.names)
@@ -220,7 +221,7 @@ def _by_feature(pieces: Sequence[slice], specs: Sequence[FeatureSpec]) -> list[t
 
 def _story(source: ClipSource, requested: ClipInput) -> list[InputReader]:
     _check_axis(requested, Axis.STORY)
-    if requested.columns is not None:
+    if requested.columns is not None or requested.part:
         raise ValueError("columns of 'story' cannot be chosen")
     spec = source.store.spec(STORIES, STORY_FEATURE).arrays[MAIN_ARRAY]
     rows = {story_id: row for row, story_id in enumerate(source.store.story_ids(STORY_FEATURE))}

@@ -6,8 +6,9 @@ is read from them. ``record_status`` says of each feature of each session what i
 
 Reading: ``feature_reader`` opens the catalogue, and arrays as rows of ``shards`` that are mapped, as ``zarr_rows`` that
 are decoded, or as ``far_rows`` that are fetched from an object store; both are kept in ``caches``. ``tables`` give a
-feature's rows names and times (``session_times``), ``pooled_tables`` a row for each word; ``feature_store`` makes data
-frames and xarray trees of them. ``clip_table`` is the clip index.
+feature's rows names and times (``session_times``), ``pooled_tables`` a row for each word; ``address`` parses names,
+``selection`` is what a name selects, as rows and data frames, and ``feature_store`` a store with its sessions.
+``clip_table`` is the clip index.
 
 Writing: ``publish``, through ``shards``. ``storage`` is where a store is: a folder, or an object store. ``maintenance``
 verifies it, removes garbage and makes archives. ``study`` is what the store knows of its study and of who is forgotten.

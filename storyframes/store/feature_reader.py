@@ -6,6 +6,7 @@ extracted again meanwhile does not change under a running training job.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -15,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from storyframes.features import FEATURES, MEASURED_VISION, STORIES, VISION, in_order
-from storyframes.spec import MAIN, FeatureSpec, feature_and_track, of_track
+from storyframes.features import SIDE_BY_SIDE, STORIES, in_order
+from storyframes.mistakes import Names, explained, unknown
+from storyframes.spec import MAIN, MAIN_ARRAY, FeatureSpec, feature_and_track
 from storyframes.store.caches import ChunkCache, CopyFolder
 from storyframes.store.catalogue import Snapshot, parse_arrays
 from storyframes.store.description import Version, read_attributes, read_descriptions
 from storyframes.store.far_rows import FarArray, FarRows, Fetchers, Kept, Opening, shard_tail
 from storyframes.store.layout import StoreError, open_store
+from storyframes.store.named.address import AddressError, Part, locate, parse_address
 from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus, read_status, scan
 from storyframes.store.records import StoredArray
 from storyframes.store.shards import MappedRows, ShardLayout, map_shard
@@ -102,7 +105,7 @@ class FeatureReader:
     @property
     def sessions(self) -> list[str]:
         """The sessions that have at least one feature."""
-        return sorted(set(self._versions.sessions) - {STORIES})
+        return Names(sorted(set(self._versions.sessions) - {STORIES}))
 
     @property
     def all_features(self) -> list[str]:
@@ -119,8 +122,10 @@ class FeatureReader:
         """The tracks that have features in any session: ``main`` first, then the others by name."""
         return _sorted_tracks(self._versions.counts())
 
-    def features(self, session_id: str, track: str = MAIN) -> list[str]:
-        """The features that a track of the session has, without the track in their names."""
+    def features(self, session_id: str | None = None, track: str = MAIN) -> list[str]:
+        """The features that a track of the session (None: of any) has, without the track in their names."""
+        if session_id is None:
+            return self.features_of(track)
         stored = map(feature_and_track, self._versions.features(session_id))
         return sorted(feature for feature, of_track in stored if of_track == track)
 
@@ -146,6 +151,12 @@ class FeatureReader:
         """The features that were ever attempted of any session, with or without success, as the store calls them."""
         return in_order(name for name in self._versions.attempted() if name != WHOLE_SESSION)
 
+    @explained(
+        "store.read('p01-s01', 'openface.gaze', 0, 120)",
+        columns="'openface.AU12_r' for a column, 'openface.gaze' for a group",
+        t0="store['p01-s01']['openface'].between(0, 4), in seconds",
+        t1="the second argument of between",
+    )
     def read(
         self,
         session_id: str,
@@ -153,38 +164,45 @@ class FeatureReader:
         start: int = 0,
         stop: int | None = None,
         *,
-        array: str = "values",
+        array: str = MAIN_ARRAY,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
         """Rows ``start`` to ``stop`` (exclusive) of an array.
 
         Args:
             session_id: the session, or ``stories``.
-            feature: a feature of the session; or ``vision``, openface and resnet50 side by side, (n, 2762) float32; or
-                ``vision.measured``, the same without openface's bookkeeping, (n, 2757) float32. A
-                feature of another track is ``<feature>@<track>``; its rows are of that track's frames or sound, and its
-                times are on the clock of that device.
+            feature: a feature of the session (``openface``), or a part of one (``openface.gaze``); or ``vision``,
+                openface and resnet50 side by side, (n, 2762) float32; or ``vision.measured``, the same without
+                openface's bookkeeping, (n, 2757) float32. A feature of another track is ``<feature>@<track>``; its
+                rows are of that track's frames or sound, and its times are on the clock of that device.
             start: first row, 0 or more.
             stop: row after the last; None reads to the end.
-            array: which of the feature's arrays.
+            array: which of the feature's arrays, where ``feature`` names none.
             out: an array of the result's shape to fill instead of a new one.
 
         Returns:
             The rows, copied out of the store, of the stored dtype (or of ``out``'s).
 
         Raises:
-            StoreError: the store has no such session, feature or array, or not these rows.
+            StoreError: the store has no such session, feature or array, or not these rows. For a name that the session
+                does not have, its subclass AddressError, with the nearest names.
         """
-        kind, track = feature_and_track(feature)
-        if kind in ("vision", MEASURED_VISION):
-            first = FEATURES["openface"].groups["measurements"].start if kind == MEASURED_VISION else 0
-            return self._read_vision(session_id, track, start, stop, out, first)
-        rows = self.view(session_id, feature, start, stop, array=array)
+        if isinstance(feature, str) and self.has(session_id, feature):
+            pieces = [self.view(session_id, feature, start, stop, array=array)]
+        elif array != MAIN_ARRAY:
+            name = parse_address(feature).name
+            raise AddressError(f"{name!r} and array={array!r}: write '{name.partition('.')[0]}.{array}' for an array")
+        else:
+            pieces = self._side_by_side(session_id, feature, start, stop)
+        first = pieces[0]
+        shape = first.shape if len(pieces) == 1 else (len(first), sum(piece.shape[1] for piece in pieces))
+        if out is not None and out.shape != shape:
+            raise StoreError(f"out has shape {out.shape}; the rows asked for have {shape}")
+        if len(pieces) > 1:
+            return np.concatenate(pieces, axis=1, out=out)
         if out is None:
-            return np.array(rows)
-        if out.shape != rows.shape:
-            raise StoreError(f"out has shape {out.shape}; the rows asked for have {rows.shape}")
-        out[...] = rows
+            return np.array(first)
+        out[...] = first
         return out
 
     def read_statuses(self) -> Iterator[FeatureStatus]:
@@ -202,6 +220,46 @@ class FeatureReader:
             StorageError: a record exists and cannot be read.
         """
         return read_status(self.storage, session_id, feature)
+
+    def locate(self, session_id: str, name: str) -> list[tuple[str, Part]]:
+        """The features of the session that a name selects, each with the part of it.
+
+        Raises:
+            StoreError: there is no such session, feature or part.
+        """
+        address = parse_address(name, self._versions.features(session_id))
+        return locate(address, lambda feature: self.spec(session_id, feature))
+
+    def array_of(self, session_id: str, feature: str, part: Part) -> str:
+        """The only array that is selected, which a slice of rows needs.
+
+        Raises:
+            AddressError: there are several.
+        """
+        arrays = self.spec(session_id, feature).arrays
+        names = part.arrays or tuple(name for name in arrays if part.rows in (None, str(arrays[name].axis)))
+        if len(names) > 1 and MAIN_ARRAY in names and not part.arrays:
+            return MAIN_ARRAY
+        if len(names) > 1:
+            named = ", ".join(f"'{feature}.{name}'" for name in names)
+            raise AddressError(f"{session_id}/{feature}: several arrays are selected; name one of {named}")
+        return names[0]
+
+    def _side_by_side(self, session_id: str, name: str, start: int, stop: int | None) -> list[np.ndarray]:
+        """Rows of the selected columns of each feature; one column is (n,)."""
+        located = self.locate(session_id, name)
+        arrays = [self.array_of(session_id, *one) for one in located]
+        lengths = {self.describe(session_id, feature, array).shape[0]
+                   for (feature, _), array in zip(located, arrays, strict=True)}  # fmt: skip
+        if len(lengths) > 1:
+            names = " and ".join(feature for feature, _ in located)
+            raise StoreError(f"{session_id}: {names} have {sorted(lengths)} rows: extract them again")
+        pieces = []
+        for (feature, part), array in zip(located, arrays, strict=True):
+            rows = self.view(session_id, feature, start, stop, array=array)
+            flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+            pieces.append(flat[:, part.places[0] if part.is_column else part.index] if part.places else rows)
+        return pieces
 
     def view(
         self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
@@ -255,6 +313,7 @@ class FeatureReader:
         """Whether reading needs requests to another machine, so that it should be announced (:meth:`will_need`)."""
         return self.storage.ranges is not None
 
+    @explained("store.describe('p01-s01', 'openface'), or print(store)")
     def describe(self, session_id: str, feature: str, array: str = "values") -> StoredArray:
         """Shape, dtype and chunking of an array, without opening it.
 
@@ -291,7 +350,7 @@ class FeatureReader:
         """The path of an array, and its description."""
         path, arrays = self._described(session_id, feature)
         if array not in arrays:
-            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(arrays)}")
+            raise AddressError(unknown(f"{session_id}/{feature}", "array", array, arrays))
         return f"{path}/{array}", arrays[array]
 
     def array(self, session_id: str, feature: str, name: str = "values") -> Any:
@@ -325,6 +384,7 @@ class FeatureReader:
         """
         return read_attributes(self.storage, session_id, feature, self._version(session_id, feature)[0])
 
+    @explained("store.columns('p01-s01', 'openface'), as another session may have other columns")
     def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
         """The names of an array's columns, empty where they have none.
 
@@ -333,44 +393,23 @@ class FeatureReader:
         """
         arrays = self.spec(session_id, feature).arrays
         if array not in arrays:
-            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(arrays)}")
+            raise AddressError(unknown(f"{session_id}/{feature}", "array", array, arrays))
         return arrays[array].columns
-
-    def _read_vision(
-        self, session_id: str, track: str, start: int, stop: int | None, out: np.ndarray | None, first: int
-    ) -> np.ndarray:
-        """OpenFace's columns from the one at ``first`` on, and those of ResNet-50."""
-        features = [of_track(feature, track) for feature in VISION]
-        parts = [self._array(session_id, feature, "values") for feature in features]
-        lengths = {part.shape[0] for part in parts}
-        if len(lengths) != 1:
-            raise StoreError(f"{session_id}: {' and '.join(features)} have {sorted(lengths)} rows: extract them again")
-        rows = [self.view(session_id, feature, start, stop) for feature in features]
-        rows[0] = rows[0][:, first:]
-        shape = (len(rows[0]), sum(part.shape[1] for part in rows))
-        if out is None:
-            out = np.empty(shape, np.float32)
-        elif out.shape != shape:
-            raise StoreError(f"out has shape {out.shape}; the rows asked for have {shape}")
-        column = 0
-        for part in rows:
-            out[:, column : column + part.shape[1]] = part
-            column += part.shape[1]
-        return out
 
     def _version(self, session_id: str, feature: str) -> tuple[str, str]:
         try:
             return self._versions[session_id, feature]
         except KeyError:
-            raise StoreError(self._absence(session_id, feature)) from None
+            raise self._absence(session_id, feature) from None
 
-    def _absence(self, session_id: str, feature: str) -> str:
+    def _absence(self, session_id: str, feature: str) -> StoreError:
         for status in self.statuses(session_id):
             if status.feature in (feature, WHOLE_SESSION):
-                return f"{session_id}/{feature} is {status.status}: {status.reason}"
-        if features := sorted(self._versions.features(session_id)):
-            return f"{session_id} has no feature {feature!r}; it has {', '.join(features)}"
-        return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
+                return StoreError(f"{session_id}/{feature} is {status.status}: {status.reason}")
+        if features := in_order(self._versions.features(session_id)):
+            own = {name for name in SIDE_BY_SIDE if set(parse_address(name).stored) <= {*features}}
+            return AddressError(unknown(session_id, "feature", feature, [*features, *own]))
+        return AddressError(unknown(f" in {self.storage.location}", "session", session_id, self.sessions, most=3))
 
     def _array_rows(self, session_id: str, feature: str, start: int, stop: int | None, array: str) -> tuple[Rows, int]:
         """The array and ``stop``, once these rows are known to exist."""
@@ -382,8 +421,15 @@ class FeatureReader:
         """The row after the last; an error where the rows do not exist."""
         if stop is None:
             stop = length
+        if type(start) is type(stop) is int and 0 <= start <= stop <= length:
+            return stop
+        for row in (start, stop):
+            if not hasattr(row, "__index__"):
+                hint = f"array={row!r} for an array" if isinstance(row, str) else "between(3.0, 5.0) for seconds"
+                raise StoreError(f"{'/'.join(array)}: row {row!r} is not a whole number; write {hint}")
         if not 0 <= start <= stop <= length:
-            raise StoreError(f"{'/'.join(array)} has rows 0 to {length}; rows {start} to {stop} were asked for")
+            hint = f"; store[{array[0]!r}]['{array[1]}'][{start}:] counts from the end" if start < 0 else ""
+            raise StoreError(f"{'/'.join(array)} has rows 0 to {length}; rows {start} to {stop} were asked for{hint}")
         return stop
 
     def _array(self, session_id: str, feature: str, array: str) -> Rows:

@@ -8,21 +8,22 @@ are opened when they are read.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
 
 from storyframes.features import CLOCK, STORIES, in_order
-from storyframes.installation import install_line
+from storyframes.mistakes import explained, no_attribute
 from storyframes.notebook import Band, clip_bands, draw_curves, html_table, label_bands, plot_columns, strip
 from storyframes.spec import ArraySpec, Axis, feature_and_track, of_track
 from storyframes.store import tables
 from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
+from storyframes.store.named.selection import Selection, import_xarray, pandas_frame, polars_frame
 from storyframes.store.session_times import SessionTimes
 from storyframes.store.study import Forgotten, StudyRecord, note_given, read_forgotten, read_study_record
 from storyframes.store.table_files import stored_table
@@ -31,8 +32,19 @@ if TYPE_CHECKING:
     import polars as pl
     import xarray
 
-INDICES = (tables.TIME, f"{tables.DEVICE}{tables.TIME}", tables.STORY_ID)
-"""The key that is a data frame's index: the first of these that the table has."""
+_INSTEAD = {
+    "open": "store['p01-s01'] for a session",
+    "info": "print(store) for what it has, store.catalogue for every attempt",
+    "index": "store.clips()",
+    "labels": "store.clips(), which has the labels of each window",
+    "keys": "store.sessions",
+}
+_IN_SESSION = {
+    "features": "list(session)",
+    "keys": "list(session)",
+    "read": "session['openface'][0:120]",
+    "shape": "session['openface'].shape",
+}
 
 
 class FeatureStore(FeatureReader):
@@ -67,7 +79,36 @@ class FeatureStore(FeatureReader):
         >>> tracked = store.read("s00", "openface", 0, 120, array="valid")  # 1: the row is a measurement
         >>> faces[tracked == 1].shape == (tracked.sum(), 714)
         True
+        >>> store["s00"]["openface.gaze"].between(3.0, 5.0)[:].shape  # the same by names and seconds
+        (30, 8)
+        >>> len(store), "s00" in store
+        (10, True)
     """
+
+    def __bool__(self) -> bool:
+        """True, also of a store without sessions."""
+        return True
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sessions)
+
+    def __contains__(self, session_id: object) -> bool:
+        return session_id in self.sessions
+
+    def __getitem__(self, session_id: str) -> SessionView:
+        """The same as :meth:`session`."""
+        return self.session(session_id)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, _INSTEAD)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.sessions
 
     def session(self, session_id: str) -> SessionView:
         """One session, to look at in a notebook.
@@ -75,10 +116,13 @@ class FeatureStore(FeatureReader):
         Raises:
             StoreError: the store has no such session.
         """
+        if not isinstance(session_id, str):
+            raise StoreError(f"{session_id!r} is not a session: store[{self.sessions[:1]}] takes its id, not a number")
         if not self.tracks(session_id):
-            raise StoreError(self._absence(session_id, "frames"))
+            raise self._absence(session_id, "frames")
         return SessionView(self, session_id)
 
+    @explained("store.to_pandas('p01-s01', 'openface.gaze'), or store.catalogue or store.clips() for tables of all")
     def to_pandas(
         self, session_id: str, feature: str, *, rows: str | None = None, rate: float | None = None
     ) -> pd.DataFrame:
@@ -91,6 +135,7 @@ class FeatureStore(FeatureReader):
         """The same for polars, see :meth:`SessionView.to_polars`."""
         return self.session(session_id).to_polars(feature, rows=rows, rate=rate)
 
+    @explained("store.to_xarray('p01-s01')")
     def to_xarray(self, session_id: str) -> xarray.DataTree:
         """A session for xarray, see :meth:`SessionView.to_xarray`."""
         return self.session(session_id).to_xarray()
@@ -124,10 +169,16 @@ class FeatureStore(FeatureReader):
         return to_frame(table)
 
     def feature_tables(
-        self, session_id: str, feature: str, *, rate: float | None = None, times: SessionTimes | None = None
+        self,
+        session_id: str,
+        feature: str,
+        *,
+        part: str = "",
+        rate: float | None = None,
+        times: SessionTimes | None = None,
     ) -> list[tables.Table]:
         """See :func:`storyframes.store.tables.tables_of`."""
-        return tables.tables_of(self, session_id, feature, rate, times)
+        return tables.tables_of(self, session_id, feature, rate, times, part=part)
 
     def study_record(self) -> StudyRecord | None:
         """What the store knows of its study; None where it has no record of it.
@@ -147,11 +198,17 @@ class FeatureStore(FeatureReader):
 
 
 class SessionView:
-    """One session of a feature store, as :meth:`FeatureStore.session` gives it.
+    """One session of a feature store, as ``store["s00"]`` gives it: its features by name.
+
+    A name is that of a feature, of a part of one (a group of columns, a column, an array, a kind of row) or of several
+    side by side: ``openface``, ``openface.gaze``, ``openface.AU12_r``, ``opensmile.per_frame``, ``glove.frame``,
+    ``vision``; of another track ``openface@child_b.gaze``.
 
     Example:
         >>> from storyframes import FeatureStore
-        >>> session = FeatureStore("STORE").session("s00")
+        >>> session = FeatureStore("STORE")["s00"]
+        >>> session["openface.AU12_r"][0:120].shape, session["vision"].shape
+        ((120,), (240, 2762))
         >>> tree = session.to_xarray()
         >>> tree["openface/values"].sel(column="AU12_r").shape
         (240,)
@@ -170,6 +227,39 @@ class SessionView:
             lines += [f"  {feature} has the caveat: {caveat}" for caveat in caveats.get(feature, ())]
         return "\n".join(lines)
 
+    def __len__(self) -> int:
+        return len(self._features())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(in_order(self._features()))
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str) and bool(self[name])
+        except (StoreError, KeyError):  # KeyError: of a recording, where it was not asked for
+            return False
+
+    def __getitem__(self, name: str) -> Selection:
+        """What a name selects.
+
+        Raises:
+            StoreError: the session has no such feature, or the feature no such part.
+        """
+        return Selection(self.store, self.session_id, self._asked(name), self._frame)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            own = {} if name.startswith("_") else {feature: f"session[{feature!r}]" for feature in self._features()}
+            raise no_attribute(self, name, _IN_SESSION | own)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    def _asked(self, name: str) -> str:
+        """The name, once it is known that it may be asked for."""
+        return name
+
     def _repr_html_(self) -> str:
         """The features with which of their rows are measurements: no values, no words, no names of files."""
         return self._html("SessionView")
@@ -178,7 +268,7 @@ class SessionView:
         rows: list[tuple[object, ...]] = []
         for feature in in_order(self._features()):
             try:
-                table = tables.chosen_table(self.store, self.session_id, feature, None, None)
+                (table,) = tables.chosen_tables(self.store, self.session_id, feature)
                 measured = replace(table, arrays={}).read(0, table.rows).keys[tables.MASK]
             except (StoreError, OSError):
                 rows.append((feature, "cannot be read", "", "", ""))
@@ -260,25 +350,31 @@ class SessionView:
         statuses = self.store.statuses(self.session_id)
         return {each.feature: each.current.caveats for each in statuses if each.current and each.current.caveats}
 
-    def to_xarray(self) -> xarray.DataTree:
+    @overload
+    def to_xarray(self, name: None = None) -> xarray.DataTree: ...
+
+    @overload
+    def to_xarray(self, name: str) -> xarray.DataArray: ...
+
+    def to_xarray(self, name: str | None = None) -> xarray.DataTree | xarray.DataArray:
         """Every feature as a node, with the coordinates time (of frames), column, joint and so on.
 
         A feature of another track is the node ``<feature>@<track>``; its times are on that track's clock.
 
+        Args:
+            name: a feature or a part of one alone, see :meth:`Selection.to_xarray`; None takes all features.
+
         Raises:
-            StoreError: the store has no such session.
+            StoreError: the store has no such session, feature or part.
             ModuleNotFoundError: xarray is not installed; the message says how to get it.
         """
-        try:
-            import xarray
-        except ModuleNotFoundError as error:
-            if error.name != "xarray":
-                raise
-            raise ModuleNotFoundError(f"to_xarray needs xarray: {install_line('explore')}", name="xarray") from None
-
+        xarray = import_xarray()
+        if name is not None:
+            return self[name].to_xarray()
         nodes = {feature: self._dataset(feature) for feature in self._features()}
         return xarray.DataTree.from_dict(nodes, name=self.session_id)
 
+    @explained("session.to_pandas('openface.gaze')")
     def to_pandas(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pd.DataFrame:
         """A feature as a data frame: a column for each value, the times as its index.
 
@@ -287,7 +383,7 @@ class SessionView:
         caveats and the units. Where the store does not know the clock of a track, the index is ``device_time``.
 
         Args:
-            feature: of the session; of another track, ``<feature>@<track>``.
+            feature: the name of a feature, of a part of one, or of several side by side (:class:`SessionView`).
             rows: the kind of row, where the feature has several (``frame``, ``word``, …); None takes that of its main
                 array.
             rate: points a second, from the session's second 0 on, each with the row nearest to it; NaN where none is
@@ -303,7 +399,7 @@ class SessionView:
             >>> frame.index.name, frame.loc[frame["mask"], "AU12_r"].dtype.name
             ('time', 'float32')
         """
-        return pandas_frame(tables.chosen_table(self.store, self.session_id, feature, rows, rate))
+        return pandas_frame(tables.chosen_tables(self.store, self.session_id, feature, rows, rate))
 
     def to_polars(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pl.DataFrame:
         """The same for polars (the extra ``storyframes[explore]``), with the times as a column.
@@ -312,7 +408,11 @@ class SessionView:
             StoreError: as of :meth:`to_pandas`.
             ModuleNotFoundError: polars is not installed.
         """
-        return polars_frame(tables.chosen_table(self.store, self.session_id, feature, rows, rate))
+        return polars_frame(tables.chosen_tables(self.store, self.session_id, feature, rows, rate))
+
+    def _frame(self, name: str, start: int, stop: int | None) -> pd.DataFrame:
+        """The data frame of some rows, as :meth:`to_pandas` gives them."""
+        return pandas_frame(tables.chosen_tables(self.store, self.session_id, name), start, stop)
 
     def _features(self) -> list[str]:
         """The session's features, those of other tracks with the track in their names."""
@@ -355,43 +455,3 @@ def _labels(array: ArraySpec) -> dict[str, Any]:
 
 def _notes(node: Any) -> dict[str, Any]:
     return {key: value for key, value in node.attrs.items() if key not in {"columns", "joints", "provenance"}}
-
-
-def pandas_frame(table: tables.Table) -> pd.DataFrame:
-    """All rows of a table, with the times as index; ``attrs`` has the caveats, and the units of columns with one.
-
-    Raises:
-        StoreError: they cannot be read.
-    """
-    block = table.read(0, table.rows)
-    parts = [pd.DataFrame({name: pd.Series(values) for name, values in block.keys.items()})]
-    for array, flat in block.flat.items():
-        parts.append(pd.DataFrame(flat, columns=[column.name for column in table.columns if column.array == array]))
-    frame = pd.concat(parts, axis=1)
-    index = next((name for name in INDICES if name in block.keys), None)
-    frame = frame if index is None else frame.set_index(index)
-    frame.attrs = {
-        "session_id": table.session_id,
-        "feature": table.feature,
-        "caveats": table.caveats,
-        "units": {column.name: column.unit for column in table.columns if column.unit},
-    }
-    return frame
-
-
-def polars_frame(table: tables.Table) -> pl.DataFrame:
-    """The same for polars, without an index.
-
-    Raises:
-        StoreError: they cannot be read.
-        ModuleNotFoundError: polars is not installed.
-    """
-    try:
-        import polars as pl
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"to_polars needs polars: {install_line('explore')}", name="polars") from None
-    columns = table.named(table.read(0, table.rows))
-    texts = {name for name, values in columns.items() if values.dtype == object}
-    return pl.DataFrame(
-        [pl.Series(name, values, pl.String if name in texts else None) for name, values in columns.items()]
-    )

@@ -64,7 +64,7 @@ class PooledTable(Table):
         keys = self.words.read(start, stop).keys
         keys["mask"] = before[spans[:, 1] - first] > before[spans[:, 0] - first]
         pooled = {
-            name: pool(take(name), measured, spans - first, self.functionals).astype(spec.dtype)
+            name: pool(self.chosen(name, take(name)), measured, spans - first, self.functionals).astype(spec.dtype)
             for name, spec in self.arrays.items()
         }
         return Block(keys, pooled)
@@ -96,11 +96,14 @@ class Pooling:
         """Whether a feature's rows are pooled where words or utterances are asked."""
         return pools(spec)
 
-    def tables(self, store: FeatureReader, session_id: str, feature: str, times: SessionTimes) -> list[Table]:
+    def tables(
+        self, store: FeatureReader, session_id: str, feature: str, times: SessionTimes, *, part: str = ""
+    ) -> list[Table]:
         """The table of a feature with a row for each word or utterance: pooled, or its own; none of a clock.
 
         Args:
             times: of the session.
+            part: what of the feature; empty for all.
 
         Raises:
             StoreError: the feature has no such rows and cannot be pooled, or the session has no words.
@@ -108,7 +111,7 @@ class Pooling:
         over, functionals = self.over, self.functionals
         if times.is_clock(feature):
             return []
-        own = tables_of(store, session_id, feature, times=times)
+        own = tables_of(store, session_id, feature, times=times, part=part)
         if has_them := [table for table in own if table.axis is over]:
             return has_them
         words, main, where = POOLED_OVER[over], own[0], f"{session_id}/{feature}"
@@ -127,6 +130,7 @@ class Pooling:
         table = PooledTable(
             store, session_id, feature, over, False, arrays, None, main.mask, times,
             replace(of_words, arrays={}), main.axis, functionals,
+            part=f"{part}.{over}" if part else "", places=main.places,
         )  # fmt: skip
         table.read(0, 0)  # a clock that is not known is an error now, and not of a file that is half written
         return [table]

@@ -205,6 +205,31 @@ class SessionTimes:
         except ValueError as error:
             raise StoreError(str(error)) from None
 
+    def rows_between(self, feature: str, axis: Axis, start_s: float, stop_s: float) -> np.ndarray:
+        """(n,) int64: the rows that a clip with these seconds of the session has, in their stored order.
+
+        Frames, sound, moments and words belong to it that begin in [start_s, stop_s); utterances that overlap it, and
+        windows that lie in it. Times are compared as whole microseconds of the feature's own device.
+
+        Raises:
+            StoreError: the rows have no times, or the clock of the track is not known.
+        """
+        clock, device = self.clock(feature), self.of_rows(feature, axis)
+        where = f"{self._session_id}/{feature}"
+        if clock is None:
+            raise StoreError(f"{where} has no seconds of the session: {unknown_clock(feature)}")
+        if "time" not in device:
+            raise StoreError(f"{where}: the store does not say when its rows are; take them by number, [0:120]")
+        first, stop = clock.device_ticks(self._session_id, np.array([start_s, stop_s]))
+        begin = ticks(device.get(START, device["time"]))
+        if axis is Axis.WINDOW and END in device:
+            chosen = (begin >= first) & (ticks(device[END]) <= stop)
+        elif axis is Axis.UTTERANCE and END in device:
+            chosen = (ticks(device[END]) > first) & (begin < stop)
+        else:
+            chosen = (begin >= first) & (begin < stop)
+        return np.flatnonzero(chosen)
+
     def next_rows_at(self, feature: str, axis: Axis, rate: float) -> tuple[np.ndarray, np.ndarray] | None:
         """(k,) int64 and float32 for a curve that is linear between its moments: the row after each point, and how far
         the point is from the row of :meth:`rows_at` to that one, 0 to 1. None for all other features.

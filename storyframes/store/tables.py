@@ -7,10 +7,9 @@ finds, as in clips.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,9 +32,11 @@ from storyframes.array_roles import (
 )
 from storyframes.features import STORIES, column_unit
 from storyframes.label_curves import mixed
+from storyframes.mistakes import unknown
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import StoreError
+from storyframes.store.named.address import AddressError, Part, parse_address, part_of
 from storyframes.store.session_times import SessionTimes
 
 POINT, TIME, MASK, STORY_ID = "point", "time", "mask", "story_id"
@@ -99,6 +100,8 @@ class Table:
         arrays: those that hold values, by name.
         rate: points a second; None for rows as they are stored.
         mask: the rule for which rows are measurements.
+        part: what of the rows is in it, as its name says it after the feature's; empty for all.
+        places: by array, the places in its flattened row of the columns that are in it, where not all are.
     """
 
     store: FeatureReader
@@ -110,10 +113,14 @@ class Table:
     rate: float | None
     mask: MaskRule
     times: SessionTimes
+    part: str = field(default="", kw_only=True)
+    places: Mapping[str, tuple[int, ...]] = field(default_factory=dict, kw_only=True)
 
     @property
     def name(self) -> str:
-        """The feature; for all but its main table, with the kind of row: ``glove.frame``."""
+        """The feature; for all but its main table, with the kind of row: ``glove.frame``; of a part its name."""
+        if self.part:
+            return f"{self.feature}.{self.part}"
         return self.feature if self.is_main else f"{self.feature}.{self.axis}"
 
     @cached_property
@@ -223,7 +230,13 @@ class Table:
                 keys[key.name] = np.array(self._story_ids, object)[start:stop]
             else:
                 keys[key.name] = self._moments[key.name][start:stop]
-        return Block(keys, {name: _widened(take(name)) for name in self.arrays})
+        return Block(keys, {name: _widened(self.chosen(name, take(name))) for name in self.arrays})
+
+    def chosen(self, array: str, rows: np.ndarray) -> np.ndarray:
+        """The chosen columns of rows of an array, as :attr:`arrays` describes them."""
+        if array not in self.places:
+            return rows
+        return rows.reshape(len(rows), math.prod(rows.shape[1:]))[:, list(self.places[array])]
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
@@ -306,13 +319,20 @@ class Table:
 
 
 def tables_of(
-    store: FeatureReader, session_id: str, feature: str, rate: float | None = None, times: SessionTimes | None = None
+    store: FeatureReader,
+    session_id: str,
+    feature: str,
+    rate: float | None = None,
+    times: SessionTimes | None = None,
+    *,
+    part: str = "",
 ) -> list[Table]:
     """The tables of a feature of a session, that of its main array first; on a grid those whose rows have times.
 
     Args:
         session_id: the session, or ``stories``.
         feature: as the store calls it.
+        part: the part of the feature that is wanted (:mod:`storyframes.store.named.address`); empty for all.
         rate: points a second of a grid that begins with the session; None takes the rows as they are stored.
         times: of the session, where several features of it are read.
 
@@ -324,6 +344,8 @@ def tables_of(
     main = spec.arrays[MAIN_ARRAY if MAIN_ARRAY in spec.arrays else next(iter(spec.arrays))].axis
     axes = list(dict.fromkeys([main, *(array.axis for array in spec.arrays.values())]))
     tables = [_table(store, session_id, feature, spec, axis, axis is main, rate, times) for axis in axes]
+    if part:
+        tables = _narrowed(tables, part_of(spec, part), part)
     if rate is None:
         return tables
     if not times.can_be_on_a_grid(feature, main):
@@ -334,18 +356,41 @@ def tables_of(
     return [table for table in tables if times.can_be_on_a_grid(feature, table.axis)]
 
 
-def chosen_table(store: FeatureReader, session_id: str, feature: str, rows: str | None, rate: float | None) -> Table:
-    """The table of a feature with this kind of row; None takes that of its main array.
+def _narrowed(tables: Sequence[Table], part: Part, name: str) -> list[Table]:
+    """The table with the rows of a part, and only its arrays and columns; times are the index only."""
+    (table,) = [table for table in tables if part.rows == str(table.axis)]
+    arrays = {array: part.of_array(spec) for array, spec in table.arrays.items() if array in part.arrays}
+    places = dict.fromkeys(arrays, part.places) if part.places else {}
+    return [replace(table, arrays=arrays if part.arrays else table.arrays, places=places, part=name)]
+
+
+def chosen_tables(
+    store: FeatureReader, session_id: str, name: str, rows: str | None = None, rate: float | None = None
+) -> list[Table]:
+    """A table of each feature that a name selects (:mod:`storyframes.store.named.address`), usually one.
+
+    Args:
+        rows: the kind of row; None takes that of the feature's main array, or of the part.
 
     Raises:
-        StoreError: it has no such rows; or as :func:`tables_of`.
+        StoreError: there is no such feature, part or kind of row, or features side by side have other rows; or as
+            :func:`tables_of`.
     """
-    tables = tables_of(store, session_id, feature, rate)
-    for table in tables:
-        if rows in (None, str(table.axis)):
-            return table
-    kinds = ", ".join(str(table.axis) for table in tables)
-    raise StoreError(f"{session_id}/{feature} has no row for each {rows!r}; it has one for each {kinds}")
+    chosen = []
+    times = SessionTimes(store, session_id)
+    for feature, part in store.locate(session_id, name):
+        tables = tables_of(store, session_id, feature, rate, times, part=part.name)
+        matches = [table for table in tables if rows in (None, str(table.axis))]
+        if not matches:
+            kinds = [str(table.axis) for table in tables]
+            raise AddressError(
+                unknown(f"{session_id}/{feature}", "row for each", rows, kinds, so="it has one for each")
+            )
+        chosen.append(matches[0])
+    if len({table.rows for table in chosen}) > 1:
+        lengths = " and ".join(f"{table.rows} of {table.feature}" for table in chosen)
+        raise StoreError(f"{session_id}/{name} has {lengths} rows: extract them again")
+    return chosen
 
 
 def _table(
@@ -378,38 +423,37 @@ def _widened(rows: np.ndarray) -> np.ndarray:
 def find_curves(
     store: FeatureReader, session_id: str, features: Iterable[str], names: Sequence[str], times: SessionTimes
 ) -> list[Curve]:
-    """Columns by name, of whichever feature has them; see :meth:`SessionView.plot`.
+    """Columns by name: of whichever feature has them, or by their address; see :meth:`SessionView.plot`.
 
     Raises:
-        ValueError: a name is that of no column, or of several, or its rows have no times.
+        ValueError: a name is that of no column, or of several features' columns, or its rows have no times.
         StoreError: a feature cannot be read.
     """
     tables = {feature: tables_of(store, session_id, feature, times=times)[0] for feature in features}
-    return [_find_curve(tables, name) for name in names]
-
-
-def _find_curve(tables: Mapping[str, Table], name: str) -> Curve:
     columns = [(table, column) for table in tables.values() for column in table.columns]
-    matches = [
-        (table, column)
-        for table, column in columns
-        if name in (column.name, f"{table.feature}.{column.name}")
-        or (name == table.feature and len(table.columns) == 1)
-    ]
-    if is_level := not matches and name == LOUDNESS:
-        matches = [(table, column) for table, column in columns if column.name == LEVEL]
-    if len(matches) > 1:
-        one, other = (f"{table.feature}.{column.name}" for table, column in matches[:2])
-        raise ValueError(f"{name!r} is in {len(matches)} features: say {one!r} or {other!r}")
-    if not matches:
-        near = difflib.get_close_matches(name, [column.name for _, column in columns])
-        hint = f"is {near[0]!r} meant?" if near else f"it has the features {', '.join(tables)}"
-        raise ValueError(f"no feature of the session has a column {name!r}; {hint}")
-    ((table, column),) = matches
+    curves = []
+    for name in names:
+        wanted = LEVEL if name == LOUDNESS else name
+        matches = [(table, column) for table, column in columns if column.name == wanted]
+        if len(matches) > 1:
+            one, other = (f"{table.feature}.{column.name}" for table, column in matches[:2])
+            raise ValueError(f"{name!r} is in {len(matches)} features: say {one!r} or {other!r}")
+        if not matches and not {*parse_address(name, tables).stored} <= {*tables}:
+            every = [*tables, *(column.name for _, column in columns)]
+            raise AddressError(unknown(session_id, "feature or column", name, every))
+        chosen = [] if matches else chosen_tables(store, session_id, name)
+        matches = matches or [(table, column) for table in chosen for column in table.columns]
+        curves += [_curve(table, column, name if len(matches) == 1 else column.name) for table, column in matches]
+    return curves
+
+
+def _curve(table: Table, column: Column, name: str) -> Curve:
     if TIME not in {key.name for key in table.keys}:
         raise ValueError(f"{name!r}: the store does not know when the rows of {table.feature} are in the session")
     blocks = list(replace(table, arrays={column.array: table.arrays[column.array]}).blocks())
     stored = np.concatenate([block.flat[column.array][:, column.place].astype(np.float64) for block in blocks])
     values = np.where(np.concatenate([block.keys[MASK] for block in blocks]), stored, np.nan)
     time = np.concatenate([block.keys[TIME] for block in blocks])
-    return Curve(name, "dB", time, loudness_db(values)) if is_level else Curve(name, column.unit, time, values)
+    if name == LOUDNESS:
+        return Curve(name, "dB", time, loudness_db(values))
+    return Curve(name, column.unit, time, values)

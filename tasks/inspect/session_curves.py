@@ -11,6 +11,7 @@ import numpy as np
 
 from storyframes.features import OPENFACE_COLUMNS
 from storyframes.spec import MAIN
+from storyframes.store.feature_store import SessionView
 
 ACTION_UNITS = tuple(column for column in OPENFACE_COLUMNS if column.startswith("AU") and column.endswith("_r"))
 CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
@@ -252,3 +253,15 @@ class SessionCurves:
             for name, column in units
             if name not in CHOSEN_UNITS and len(column)
         ]
+
+
+def summarize_columns(session: SessionView, name: str) -> list[CurveSummary]:
+    """The columns that a name selects of a session, in the rows that are measurements.
+
+    Raises:
+        StoreError: there is no such feature, or no such part of it.
+    """
+    frame = session.to_pandas(name)
+    values = frame.iloc[:, list(frame).index("mask") + 1 :].select_dtypes("number").astype(float).where(frame["mask"])
+    columns = {column: values[column].to_numpy() for column in values if len(frame)}
+    return [CurveSummary.of(name, frame.attrs["units"].get(name, ""), column) for name, column in columns.items()]

@@ -33,6 +33,8 @@ _BY_SUFFIX = {
     "transcript": ".vtt .srt .json".split(),
 }
 _OF_OURS = ("zarr.json", "index.html")  # of feature stores and reports, in whose folders no recordings lie
+RECORDING_SUFFIXES = frozenset((*_BY_SUFFIX["video"], *_BY_SUFFIX["audio"]))
+"""How the names of recordings end, in small letters."""
 _NAMED = 5  # files that a message lists
 _WINDOWS_S = (8.0, 4.0, 2.0, 1.0, 0.5)
 _PER_RECORDING = 4  # windows that fit into the shortest one, side by side
@@ -315,9 +317,11 @@ def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePo
 
 def _elsewhere(root: Path) -> str:
     """Where in the folder recordings are, as a pattern that finds most of them; empty where there are none."""
-    suffixes = {*_BY_SUFFIX["video"], *_BY_SUFFIX["audio"]}
     recordings = [
-        path for depth in ("*", "*/*", "*/*/*") for path in root.glob(depth) if path.suffix.lower() in suffixes
+        path
+        for depth in ("*", "*/*", "*/*/*")
+        for path in root.glob(depth)
+        if path.suffix.lower() in RECORDING_SUFFIXES
     ]
     folders = Counter(path.parent.relative_to(root) for path in recordings)
     return f"; perhaps --recordings '{folders.most_common(1)[0][0] / '*'}'" if folders else ""

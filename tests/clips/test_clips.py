@@ -222,19 +222,22 @@ def test_columns_of_audio_and_arrays_of_dope(study) -> None:
     [
         (
             ClipInput("vison"),
-            "there is no input 'vison', and no session has such a feature; "
+            "there is no input 'vison': is 'vision' meant. "
             "there are vision.measured, vision, audio, words, sentence, story, label, frames",
         ),
-        (ClipInput("openface", ["AU12r"]), "there is no column or group 'AU12r'; there are AU12_r"),
+        (ClipInput("openface", ["AU12r"]), "no column or group 'AU12r': is 'AU12_r'"),
         (ClipInput("openface", ["gaze", "gaze_0_x"]), "column 'gaze_0_x' is chosen twice"),
         (ClipInput("openface", []), "columns is empty"),
         (ClipInput("openface", axis=Axis.AUDIO_FRAME), "axis of 'openface' cannot be 'audio_frame', only 'frame'"),
         (ClipInput("words", axis=Axis.UTTERANCE), "axis of 'words' cannot be 'utterance'"),
-        (ClipInput("words", ["glove_300"]), "there is no column or group 'glove_300'; there are glove_230"),
+        (ClipInput("words", ["glove_300"]), "no column or group 'glove_300': is 'glove_230'"),
         (ClipInput("story", ["sbert_000"]), "columns of 'story' cannot be chosen"),
         (ClipInput("vision", axis=Axis.WORD), "axis of 'vision' cannot be 'word', only 'frame'"),
         (ClipInput("vision.measured", ["pose", "success"]), "'vision.measured' has no bookkeeping, as 'success'"),
-        (ClipInput("dope", ["all_body_2d"]), "dope has no array 'all_body_2d' for a clip; it has body_2d"),
+        (
+            ClipInput("dope", ["all_body_2d"]),
+            "dope has no array 'all_body_2d': is 'body_2d' or .* a clip can have body_2d",
+        ),
     ],
 )
 def test_an_input_that_cannot_be_is_refused(study, wanted: ClipInput, message: str) -> None:

@@ -47,7 +47,7 @@ def test_nothing_is_copied_before_it_is_asked_for(store: FeatureStore) -> None:
 
 
 def test_an_unknown_session(store: FeatureStore) -> None:
-    with pytest.raises(StoreError, match="there is no session 'b'"):
+    with pytest.raises(StoreError, match="no session 'b'"):
         store.session("b")
     first, frames, *_ = repr(store.session("a")).splitlines()
     assert first.startswith("SessionView a of ")

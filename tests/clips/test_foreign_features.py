@@ -367,14 +367,13 @@ def test_a_named_input_is_its_feature_under_another_name(study, alias: str, feat
     [
         (
             ClipInput("brightnes"),
-            "there is no input 'brightnes', and no session has such a feature; "
-            "there are vision.measured, vision, .*, sbert, body_points, brightness",
+            "there is no input 'brightnes': is 'brightness' meant. there are vision.measured, vision",
         ),
-        (ClipInput("brightness", ["contrast"]), "there is no column or group 'contrast'; there are light, movement"),
-        (ClipInput("brightness", ["known"]), "there is no column or group 'known'"),
+        (ClipInput("brightness", ["contrast"]), "no column or group 'contrast'; there are light, movement"),
+        (ClipInput("brightness", ["known"]), "no column or group 'known'"),
         (ClipInput("brightness", []), "columns is empty"),
         (ClipInput("brightness", axis="moment"), "axis of 'brightness' cannot be 'moment', only 'frame'"),
-        (ClipInput("body_points", ["values"]), "body_points has no array 'values' for a clip; it has near, far, seen"),
+        (ClipInput("body_points", ["values"]), "body_points has no array 'values'; a clip can have near, far, seen"),
         (ClipInput("brightness", ["count", "mean", "count"]), "'count' is chosen twice"),
         (ClipInput("body_points", ["near", "near"]), "'near' is chosen twice"),
         (ClipInput("body_points", []), "columns is empty: name an array"),

@@ -18,7 +18,7 @@ from storyframes.array_roles import CLOCKS
 from storyframes.clips.feature_input import READERS, Way
 from tasks.clip_index.index import build_clip_index, write_clip_index
 
-MOST = 24
+MOST = 25
 MOST_CALLS = 3_000  # without the check of each session's 2,762 names about 2,000
 
 

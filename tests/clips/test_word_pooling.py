@@ -169,7 +169,7 @@ def test_a_lost_stretch_of_frames_lends_no_value_to_the_words_in_it() -> None:
         ({"aligned_to": "glove"}, "only with axis='word' or 'utterance'"),
         ({"axis": "word", "aligned_to": "resnet50"}, "'resnet50' has no row for each word"),
         ({"axis": "word", "aligned_to": "subtitles"}, "no session has the feature 'subtitles'"),
-        ({"axis": "word", "columns": ["AU99_r"]}, "there is no column or group 'AU99_r'"),
+        ({"axis": "word", "columns": ["AU99_r"]}, "no column or group 'AU99_r'"),
     ],
 )
 def test_what_cannot_be_pooled_is_refused(study: SyntheticStudy, options: dict, said: str) -> None:

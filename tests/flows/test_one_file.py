@@ -249,10 +249,38 @@ def test_rows_that_are_no_measurement_are_empty(demo_study: Path, cache: Path, t
         pd.testing.assert_frame_equal(pd.read_parquet(out), wanted)
 
 
+def test_several_recordings_are_a_mapping_by_file(talk: Path, cache: Path, tmp_path: Path) -> None:
+    media = tmp_path / "media"
+    media.mkdir()
+    for name in ("a.avi", "b.avi"):
+        shutil.copy(talk, media / name)
+    (media / "broken.mp4").write_bytes(b"nothing")
+    (media / "notes.txt").write_text("not a recording")
+    shown: list[tuple[str, int, int]] = []
+    of_folder = storyframes.extract(media, "frames.time", cache=cache, progress=lambda *step: shown.append(step))
+    assert list(of_folder) == [str(media / "a.avi"), str(media / "b.avi")]
+    assert list(of_folder.failed) == [str(media / "broken.mp4")]
+    assert shown == [("a.avi", 1, 3), ("b.avi", 2, 3), ("broken.mp4", 3, 3)]
+    alone = storyframes.extract(talk, "frames", cache=cache)
+    pd.testing.assert_frame_equal(of_folder[media / "b.avi"].to_pandas("frames"), alone.to_pandas("frames"))
+    first = of_folder[media / "a.avi"].to_pandas()
+    pd.testing.assert_frame_equal(of_folder.to_pandas().loc[str(media / "a.avi")], first)
+    assert list(storyframes.extract(f"{media}/*.avi", "frames", cache=cache)) == list(of_folder)
+    assert list(storyframes.extract([talk], "frames", cache=cache)) == [str(talk)]
+    with pytest.raises(KeyError, match=naming("broken.mp4", "failed")):
+        of_folder[media / "broken.mp4"]
+    for wrong in (f"{media}/*.mkv", tmp_path / "cache"):
+        with pytest.raises(ExtractFileError, match=naming(wrong)):
+            storyframes.extract(wrong, "frames", cache=cache)
+    with pytest.raises(ExtractFileError, match=naming("transcript")):
+        storyframes.extract(media, "frames", transcript=media / "notes.txt", cache=cache)
+    assert told(media, "--features", "frames")[0] == 2
+
+
 def test_what_cannot_be_asked_for(talk: Path, cache: Path, tmp_path: Path) -> None:
     for features, message in (
         (["opensmlie"], "there is no feature 'opensmlie': is 'opensmile' meant?"),
-        (["openface.gazes"], "openface has no part 'gazes'; it has bookkeeping, gaze, "),
+        (["openface.gazes"], "openface has no part 'gazes': is 'gaze' or"),
         (["dope.all"], "dope: all_body_2d, .* have different kinds of row: name one of them"),
         ([], "name a feature; there are frames, openface"),
     ):

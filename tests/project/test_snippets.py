@@ -90,9 +90,10 @@ def test_one_file_in_one_line_as_documented(demo_study: Path, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     shutil.copy(demo_study / "videos/p01-s01.avi", "talk.mp4")
     Path("talk.csv").write_bytes(gzip.decompress((demo_study / "openface/p01-s01.csv.gz").read_bytes()))
-    (code,) = examples("test_one_file_in_one_line_as_documented")
     said: dict = {}
-    exec(compile(code, "example", "exec"), said)
+    for code in examples("test_one_file_in_one_line_as_documented"):
+        exec(compile(code, "example", "exec"), said)
+    assert len(said["talks"].to_pandas().loc["talk.mp4"]) == 2396
     assert said["talk"].to_pandas("opensmile").filter(like="_sma").shape == (2396, 65)
     assert len(said["talk"].to_pandas("openface.gaze")) == 360
 

@@ -71,7 +71,7 @@ def test_errors_say_what_there_is(store_root: Path) -> None:
     publish_openface(store_root, "a", 20)
     record_attempt(local(store_root), "a", "opensmile", Status.MISSING, "has no audio track", "")
     store = open_store(store_root)
-    with pytest.raises(StoreError, match="there is no session 'b'"):
+    with pytest.raises(StoreError, match="no session 'b'"):
         store.read("b", "openface")
     with pytest.raises(StoreError, match=naming("'glove'", "a has no feature")):
         store.read("a", "glove")

@@ -33,7 +33,7 @@ def export_store(
     study: StudyOption = None,
     features: Annotated[
         list[str] | None,
-        typer.Option(help="Only these features, of all tracks (FEATURE@TRACK: of one); with commas, or repeated."),
+        typer.Option(help="Only these (openface, openface.gaze), of all tracks (FEATURE@TRACK: of one); with commas."),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Rows a second, each that nearest to it; the stored rows otherwise.")

@@ -230,6 +230,21 @@ def test_a_session_called_like_the_readme_loses_nothing_of_the_others(tmp_path: 
     assert sorted(content(tmp_path / "out")) == ["README.md", "export.json", "s1/made.csv"]
 
 
+def test_parts_are_files_of_their_own_names(store: FeatureStore, tmp_path: Path) -> None:
+    done = export(store, tmp_path / "out", Format.PARQUET, features=["openface.gaze", "vision.measured"])
+    assert done.left_out == []
+    gaze = FEATURES["openface"].groups["gaze"]
+    for feature in ("openface", "openface@twin", "openface@cam"):
+        made = pd.read_parquet(tmp_path / f"out/s15/{feature}.gaze.parquet")
+        same(made.iloc[:, -8:], store.read("s15", feature)[:, gaze], feature)
+        same(made["mask"], store.read("s15", feature, array="valid") == 1, feature)
+    face = pd.read_parquet(tmp_path / "out/s15/openface.measurements.parquet")
+    same(face.iloc[:, -709:], store.read("s15", "openface")[:, 5:], "openface")
+    assert (tmp_path / "out/s15/resnet50.values.parquet").exists()
+    with pytest.raises(ExportError, match="'gaze'"):
+        export(store, tmp_path / "none", Format.PARQUET, features=["openface.gazee"])
+
+
 def one_feature(root: Path, session_id: str, arrays: dict[str, ArraySpec], **values: np.ndarray) -> FeatureStore:
     create_store(root)
     with FeatureWriter(local(root), session_id, FeatureSpec("made", "numbers", arrays)) as out:

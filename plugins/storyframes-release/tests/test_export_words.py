@@ -94,13 +94,17 @@ def test_the_only_words_are_those_of_a_microphone(tmp_path: Path) -> None:
     store = FeatureStore(tmp_path / "features")
     write_clip_index(build_clip_index(study_of(sessions=("s15",)), WINDOWS, store).clips, local(tmp_path / "features"))
     store = FeatureStore(tmp_path / "features")
-    done = export(store, tmp_path / "out", "parquet", features=["openface", "glove", "sbert"], per=Axis.WORD)
+    features = ["openface", "openface.gaze", "glove", "sbert"]
+    done = export(store, tmp_path / "out", "parquet", features=features, per=Axis.WORD)
     assert {table["feature"] for table in done.tables} == {"openface", "openface@cam", "openface@twin", "glove@lapel"}
     (omission,) = done.left_out
     assert missing(omission["reason"], "s15/sbert@lapel", "utterance") == []
     rows = pd.read_parquet(tmp_path / "out/s15/openface.word.parquet")
     np.testing.assert_allclose(rows["time"], seconds_of_the_session(arrays["s15", "glove@lapel", "start"]))
     assert set(rows["speaker"]) <= set(SPEAKERS)
+    gaze = pd.read_parquet(tmp_path / "out/s15/openface.gaze.word.parquet")
+    assert sum(name.startswith("gaze") for name in gaze) == 8
+    pd.testing.assert_frame_equal(gaze, rows[list(gaze)])
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ class OpenRun:
 
         def fit() -> Projection:
             inputs = self.settings.clip_inputs(("v",))
-            dataset = ClipDataset(self.store, inputs, _these_clips(training), split=training.split)
+            dataset = ClipDataset(self.store, inputs, _these_clips(training), split=training.split_spec)
             return fit_projection(dataset, Preparation(own, moments), "v", count)
 
         try:
@@ -229,7 +229,7 @@ class OpenRun:
 
         def measured(names: Sequence[str]) -> dict[str, Moments]:
             own = [inputs[name].clip_input(self.settings.lack) for name in names]
-            dataset = ClipDataset(self.store, own, _these_clips(training), split=training.split)
+            dataset = ClipDataset(self.store, own, _these_clips(training), split=training.split_spec)
             return measure(dataset, {name: taking(parts[name]) for name in names})
 
         return remembered(folder, keys, measured)

@@ -89,7 +89,7 @@ def _width(parts: Sequence[Part]) -> int:
 def _read_as(dataset: ClipDataset, settings: TrainSettings) -> ClipDataset:
     """The same clips with the text that is asked for."""
     same = pc.field("clip_id").isin(dataset.clips["clip_id"].tolist())
-    return ClipDataset(dataset.store, settings.clip_inputs(("t",)), same, split=dataset.split)
+    return ClipDataset(dataset.store, settings.clip_inputs(("t",)), same, split=dataset.split_spec)
 
 
 def _is_there(folder: Path, fingerprint: str) -> bool:

@@ -219,7 +219,8 @@ def _inputs(
     aligned_to = needed[spoken[0]][0] if spoken else None
     inputs = []
     for name, spec in specs.items():
-        columns = ["measurements", *needed[name][1:]] if bare and "measurements" in spec.groups else None
+        part = ClipInput(name).part
+        columns = ["measurements", *needed[name][1:]] if bare and "measurements" in spec.groups and not part else None
         if over and Pooling.pools(spec):
             pooled = ClipInput(name, columns, over, functionals=functionals, aligned_to=aligned_to, missing="mask")
             inputs.append(pooled)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storyframes import MAIN, STORIES, Axis, FeatureName, FeatureStore
+from storyframes import MAIN, STORIES, AddressError, Axis, FeatureName, FeatureStore
 from storyframes.store import CLIPS, Pooling, SessionTimes, StorageError, StoreError, Table, new_folder, why_no_session
 from storyframes_release.export.formats import ExportError, Format, Write, check_pooling, writer
 from storyframes_release.export.readme import Exported, readme
@@ -41,7 +41,8 @@ def export(
     Args:
         target: the folder; it appears complete or not at all.
         sessions: the sessions (``stories`` are the story texts); empty for all.
-        features: the features, of every track (``<feature>@<track>``: of one); empty for all.
+        features: names of features or of parts of them (``openface.gaze``, ``vision``), of every track
+            (``<feature>@<track>``: of one); empty for all features.
         to: one of :class:`Format`, or a plug-in's.
         rate: points a second of a grid that begins with each session; None takes the rows as stored.
         per: a row for each word or utterance: frames and sound are pooled over each (:mod:`storyframes.pooling`).
@@ -75,13 +76,13 @@ def export(
         clocks, number, count = SessionTimes.stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
             if reason := _why_no_folder(session_id, list(chosen)):
-                done.left_out += [{"session_id": session_id, "feature": name, "reason": reason} for name in names]
+                done.left_out += [{"session_id": session_id, "feature": name, "reason": reason} for name, _ in names]
                 continue
             times = SessionTimes(store, session_id, clocks)
-            for feature in names:
+            for feature, part in names:
                 number += 1
                 progress(f"{session_id}/{feature}", number, count)
-                _export(store, session_id, feature, folder, done, write, times)
+                _export(store, session_id, feature, part, folder, done, write, times)
         if not done.tables:
             reasons = "; ".join(dict.fromkeys(omission["reason"] for omission in done.left_out))
             raise ExportError(f"nothing could be exported: {reasons}")
@@ -105,8 +106,8 @@ def _chosen(
     known: StudySessions,
     *,
     with_stories: bool,
-) -> dict[str, list[str]]:
-    """The requested features of each session, as the store calls them."""
+) -> dict[str, list[tuple[str, str]]]:
+    """The requested features of each session, as the store calls them, each with the part that is asked for."""
     stored = {*store.sessions, *([STORIES] if store.tracks(STORIES) else [])}
     for session_id in sessions:
         if session_id not in stored:
@@ -116,17 +117,30 @@ def _chosen(
         session_id: [name for name in _features(store, session_id) if known.may_share_feature(session_id, name)]
         for session_id in sessions or sorted(every)
     }
-    stored_names = {name for of_session in names.values() for name in of_session}
+    chosen = {session_id: [] if features else [(name, "") for name in own] for session_id, own in names.items()}
     for requested in features:
-        if not any(_matches(name, requested) for name in stored_names):
+        problem, selected = "", 0
+        feature, of = FeatureName(requested).feature, FeatureName(requested).track
+        for session_id, own in names.items():
+            for track in store.tracks(session_id) if of == MAIN else [of]:
+                try:
+                    located = store.locate(session_id, FeatureName.of_track(feature, track))
+                    matches = [(name, part.name) for name, part in located if name in own]
+                    selected += len(matches)
+                except StoreError as error:  # a feature without the part, or that cannot be read, is left out and named
+                    kind, _, part_name = feature.partition(".")
+                    matches = [(name, part_name) for name in own if name == FeatureName.of_track(kind, track)]
+                    problem = str(error)
+                    selected += 0 if isinstance(error, AddressError) else len(matches)
+                chosen[session_id] += [match for match in matches if match not in chosen[session_id]]
+        if not selected:
+            stored_names = FeatureName.in_order({name for of_session in names.values() for name in of_session})
             where = "the sessions that are asked for have" if sessions else "the store has"
-            raise ExportError(
-                f"there is no feature {requested!r}; {where} {', '.join(FeatureName.in_order(stored_names)) or 'none'}"
-            )
-    chosen = {
-        session_id: [name for name in of_session if not features or any(_matches(name, asked) for asked in features)]
-        for session_id, of_session in names.items()
-    }
+            absent = f"there is no feature {requested!r}; {where} {', '.join(stored_names) or 'none'}"
+            raise ExportError(problem if "." in requested else absent)
+    for session_id, selections in chosen.items():
+        own = names[session_id]
+        selections.sort(key=lambda selection: own.index(selection[0]))
     if not any(chosen.values()):
         raise ExportError(f"{store.storage.location} has no feature to export")
     return chosen
@@ -151,16 +165,11 @@ def _features(store: FeatureStore, session_id: str) -> list[str]:
     ]
 
 
-def _matches(name: str, requested: str) -> bool:
-    """Whether a feature of the store was requested: of any track, or of the one that is named."""
-    feature, track = FeatureName(requested).feature, FeatureName(requested).track
-    return name == requested if track != MAIN else FeatureName(name).feature == feature
-
-
 def _export(
     store: FeatureStore,
     session_id: str,
     feature: str,
+    part: str,
     folder: Path,
     done: Exported,
     write: Write,
@@ -168,9 +177,9 @@ def _export(
 ) -> None:
     try:
         if done.per is None:
-            tables = store.feature_tables(session_id, feature, rate=done.rate, times=times)
+            tables = store.feature_tables(session_id, feature, part=part, rate=done.rate, times=times)
         else:
-            tables = Pooling(done.per, tuple(done.functionals)).tables(store, session_id, feature, times)
+            tables = Pooling(done.per, tuple(done.functionals)).tables(store, session_id, feature, times, part=part)
     except (StoreError, StorageError) as error:
         done.left_out.append({"session_id": session_id, "feature": feature, "reason": str(error)})
         return
