@@ -473,7 +473,7 @@ def test_every_command_shows_a_section_like_any_feature(study: Path, bert: Path,
     )
 
     def shown(*arguments: object) -> str:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "300"})
         assert result.exit_code == 0, result.output
         return result.output
 
