@@ -87,6 +87,7 @@ def go(
     promise(GOES_ON)
     if not folder.is_dir():
         fail(f"{folder} is not a folder", 2)
+    _refuse_namesakes(folder)
     features, config, report = store or folder / "features", folder / SETTINGS_FILE, folder / "report"
     commands = _Commands(context.find_root())
     made = commands("init", folder, "--recordings", "**/*", "--update", about=str(folder))
@@ -121,6 +122,23 @@ def go(
             _show(grouped_remarks(lines))
     first = next(iter(study.sessions))
     return shlex.join(["storyframes", "show", str(features), first])
+
+
+def _refuse_namesakes(folder: Path) -> None:
+    """End where a sheet of a lab's own has the name of a table of a study: it would be read as that table."""
+    from tasks.study import Table
+    from tasks.study.rows import TABLES
+
+    for name, row in TABLES.items():
+        path = folder / f"{name}.csv"
+        needed = [column for column, field in row.model_fields.items() if field.is_required()]
+        if path.is_file() and (absent := [column for column in needed if column not in Table.read(path).columns]):
+            renamed = shlex.join(["mv", str(path), str(path.with_name(f"my-{name}.csv"))])
+            fail(
+                f"{path} has the name of a table of the study, without the column {absent[0]!r}: if it is a sheet of "
+                f"your own, give it another name ({renamed})",
+                2,
+            )
 
 
 def _show(lines: Iterable[str]) -> None:

@@ -91,6 +91,15 @@ def test_what_is_asked_at_a_terminal_is_asked_once(folder: Path) -> None:
     assert at_a_terminal(folder, []) == []
 
 
+def test_a_sheet_named_like_a_table_of_the_study_is_named_before_anything_is_made(folder: Path) -> None:
+    sheet = folder / "ratings.csv"
+    sheet.write_text("File;Empathie\nb.mkv;3\n", encoding="cp1252")
+    done = go(folder, "--yes")
+    assert done.returncode == 2
+    assert not missing(done.stderr, str(sheet), "'session_id'", f"mv {sheet} {folder / 'my-ratings.csv'}")
+    assert not (folder / "sessions.csv").exists()
+
+
 def at_a_terminal(folder: Path, answers: list[bytes | None]) -> list[str]:
     """The questions; None as an answer is Ctrl-C."""
     controller, terminal = pty.openpty()
