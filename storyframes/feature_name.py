@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from storyframes import features, spec
+from storyframes import spec
 
 
 class FeatureName(str):
@@ -31,7 +31,9 @@ class FeatureName(str):
     @staticmethod
     def in_order(names: Iterable[str]) -> list[str]:
         """Names in the order for display: built-in features first, and the sessions' own before those of tracks."""
-        return features.in_order(names)
+        from storyframes.features import in_order  # its specifications need numpy, which takes long to import
+
+        return in_order(names)
 
     @property
     def feature(self) -> str:
@@ -60,4 +62,6 @@ class FeatureName(str):
 
     def unit_of(self, column: str) -> str:
         """The unit of a column of OpenFace, whose columns have several; "" for other features."""
-        return features.column_unit(self, column)
+        from storyframes.features import column_unit
+
+        return column_unit(self, column)

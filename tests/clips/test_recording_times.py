@@ -94,7 +94,9 @@ def taken(fps: float, count: int, jitter: str, loss: str, generator: np.random.G
 )
 def test_no_loss_lowers_the_usual_rate(fps: float, count: int, jitter: str, loss: str, seed: int) -> None:
     time = taken(fps, count, jitter, loss, np.random.default_rng(seed))
-    assert usual_rate(time, 1) == pytest.approx(fps, rel=0.02 if jitter == "thirds" else 0.005)
+    # A pause of nearly whole steps counts as whole ones: up to 0.4 of a step in 30, and there may be three.
+    within = 0.04 if loss == "pauses" else 0.02 if jitter == "thirds" else 0.005
+    assert usual_rate(time, 1) == pytest.approx(fps, rel=within)
 
 
 @pytest.mark.parametrize(

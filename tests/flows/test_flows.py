@@ -98,17 +98,21 @@ def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, sma
 
 
 def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_it_asks(
-    server: str, study_copy: Path, tmp_path: Path
+    server: str, study_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import flows.on_cluster
     from tasks.study.load import load_study
 
+    def refuse(*_: object) -> None:
+        raise ClusterError("no worker is started here")
+
+    monkeypatch.setattr(flows.on_cluster, "dask_cluster", refuse)
     with files_opened() as opened:
         load_study(study_copy)
     once = below(opened, study_copy)
     console = Console(record=True, width=200, file=io.StringIO())
-    on_a_gpu = {"resnet50": {"allow_untrained": True, "device": "cuda"}}  # refused before any worker is started
-    with files_opened() as opened, pytest.raises(ClusterError, match="no worker has that"):
-        run_extraction(request(study_copy, tmp_path / "features", on_a_gpu, only=["resnet50"]), console)
+    with files_opened() as opened, pytest.raises(ClusterError, match="no worker is started here"):
+        run_extraction(request(study_copy, tmp_path / "features", only=["frames"]), console)
     again = below(opened, study_copy)
     assert {table: again[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")} == {
         table: once[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")

@@ -71,7 +71,7 @@ def study_filter(study: SyntheticStudy) -> str:
 def test_a_pickled_dataset_has_its_splits(study) -> None:
     dataset = ClipDataset(study.root, ["label"], "split == 'val'", split=OTHER)
     again = pickle.loads(pickle.dumps(dataset))
-    assert again.split == OTHER
+    assert again.split_spec == OTHER
     assert again.clips.equals(dataset.clips)
     assert again[0]["label"] == dataset[0]["label"]
 

@@ -12,7 +12,6 @@ from rich.markup import escape
 
 from flows.cli import LOOK, console, error_console, fail, matching_files, usage_errors
 from tasks.inspect import counted
-from tasks.study import Table
 
 app = typer.Typer(
     help="Bring what other programs wrote into a study's tables.", rich_help_panel="Study", no_args_is_help=True, **LOOK
@@ -154,6 +153,8 @@ def import_labels(
         error_console().print(f"[yellow]look at[/] {escape(remark)}")
     shown = console()
     if dry_run:
+        from tasks.study import Table
+
         for table, rows in imported.rows.items():
             columns = list(dict.fromkeys(name for row in rows for name in row))
             if rows:

@@ -85,7 +85,7 @@ def installed_with_numpy(folder: Path) -> Requirements:
     """The same, installed, but unpacked here: pip takes a second and a half of a processor."""
     requirements = with_numpy(folder)
 
-    def unpack(_: Requirements, __: str, environment_folder: Path) -> None:
+    def unpack(_: Requirements, __: str, environment_folder: Path, ___: Path | None) -> None:
         venv.EnvBuilder(symlinks=True).create(environment_folder)
         (packages,) = environment_folder.glob("lib/python*/site-packages")
         with zipfile.ZipFile(folder / "borrowed-1.0-py3-none-any.whl") as archive:
