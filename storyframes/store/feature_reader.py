@@ -187,11 +187,11 @@ class FeatureReader:
             StoreError: the store has no such session, feature or array, or not these rows. For a name that the session
                 does not have, its subclass AddressError, with the nearest names.
         """
-        if isinstance(feature, str) and self.has(session_id, feature):
+        address = parse_address(feature)
+        if array != MAIN_ARRAY and (address.part or address.feature in SIDE_BY_SIDE):
+            raise AddressError(f"{feature!r} and array={array!r}: write '{address.feature}.{array}' for an array")
+        if array != MAIN_ARRAY or self.has(session_id, feature):
             pieces = [self.view(session_id, feature, start, stop, array=array)]
-        elif array != MAIN_ARRAY:
-            name = parse_address(feature).name
-            raise AddressError(f"{name!r} and array={array!r}: write '{name.partition('.')[0]}.{array}' for an array")
         else:
             pieces = self._side_by_side(session_id, feature, start, stop)
         first = pieces[0]

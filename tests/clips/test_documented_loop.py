@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.media.recordings import write_recording
 from support.synthetic_features import StudySpec, write_features
 
 from tasks.study.load import load_study
@@ -111,9 +112,10 @@ def stopwatch() -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_stopwatch_begins_anew_each_time_with_every_video(tmp_path: Path) -> None:
-    contents = {"A.AVI": b"a", "b.avi": b"b", "c.MP4": b"c"}
-    for name, content in {**contents, "notes.txt": b""}.items():
-        (tmp_path / name).write_bytes(content)
+    contents = ["A.AVI", "b.avi", "c.MP4"]
+    for number, name in enumerate(contents, start=5):
+        write_recording(tmp_path / name, number)
+    (tmp_path / "notes.txt").touch()
     run = stopwatch()
     for _ in range(2):
         made, videos = run["prepare"](tmp_path)

@@ -349,7 +349,8 @@ def test_processes_race_on_an_object_store_and_it_stays_sound(url: str, tmp_path
 def check_end(storage: Storage, published: dict[str, int]) -> None:
     catalogue.compact(storage)
     assert not list(maintenance.verify(storage))
-    assert read(storage) == "its values"
+    if published["a"]:  # every writer of it may have had to begin again
+        assert read(storage) == "its values"
     sequences = {entry.session_id: entry.record.sequence for entry in record_status.scan(storage)}
     assert all(sequences[session_id] >= min(count, 2) for session_id, count in published.items())
 

@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 hypothesis.settings.register_profile("any machine", deadline=None)  # a busy machine takes its time
 hypothesis.settings.load_profile("any machine")
 _prefixes = itertools.count()
+os.environ.setdefault("COLUMNS", "1000")  # tables as wide as their content, so that no cell is folded
+
 SHARED = Path(os.environ.get("STORYFRAMES_SHARED", ROOT.parent / "shared"))
 
 # A shell lets what it starts in the background ignore SIGINT, and so would every command that a test interrupts.

@@ -287,7 +287,7 @@ def test_verify_sees_what_is_no_part_of_it(made: Made, tmp_path: Path) -> None:
         if result.exit_code < 2:
             content = json.loads(as_json.stdout)
             assert content["sound"] == (result.exit_code == 0)
-            assert content["problems"] == ([] if content["sound"] else result.output.splitlines())
+            assert content["problems"] == ([] if content["sound"] else result.stdout.splitlines())
         return result.exit_code, result.output
 
     assert verified(made.folder)[0] == 0
