@@ -15,6 +15,7 @@ from support.commands import ROOT
 from support.media.newcomer import write_elan, write_ratings_sheet
 from support.media.recordings import write_recording
 from support.messages import missing
+from support.processes import wait_for
 
 from storyframes.store.feature_store import FeatureStore
 from tasks.study.load import load_study
@@ -113,6 +114,8 @@ def at_a_terminal(folder: Path, answers: list[bytes | None]) -> list[str]:
                 questions.append(shown.splitlines()[-1].decode().partition(":")[0])
                 answer = next(given)
                 if answer is None:
+                    # A signal between the question and the reading of its answer would be seen after the answer only.
+                    wait_for(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S")
                     process.send_signal(signal.SIGINT)
                 else:
                     os.write(controller, answer)
