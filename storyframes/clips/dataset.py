@@ -257,7 +257,11 @@ class ClipDataset:
             return dict(self.read(range(len(self))[index]))
         if np.ndim(index):
             numbers = np.asarray(index)
-            return dict(self.read((np.flatnonzero(numbers) if numbers.dtype == bool else numbers).tolist()))
+            if numbers.dtype == bool or pd.api.types.is_bool_dtype(getattr(index, "dtype", None)):
+                if len(numbers) != len(self):
+                    raise IndexError(f"the mask is of {len(numbers)} clips, and there are {len(self)}")
+                numbers = np.flatnonzero(pd.array(numbers, "boolean").to_numpy(bool, na_value=False))
+            return dict(self.read(numbers.tolist()))
         clip, batch = self._clip(self._place(index)), self.allocate(1)
         for reader in self._readers:
             reader.will_need(self.store, clip)

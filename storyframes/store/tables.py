@@ -433,8 +433,9 @@ def find_curves(
     columns = [(table, column) for table in tables.values() for column in table.columns]
     curves = []
     for name in names:
-        wanted = LEVEL if name == LOUDNESS else name
-        matches = [(table, column) for table, column in columns if column.name == wanted]
+        matches = [(table, column) for table, column in columns if column.name == name]
+        if not matches and name == LOUDNESS and name not in tables:
+            matches = [(table, column) for table, column in columns if column.name == LEVEL]
         if len(matches) > 1:
             one, other = (f"{table.feature}.{column.name}" for table, column in matches[:2])
             raise ValueError(f"{name!r} is in {len(matches)} features: say {one!r} or {other!r}")
@@ -454,6 +455,6 @@ def _curve(table: Table, column: Column, name: str) -> Curve:
     stored = np.concatenate([block.flat[column.array][:, column.place].astype(np.float64) for block in blocks])
     values = np.where(np.concatenate([block.keys[MASK] for block in blocks]), stored, np.nan)
     time = np.concatenate([block.keys[TIME] for block in blocks])
-    if name == LOUDNESS:
+    if name == LOUDNESS and column.name == LEVEL:
         return Curve(name, "dB", time, loudness_db(values))
     return Curve(name, column.unit, time, values)

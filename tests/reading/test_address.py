@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.clip_indexes import put_curve
 from support.messages import naming
 from support.stores import local
 from support.synthetic_features import StudySpec, write_features
@@ -15,9 +17,11 @@ from typer.testing import CliRunner
 
 import storyframes
 from flows.cli.app import app
-from storyframes import FEATURES, ClipDataset, ClipInput, ClipLoader, FeatureStore
+from storyframes import FEATURES, ArraySpec, Axis, ClipDataset, ClipInput, ClipLoader, FeatureSpec, FeatureStore
+from storyframes.store import catalogue
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.named.address import AddressError
+from storyframes.store.publish import FeatureWriter
 from storyframes.times import ticks
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.inspect.session_curves import summarize_columns
@@ -56,6 +60,13 @@ def test_a_store_is_like_a_mapping_of_its_sessions(store: FeatureStore, tmp_path
         store["s0"]
 
 
+def write(root: Path, spec: FeatureSpec, arrays: Mapping[str, np.ndarray]) -> None:
+    with FeatureWriter(local(root), "s00", spec) as out:
+        for name, values in arrays.items():
+            out.write(name, values)
+        out.publish("f", {})
+
+
 NAMES = {
     "openface": slice(None),
     "openface.gaze": GAZE,
@@ -90,13 +101,14 @@ def test_a_name_gives_the_stored_columns(store: FeatureStore, name: str) -> None
 
 KEYS = [
     slice(0, 12), slice(-5, None), slice(50, 10_000), slice(None, None, -7), slice(9, 3), 3, -1, [4, 0, 4],
-    (slice(2, 9), 3), (slice(2, 9), slice(1, 3)), (-2, 1),
+    (slice(2, 9), 3), (slice(2, 9), slice(1, 3)), (-2, 1), (), ..., (..., 1), ([4, 0], [1, 3]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_rows_are_chosen_as_numpy_does(store: FeatureStore, key: object) -> None:
     same(store["s00"]["openface.gaze"][key], store.read("s00", "openface")[:, GAZE][key])
+    same(store["s00"]["dope.body_2d"][key], store.read("s00", "dope", array="body_2d")[key])
 
 
 def test_side_by_side_names_are_their_features_columns(store: FeatureStore) -> None:
@@ -109,6 +121,10 @@ def test_side_by_side_names_are_their_features_columns(store: FeatureStore) -> N
     frame = store.to_pandas("s00", "vision")
     names = [name for name in frame if name not in ("frame", "mask")]
     same(frame[names], vision[:])
+    same(store["s00"]["vision.confidence"][:], face[:, FEATURES["openface"].columns.index("confidence")])
+    for name in ("vision.values", "vision.measured.values", "vision.measured.frame", "vision.measured.confidence"):
+        with pytest.raises(AddressError, match=naming(name.rpartition(".")[2])):
+            store["s00"][name]
     filled = np.empty((10, 2762), np.float64)
     assert store.read("s00", "vision", 5, 15, out=filled) is filled
     same(filled, vision[5:15])
@@ -127,10 +143,57 @@ def test_arrays_joints_and_kinds_of_row(store: FeatureStore) -> None:
         session["dope"][0:3]
 
 
+def test_a_part_has_the_chosen_rows_or_is_refused(store: FeatureStore) -> None:
+    session = store["s00"]
+    same(session["openface"].between(1.0, 2.0)["gaze"][:], session["openface.gaze"].between(1.0, 2.0)[:])
+    for name, part in (("opensmile", "per_frame"), ("words", "frame")):
+        assert len(session[name][part]) == len(store.read("s00", "openface"))
+        with pytest.raises(AddressError, match=naming(f"'{name}.{part}'", "frame")):
+            session[name].between(1.0, 2.0)[part]
+
+
+def test_names_that_are_the_beginning_of_others(tmp_path: Path) -> None:
+    create_store(tmp_path / "features")
+    rows = np.arange(6, dtype=np.float32).reshape(3, 2)
+    array = ArraySpec(Axis.FRAME, "float32", "two", (2,), ("column",), columns=("mouth.open", "mouth"))
+    single = ArraySpec(Axis.FRAME, "float32", "one")
+    specs = [FeatureSpec("odd", "made up", {"values": array}), FeatureSpec("loudness", "made up", {"values": single})]
+    for spec, values in ((specs[0], rows), (specs[1], rows[:, 0]), (FEATURES["frames"], np.arange(3) / 2)):
+        write(tmp_path / "features", spec, {next(iter(spec.arrays)): values})
+    put_curve(tmp_path / "features", "s00", "label.valence", np.array([0.0, 1.0]), np.array([0.25, 0.5]))
+    catalogue.compact(local(tmp_path / "features"))
+    session = FeatureStore(tmp_path / "features")["s00"]
+    same(session["odd.mouth"][:], rows[:, 1])
+    same(session.to_pandas("odd.mouth")["mouth"], rows[:, 1])
+    same(session["odd"]["mouth"].to_xarray(), rows[:, 1])
+    same(session["label.valence"][:], [0.25, 0.5])
+    same(session["label.valence"].between(0.5, np.inf)[:], [0.5])
+    (panel,) = session.plot(["loudness"])  # the feature, and not a level in dB
+    same(panel.lines[0].get_ydata(), rows[:, 0])
+
+
+@pytest.mark.parametrize(("axis", "rows"), [(Axis.WINDOW, [1, 2]), (Axis.UTTERANCE, [1, 2, 3]), (Axis.WORD, [1, 2, 3])])
+def test_seconds_choose_spans_by_their_kind(tmp_path: Path, axis: Axis, rows: list[int]) -> None:
+    create_store(tmp_path / "features")
+    start = np.array([0.0, 1.0, 2.0, 2.5, 3.0])  # the first ends with second 1, the last begins with second 3
+    times = {"start": start, "end": start + 1} | ({"time": start + 0.5} if axis is Axis.WINDOW else {})
+    clocks = {name: ArraySpec(axis, "float64", "when", units="s") for name in times}
+    spec = FeatureSpec("spans", "made up", {"values": ArraySpec(axis, "float32", "one"), **clocks})
+    write(tmp_path / "features", spec, {"values": np.arange(5, dtype=np.float32), **times})
+    timeless = FeatureSpec("pictures", "made up", {"values": ArraySpec(Axis.FRAME, "float32", "one")})
+    write(tmp_path / "features", timeless, {"values": np.ones(3, np.float32)})
+    catalogue.compact(local(tmp_path / "features"))
+    session = FeatureStore(tmp_path / "features")["s00"]
+    same(session["spans"].between(1.0, 3.0)[:], rows)
+    with pytest.raises(StoreError, match=naming("s00/pictures", "[0:120]")):
+        session["pictures"].between(1.0, 3.0)
+
+
 def test_seconds_choose_the_rows_of_a_clip(store: FeatureStore) -> None:
     time = store.read("s00", "frames", array="time")
     start, stop = float(time[10]), float(time[25])  # row 10 belongs to it, row 25 to the next
     same(store["s00"]["openface.gaze"].between(start, stop)[:], store.read("s00", "openface", 10, 25)[:, GAZE])
+    same(store["s00"]["openface.gaze"].between(np.float32(1), np.int64(2)).time, time[(time >= 1) & (time < 2)])
     frame = store["s00"]["openface.gaze"].between(start, stop).to_pandas()
     same(frame.index, time[10:25])
     sound = store["s00"]["opensmile"].between(0.35, 0.45)  # 35 * 0.01 is slightly more than 0.35
@@ -200,6 +263,8 @@ def test_every_reader_refuses_a_wrong_name_with_the_nearest(store: FeatureStore,
         with pytest.raises(AddressError, match=naming(WRONG[name])):
             read()
     assert name not in store["s00"]
+    with pytest.raises(AddressError, match=naming("'glov'", "'glove'")):
+        store.read("s00", "glov", array="start")
 
 
 def test_show_gives_the_columns_of_a_name(store: FeatureStore) -> None:
@@ -248,15 +313,19 @@ def test_clips_are_chosen_as_users_type_it(store: FeatureStore) -> None:
     for chosen in (dataset[1:4], dataset[[1, 2, 3]], dataset[np.arange(len(dataset)) == 2]):
         places = chosen["index"] - 1
         same(chosen["openface.AU12_r"], batch["openface.AU12_r"][places])
+    high = dataset.clips["empathy"].astype("Int8").mask(dataset.clips["empathy"] == 1) > 3
+    same(dataset[high]["index"], np.flatnonzero(dataset.clips["empathy"] > 3))
+    with pytest.raises(IndexError, match=naming(str(len(dataset) - 1), str(len(dataset)))):
+        dataset[np.ones(len(dataset) - 1, bool)]
     identity = dataset.clips["clip_id"].iloc[2]
     assert dataset[identity]["index"] == 2
     assert len(dataset[5:5]["index"]) == 0
     for wrong in (len(dataset), "p99", 1.5):
         with pytest.raises(IndexError, match=naming(wrong)):
             dataset[wrong]
-    high = dataset.filter("empathy > 3")
-    assert high.to_pandas()["clip_id"].tolist() == dataset.clips["clip_id"][dataset.clips["empathy"] > 3].tolist()
-    train = high.split("train")
+    empathic = dataset.filter("empathy > 3")
+    assert empathic.to_pandas()["clip_id"].tolist() == dataset.clips["clip_id"][dataset.clips["empathy"] > 3].tolist()
+    train = empathic.split("train")
     assert set(train.clips["split"]) == {"train"}
     assert train.clips["empathy"].min() > 3
     numbers = dataset.describe()

@@ -57,8 +57,8 @@ class Address(NamedTuple):
     @property
     def stored(self) -> tuple[str, ...]:
         """The features that it needs, as the store calls them."""
-        members = SIDE_BY_SIDE.get(self.feature, (self.feature,))
-        return tuple(of_track(member.partition(".")[0], self.track) for member in members)
+        members = [member.partition(".")[0] for member in SIDE_BY_SIDE.get(self.feature, ())]
+        return tuple(of_track(member, self.track) for member in members or [self.feature])  # a curve's name has a dot
 
 
 def parse_address(name: str, stored: Collection[str] = ()) -> Address:
@@ -149,7 +149,8 @@ def _part(spec: FeatureSpec, name: str) -> Part:
     for array, column in ((MAIN_ARRAY, name), (first, rest)):
         if array in spec.arrays and column:
             names = column_names(spec.arrays[array])
-            places = [place for place, own in enumerate(names) if own == column or own.startswith(f"{column}.")]
+            places = [place for place, own in enumerate(names) if own == column]
+            places = places or [place for place, own in enumerate(names) if own.startswith(f"{column}.")]
             if places:
                 axis = str(spec.arrays[array].axis)
                 return Part(axis, (array,), tuple(places), is_column=names[places[0]] == column)
@@ -190,10 +191,11 @@ def locate(address: Address, spec_of: Callable[[str], FeatureSpec]) -> list[tupl
         names += [*part.groups_of(spec), *part.of_array(spec.arrays[MAIN_ARRAY]).columns]
         if address.part == feature.partition(TRACK_SIGN)[0]:
             return [(feature, part)]
+        name = address.part if not part.arrays or address.part in spec.groups else f"{part.arrays[0]}.{address.part}"
         try:
-            chosen = part_of(spec, address.part)
+            chosen = part_of(spec, name)
         except AddressError:
             continue
-        if not part.places or (chosen.arrays == part.arrays and {*chosen.places} <= {*part.places}):
+        if not part.places or {*chosen.places} <= {*part.places}:
             return [(feature, chosen)]
     raise AddressError(unknown(address.feature, "part", address.part, names))

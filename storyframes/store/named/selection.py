@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from storyframes.spec import MAIN_ARRAY
 from storyframes.store import tables
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import StoreError
+from storyframes.store.named.address import AddressError, Part
 from storyframes.store.session_times import SessionTimes
 
 if TYPE_CHECKING:
@@ -113,29 +115,35 @@ class Selection:
         Raises:
             StoreError: the store does not know it.
         """
-        moments = self._tables[0].read(0, self._tables[0].rows).keys
-        if tables.TIME not in moments:
+        if tables.TIME not in self._keys:
             raise StoreError(f"{self.session_id}/{self.name}: the store does not know when its rows are in the session")
-        return moments[tables.TIME][self._rows]
+        return self._keys[tables.TIME][self._rows]
 
     @property
     def mask(self) -> np.ndarray:
         """(n,) bool: which rows are measurements."""
-        table = replace(self._tables[0], arrays={})
-        return table.read(0, table.rows).keys[tables.MASK][self._rows]
+        return self._keys[tables.MASK][self._rows]
 
     def __getitem__(self, key: Any) -> Any:
         """Rows by number as an array; or, by a name, a part of this as a selection.
 
         Raises:
-            AddressError: there is no such part, or it is of several arrays.
+            AddressError: there is no such part, or it is of several arrays, or of other rows than those chosen.
             IndexError: there is no such row.
         """
         if isinstance(key, str):
             table, name = self._tables[0], f"{self.name}.{key}"
             if len(self._tables) == len(table.arrays) == 1 and key in self.columns:
                 name = f"{table.feature}.{next(iter(table.arrays))}.{key}"
-            return Selection(self.store, self.session_id, name, self._frame, self._chosen)
+            part = Selection(self.store, self.session_id, name, self._frame, self._chosen)
+            if self._chosen is not None and part._tables[0].axis is not table.axis:
+                raise AddressError(
+                    f"{self.session_id}/{name} has a row for each {part._tables[0].axis}, and the rows that are chosen "
+                    f"are of each {table.axis}: choose {name!r} of the session first, then its rows"
+                )
+            return part
+        if isinstance(key, tuple) and not isinstance(next(iter(key), None), slice | int | np.integer):
+            return self[:][key]  # lists of places in several dimensions, or [..., 0]
         key, *others = key if isinstance(key, tuple) else (key,)
         try:
             rows = self._rows[key]
@@ -159,13 +167,13 @@ class Selection:
         """The rows that a clip with these seconds of the session has.
 
         Frames, sound, moments and words belong to it that begin at ``start_s`` or later and before ``stop_s``;
-        utterances that overlap it; windows that lie in it.
+        utterances that overlap it; windows that lie in it (a clip also has those that lie in it to a frame).
 
         Raises:
             StoreError: the rows have no times, or the clock of the track is not known.
             ValueError: the seconds are not numbers in their order.
         """
-        if not (isinstance(start_s, int | float) and isinstance(stop_s, int | float) and start_s <= stop_s):
+        if not (isinstance(start_s, Real) and isinstance(stop_s, Real) and start_s <= stop_s):
             raise ValueError(f"between({start_s!r}, {stop_s!r}): give two numbers of seconds, the earlier one first")
         table = self._tables[0]
         times = SessionTimes(self.store, self.session_id)
@@ -208,15 +216,20 @@ class Selection:
 
     def _read(self, rows: np.ndarray) -> np.ndarray:
         first, stop = self._span(rows)
-        return self.store.read(self.session_id, self._array, first, stop)[rows - first]
+        return self.store.read(self.session_id, self.name, first, stop, array=self._array)[rows - first]
 
     @cached_property
     def _array(self) -> str:
-        """The name, with that of the array where the name is of a feature and the array is not ``values``."""
-        if len(self._tables) > 1 or not self.store.has(self.session_id, self.name):
-            return self.name
-        ((feature, part),) = self.store.locate(self.session_id, self.name)
-        return f"{feature}.{self.store.array_of(self.session_id, feature, part)}"
+        """The array, where the name is that of a whole feature."""
+        if not self.store.has(self.session_id, self.name):
+            return MAIN_ARRAY
+        return self.store.array_of(self.session_id, self.name, Part())
+
+    @cached_property
+    def _keys(self) -> dict[str, np.ndarray]:
+        """The times of all rows, and which of them are measurements."""
+        table = replace(self._tables[0], arrays={})
+        return table.read(0, table.rows).keys
 
 
 def import_xarray() -> Any:
