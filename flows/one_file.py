@@ -87,7 +87,7 @@ def extract_one(
         progress(path.name, number, len(files))
         try:
             extracted[str(path)] = _extract_one(path, asked, others, settings, cache, lambda *_: None)
-        except (ExtractFileError, FileNotFoundError) as error:
+        except (ExtractFileError, OSError) as error:
             failed[str(path)] = str(error)
     if not extracted:
         raise ExtractFileError("\n".join(["nothing was extracted:", *failed.values()]))

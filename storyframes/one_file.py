@@ -117,9 +117,9 @@ class ExtractedFiles(dict[str, "ExtractedFile"]):
         self.failed = dict(failed)
 
     def __missing__(self, file: object) -> ExtractedFile:
-        """By a path, as by its text."""
-        if isinstance(file, os.PathLike):
-            return self[os.fspath(file)]
+        """By a path, or by its text as it was given, which may begin with ``./``."""
+        if isinstance(file, str | os.PathLike) and file != (path := str(Path(file))):
+            return self[path]
         why = self.failed.get(str(file))
         raise KeyError(f"{file} failed: {why}" if why else unknown("", "file", file, self))
 

@@ -249,7 +249,9 @@ def test_rows_that_are_no_measurement_are_empty(demo_study: Path, cache: Path, t
         pd.testing.assert_frame_equal(pd.read_parquet(out), wanted)
 
 
-def test_several_recordings_are_a_mapping_by_file(talk: Path, cache: Path, tmp_path: Path) -> None:
+def test_several_recordings_are_a_mapping_by_file(
+    talk: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     media = tmp_path / "media"
     media.mkdir()
     for name in ("a.avi", "b.avi"):
@@ -269,6 +271,10 @@ def test_several_recordings_are_a_mapping_by_file(talk: Path, cache: Path, tmp_p
     assert list(storyframes.extract([talk], "frames", cache=cache)) == [str(talk)]
     with pytest.raises(KeyError, match=naming("broken.mp4", "failed")):
         of_folder[media / "broken.mp4"]
+    monkeypatch.chdir(media)
+    of_list = storyframes.extract(["./a.avi", "nofolder.avi/a.avi", "a.avi/b.avi"], "frames", cache=cache)
+    assert (list(of_list), of_list["./a.avi"] is of_list["a.avi"]) == (["a.avi"], True)
+    assert set(of_list.failed) == {"nofolder.avi/a.avi", "a.avi/b.avi"}  # the second is no FileNotFoundError
     for wrong in (f"{media}/*.mkv", tmp_path / "cache"):
         with pytest.raises(ExtractFileError, match=naming(wrong)):
             storyframes.extract(wrong, "frames", cache=cache)
