@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from storyframes_empathy.baseline.labelled_units import BaselineError, Units
 from storyframes_empathy.baseline.left_out_people import FEWEST, dealt, logistic, mean_of_others, mode_of_others, ridge
 from storyframes_empathy.scores.intervals import DRAWS, Interval, Scale, jackknife
+from storyframes_empathy.scores.intervals import FEWEST as FEWEST_OF_INTERVALS
 from storyframes_empathy.scores.metrics import pearson
 
 _RATIO = Scale(np.log, math.exp, is_mean=True)
@@ -63,12 +64,14 @@ class Baseline:
     sentence: str
 
 
-def score_baseline(units: Units, means: Mapping[str, np.ndarray], *, draws: int = DRAWS, seed: int = 0) -> Baseline:
+def score_baseline(
+    units: Units, means: Mapping[str, np.ndarray | str], *, draws: int = DRAWS, seed: int = 0
+) -> Baseline:
     """Score each feature.
 
     Args:
         units: what was labelled.
-        means: by feature (n, columns), NaN where a unit has no measurement.
+        means: by feature (n, columns), NaN where a unit has no measurement; or the reason why there are none.
         draws: how often people exchange their labels.
         seed: of these draws.
 
@@ -94,9 +97,14 @@ def sentence(label: str, people: int, scores: list[FeatureScore]) -> str:
     tried = [one for one in scores if not one.reason]
     if not tried:
         return f"No feature can be scored: {scores[0].reason}."
-    best, needed = min(tried, key=lambda one: one.p), people_needed(_R)
+    best, needed = min(tried, key=lambda one: (one.p * len(tried) > _SURE or one.saved <= 0, one.p)), people_needed(_R)
     p = min(1.0, best.p * len(tried))
     features = f"{len(tried)} feature{'s' * (len(tried) > 1)} tried"
+    if p <= _SURE and best.saved <= 0:
+        return (
+            f"{best.feature} goes together with {label}: p = {p:.2g}, {features}. But it predicts people whom it has "
+            "not seen no better than a guess without it."
+        )
     if p <= _SURE:
         return f"{best.feature} tells something of {label} in people whom it has not seen: p = {p:.2g}, {features}."
     if people >= needed:
@@ -112,11 +120,13 @@ def people_needed(r: float) -> int:
     return math.ceil(((ndtri(1 - _SURE / 2) + ndtri(_POWER)) / math.atanh(r)) ** 2 + 3)
 
 
-def _score(units: Units, name: str, means: np.ndarray, draws: int, seed: int) -> FeatureScore:
+def _score(units: Units, name: str, means: np.ndarray | str, draws: int, seed: int) -> FeatureScore:
+    if isinstance(means, str):
+        return FeatureScore(name, 0, 0, reason=means)
     own = np.isfinite(means).any(axis=1)
     features, labels, people = means[own], units.labels[own], units.people[own]
     count = len(np.unique(people))
-    varies = np.isfinite(features).any() and (np.nanmax(features, axis=0) > np.nanmin(features, axis=0)).any()
+    varies = own.any() and (np.fmax.reduce(features) > np.fmin.reduce(features)).any()
     reasons = {
         "it has no measurement": not own.any(),
         f"{count} {'person has' if count == 1 else 'people have'} it, and {FEWEST} are the fewest": count < FEWEST,
@@ -134,7 +144,7 @@ def _score(units: Units, name: str, means: np.ndarray, draws: int, seed: int) ->
         left += np.sum((predicted - asked) ** 2, axis=0)
         all_of_it += np.sum((mean - asked) ** 2, axis=0)
     kept = left / all_of_it
-    p = (1 + int(np.sum(kept[1:] <= kept[0] + 1e-12))) / (draws + 1)
+    p = (1 + int(np.sum(~(kept[1:] > kept[0] + 1e-12)))) / (draws + 1)  # labels that are equal by chance count as well
     if units.classes:
         errors = (logistic(features, labels, people) != labels).astype(float)
         of_others = (mode_of_others(labels, people) != labels).astype(float)
@@ -163,6 +173,8 @@ def _saved(errors: np.ndarray, of_others: np.ndarray) -> float:
 def _interval(errors: np.ndarray, of_others: np.ndarray, people: np.ndarray) -> Interval:
     """Of the share that is saved: people left out in turn, as in the scores of runs; nothing is fitted again."""
     _, who = np.unique(people, return_inverse=True)
+    if who.max() + 1 < FEWEST_OF_INTERVALS:
+        return Interval(math.nan, math.nan, f"{FEWEST_OF_INTERVALS} people are the fewest for an interval")
     sums, of_mean = np.bincount(who, errors), np.bincount(who, of_others)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.append(sums.sum(), sums.sum() - sums) / np.append(of_mean.sum(), of_mean.sum() - of_mean)

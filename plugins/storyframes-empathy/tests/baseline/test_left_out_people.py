@@ -145,6 +145,18 @@ def test_what_cannot_be_scored_says_why() -> None:
         score_baseline(units_of(np.ones(8), people), means)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_column_without_any_value_changes_nothing_and_three_people_have_no_interval() -> None:
+    people, random = people_of((2,) * 3), np.random.default_rng(0)
+    labels, some = random.normal(size=6), random.normal(size=(6, 2))
+    with_none = np.column_stack([some, np.full(6, np.nan)])
+    done = score_baseline(units_of(labels, people), {"some": some, "none": with_none}, draws=20)
+    assert {one.reason for one in done.scores} == {""}
+    assert [np.isnan(one.interval.low) and "4 people" in one.interval.reason for one in done.scores] == [True, True]
+    five = score_baseline(units_of(np.r_[labels, labels], people_of((2,) * 6)), {"some": np.r_[some, some]}, draws=20)
+    assert np.isfinite(five.scores[0].interval.low)
+
+
 @pytest.mark.parametrize(("r", "people"), [(0.3, 85), (0.5, 30), (0.1, 783)])
 def test_the_people_that_a_correlation_needs(r: float, people: int) -> None:
     """As in the tables of power: Cohen (1992) has 85, 28 and 783, the second by a less simple way."""
@@ -163,6 +175,15 @@ def test_the_smallest_p_counts_for_every_feature_that_was_tried(features: int, p
     scores = [FeatureScore("good", 20, people, p=0.01), FeatureScore("none", 0, 0, reason="it has no measurement")]
     scores += [FeatureScore(f"other{number}", 20, people, p=0.5) for number in range(features - 1)]
     assert not missing(sentence("warmth", people, scores), *said)
+
+
+def test_what_predicts_no_better_than_a_guess_does_not_tell() -> None:
+    worse = FeatureScore("worse", 20, 10, saved=-0.1, p=0.001)
+    better = FeatureScore("better", 20, 10, saved=0.1, p=0.01)
+    assert "better tells" in sentence("warmth", 10, [worse, better])
+    alone = sentence("warmth", 10, [worse])
+    assert not missing(alone, "worse", "p = 0.001", "no better than a guess")
+    assert "tells" not in alone
 
 
 @pytest.mark.slow
