@@ -9,17 +9,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from storyframes import (
-    CLOCK,
-    Axis,
-    ClipDataset,
-    ClipInput,
-    FeatureStore,
-)
-from storyframes.clips import filter_clips, parse_filter
+from storyframes import CLOCK, ArraySpec, Axis, ClipDataset, ClipInput, FeatureSpec, FeatureStore
+from storyframes.clips import filter_clips
 from storyframes_empathy.training.moments import Moments, Rows, measure
 
 _UNITS = (("person", ["participant_id"]), ("session", ["session_id"]), ("story", ["session_id", "story_id"]))
+_UNLIKE = "sessions have other columns of it: extract it again with one configuration"
 _AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WINDOW, Axis.WORD, Axis.UTTERANCE)
 
 
@@ -79,8 +74,8 @@ def labelled_units(index: pd.DataFrame, label: str | None = None, where: str | N
         raise BaselineError(f"{what}{curve}; {there}")
     if where is not None:
         try:
-            index = filter_clips(index, parse_filter(where, index.columns))
-        except (ValueError, SyntaxError) as error:
+            index = filter_clips(index, where)
+        except ValueError as error:
             raise BaselineError(f"--where: {error}") from None
     clips = index[index[label].notna()].reset_index(drop=True)
     if clips.empty:
@@ -114,14 +109,16 @@ def _units(
     groups = [group for _, group in clips.groupby(keys, sort=True)]
     who = "split_group" if "split_group" in clips else "participant_id"  # people who met are left out together
     people = pd.factorize(pd.Series([group[who].iloc[0] for group in groups]))[0]
-    distinct = [group.drop_duplicates(["session_id", "start_frame"]) for group in groups]
-    labels = np.array([group["_label"].mean() for group in distinct])
+    windows = ["session_id", "start_frame"]  # which may have several labels: of stories, or of other targets
+    labels = np.array([group.groupby(windows)["_label"].mean().mean() for group in groups])
     groups = [group.drop(columns="_label") for group in groups]
     return Units(unit, label, classes, labels.astype(np.int64) if classes else labels, people, groups, remark)
 
 
-def feature_means(store: FeatureStore, units: Units, features: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """By feature (n, columns) float64: the mean of each column over the unit's clips.
+def feature_means(
+    store: FeatureStore, units: Units, features: Sequence[str] | None = None
+) -> dict[str, np.ndarray | str]:
+    """By feature (n, columns) float64: the mean of each column over the unit's clips; or the reason why there is none.
 
     Each row of the feature counts once, however many windows have it, and only where it is a measurement. NaN where a
     unit has none.
@@ -143,17 +140,34 @@ def feature_means(store: FeatureStore, units: Units, features: Sequence[str] | N
     chosen = {name: inputs[name] for name in (features or inputs)}
     measured: dict[tuple[object, ...], dict[str, Moments]] = {}  # stories that a session rated have the same windows
     found: dict[str, list[Moments | None]] = {name: [] for name in chosen}
+    reasons = {name: _UNLIKE for name in chosen if _are_unlike(store, sessions, name)}
     for clips in units.clips:
         of_unit: dict[str, Moments] = {}
         for session, own in clips.groupby("session_id", sort=False):
             key = (session, *sorted(set(own["start_frame"])))
             if key not in measured:
-                measured[key] = _moments(store, str(session), own, chosen)
+                measured[key] = _moments(store, str(session), own, chosen, reasons)
             for name, moments in measured[key].items():
                 of_unit[name] = of_unit[name].merged(moments) if name in of_unit else moments
         for name, rows in found.items():
             rows.append(of_unit.get(name))
-    return {name: _stacked(rows) for name, rows in found.items()}
+    return {name: reasons[name] if name in reasons else _stacked(rows) for name, rows in found.items()}
+
+
+def _are_unlike(store: FeatureStore, sessions: Sequence[str], name: str) -> bool:
+    """Whether sessions have other columns of a feature, so that there is no mean of them."""
+    specs = store.specs([session for session in sessions if store.has(session, name)], name).values()
+    columns = {
+        tuple((array, one.shape, one.columns) for array, one in _arrays(spec).items())
+        for spec in {id(spec): spec for spec in specs}.values()
+    }
+    return len(columns) > 1
+
+
+def _arrays(spec: FeatureSpec) -> dict[str, ArraySpec]:
+    """The arrays that an input of clips has."""
+    names = ["values"] if "values" in spec.arrays else list(spec.arrays)
+    return {name: spec.arrays[name] for name in names if spec.arrays[name].axis in _AXES}
 
 
 def _inputs(store: FeatureStore, sessions: Sequence[str]) -> dict[str, ClipInput]:
@@ -165,21 +179,37 @@ def _inputs(store: FeatureStore, sessions: Sequence[str]) -> dict[str, ClipInput
             continue
         session = next(session for session in sessions if store.has(session, name))
         spec = store.spec(session, name)
-        arrays = [spec.arrays["values"]] if "values" in spec.arrays else list(spec.arrays.values())
-        if any(array.axis in _AXES and np.dtype(array.dtype).kind == "f" and array.shape for array in arrays):
+        arrays = _arrays(spec).items()
+        if any(np.dtype(one.dtype).kind == "f" and (one.shape or array == "values") for array, one in arrays):
             columns = ["measurements"] if "measurements" in spec.groups else None
             inputs[name] = ClipInput(name, columns, missing="mask")
     return inputs
 
 
 def _moments(
-    store: FeatureStore, session: str, clips: pd.DataFrame, inputs: Mapping[str, ClipInput]
+    store: FeatureStore,
+    session: str,
+    clips: pd.DataFrame,
+    inputs: Mapping[str, ClipInput],
+    reasons: dict[str, str],
 ) -> dict[str, Moments]:
-    """Of one session's clips, by each feature that the session has."""
-    having = {name: requested for name, requested in inputs.items() if store.has(session, name)}
+    """Of one session's clips, by each feature that the session has; those that clips cannot have go to ``reasons``."""
+    having = {name: one for name, one in inputs.items() if store.has(session, name) and name not in reasons}
     if not having:
         return {}
-    dataset = ClipDataset(store, list(having.values()), pc.field("clip_id").isin(clips["clip_id"].tolist()))
+    own = pc.field("clip_id").isin(clips["clip_id"].tolist())
+    try:
+        dataset = ClipDataset(store, list(having.values()), own)
+    except ValueError:
+        count = len(reasons)
+        for name, requested in having.items():
+            try:
+                ClipDataset(store, [requested], own)
+            except ValueError:  # whose message names a session
+                reasons[name] = f"clips cannot have it as it is: ClipDataset(STORE, [{name!r}]) says why"
+        if len(reasons) == count:
+            raise
+        return _moments(store, session, clips, inputs, reasons)
     fields: dict[str, list[str]] = {name: [] for name in having}
     for field, described in dataset.fields.items():
         owners = [name for name in having if field == name or field.startswith(f"{name}_")]

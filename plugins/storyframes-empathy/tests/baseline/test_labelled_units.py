@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from support.messages import missing, naming
+from support.stores import local
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 from typer.testing import CliRunner
 
+from storyframes import ArraySpec, Axis, FeatureSpec
+from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter
 from storyframes_empathy.baseline.labelled_units import BaselineError, feature_means, labelled_units
+from storyframes_empathy.baseline.score import score_baseline
 from storyframes_empathy.commands.baseline import app
 
 LACKING, MASKED = "s01", "s02"
@@ -67,6 +73,14 @@ def test_a_window_that_two_stories_rate_counts_once_in_a_mean() -> None:
     assert labelled_units(twice).labels.tolist() == [3.0] * 8
 
 
+def test_labels_of_several_targets_of_a_window_all_count() -> None:
+    index = index_of("interval", [1.0, 2.0, 6.0])
+    other = index.assign(clip_id=index["clip_id"] + ":@other", mood=index["mood"] + 4)
+    both = pd.concat([index, other[other["start_frame"] == 0]], ignore_index=True)
+    both.attrs = index.attrs
+    assert labelled_units(both).labels.tolist() == [pytest.approx((3 + 2 + 6) / 3)] * 8
+
+
 def test_classes_are_of_sessions_or_refused() -> None:
     units = labelled_units(index_of("nominal", of_session(["sad", "glad"])))
     assert (units.classes, units.labels.tolist()) == (("glad", "sad"), [1, 0] * 4)
@@ -116,6 +130,43 @@ def test_means_are_of_the_measured_rows_of_the_windows_each_once(study: Syntheti
     assert np.isnan(means["glove"]).all(axis=1).tolist() == lacking
     with pytest.raises(BaselineError, match=naming("'gaze'", "openface", "resnet50")):
         feature_means(FeatureStore(study.root), units, ["gaze"])
+
+
+def test_sessions_with_other_columns_have_no_mean_and_one_number_a_row_has(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=2))
+    for number, session in enumerate(("s00", "s01")):
+        columns = ("light", "dark") if number else ("dark", "light")
+        two = ArraySpec(Axis.FRAME, "float32", "two", (2,), ("column",), columns=columns)
+        one = ArraySpec(Axis.FRAME, "float32", "one")
+        for name, spec in (("swapped", two), ("single", one)):
+            rows = np.full((60, *spec.shape), number + 1, np.float32)
+            with FeatureWriter(local(study.root), session, FeatureSpec(name, "made up", {"values": spec})) as out:
+                out.write("values", rows)
+                out.publish("f", {})
+    catalogue.compact(local(study.root))
+    units = labelled_units(study.clips)
+    means = feature_means(FeatureStore(study.root), units, ["swapped", "single"])
+    assert means["single"].tolist() == [[1 + (clips["session_id"].iloc[0] == "s01")] for clips in units.clips]
+    assert means["swapped"] == "sessions have other columns of it: extract it again with one configuration"
+
+
+def test_a_feature_that_clips_cannot_have_is_left_out_and_the_rest_is_scored(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=3))
+    names = ("time", "start", "end")
+    arrays = {name: ArraySpec(Axis.WINDOW, "float64", "when", units="s") for name in names}
+    spec = FeatureSpec("long", "made up", {"values": ArraySpec(Axis.WINDOW, "float32", "one"), **arrays})
+    for session in ("s00", "s01", "s02"):
+        with FeatureWriter(local(study.root), session, spec) as out:
+            for name, second in zip(("values", *names), (1, 50, 0, 100), strict=True):  # no clip is as long
+                out.write(name, np.full(1, second, spec.arrays[name].dtype))
+            out.publish("f", {})
+    catalogue.compact(local(study.root))
+    units = labelled_units(study.clips)
+    means = feature_means(FeatureStore(study.root), units, ["long", "openface"])
+    assert isinstance(means["openface"], np.ndarray)
+    assert "'long'" in str(means["long"])
+    done = score_baseline(units, means, draws=5)
+    assert {one.feature: one.reason for one in done.scores} == {"openface": "", "long": means["long"]}
 
 
 @pytest.mark.slow
