@@ -371,6 +371,7 @@ def init(
     ] = False,
 ) -> object:
     """Write a study's table of sessions, and a configuration that fits them, from a folder of recordings."""
+    from tasks.study.changed_tables import TableChangeError
     from tasks.study.recording_names import FilesError
     from tasks.study.sessions_from_files import SETTINGS_FILE, make_sessions
 
@@ -392,7 +393,7 @@ def init(
             fail(f"{folder} is not a folder", 2)
         try:
             made = make_sessions(folder, globs, names, update=update)
-        except FilesError as error:
+        except (FilesError, TableChangeError) as error:
             fail(str(error), 2)
     for remark in made.remarks:
         errors.print(f"[yellow]look at[/] {escape(remark)}")

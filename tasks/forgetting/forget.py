@@ -97,7 +97,8 @@ def forget(
             _remove_versions(EarlierVersions(storage, scope), done, done.removed.append)
         done.leave_out_removed()
         return done
-    read_forgotten_ids(study).with_ids(scope.ids.sessions, scope.ids.people, scope.ids.tracks).write(study)
+    ids = read_forgotten_ids(study).with_ids(scope.ids.sessions, scope.ids.people, scope.ids.tracks)
+    ids.with_files(path.relative_to(study).as_posix() for path in done.remaining.files).write(study)
     for storage in every:
         note_forgotten(storage, scope.ids)
     done.receipt = study / f"forgotten-{now()[:19].replace(':', '').replace('-', '')}Z.jsonl"

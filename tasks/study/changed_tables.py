@@ -1,6 +1,7 @@
 """Changing a study's tables: a new file with everything else unchanged is checked, and put in place in one step.
 
-``ChangedTables.name_transcripts`` writes the paths of transcripts into the tables sessions and tracks.
+``ChangedTables.name_transcripts`` writes the paths of transcripts into the tables sessions and tracks,
+``ChangedTables.add_recordings`` new rows.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from storyframes.spec import MAIN
 from storyframes.store.storage.files import write_atomically
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.study.csv_text import csv_bytes
+from tasks.study.forgotten_ids import NAME, read_forgotten_ids
+from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import Problem, shortened
-from tasks.study.rows import NUMBER_COLUMNS, TABLES
-from tasks.study.strict_tables import as_words, is_empty, is_pandas_index, read_table
+from tasks.study.rows import NUMBER_COLUMNS, PATH_COLUMNS, TABLES
+from tasks.study.strict_tables import as_words, is_empty, is_pandas_index, read_table, with_slashes
 from tasks.study.table_rows import named_by
 
 _UNNAMED = "\n"  # the beginning of the names that columns without a name have here: no other name has it
@@ -289,6 +292,76 @@ class ChangedTables:
         if not is_dry:
             self.put_in_place()
         return named
+
+    def files_named(self) -> dict[str, str]:
+        """The session of each file that the tables tracks and sessions name, however its path is written.
+
+        Raises:
+            TableChangeError: a table cannot be changed.
+        """
+        return {
+            PurePosixPath(str(with_slashes(self.root, row[column])).strip()).as_posix(): _recording(row, name)[0]
+            for name in ("tracks", "sessions")
+            for row in self.open(name).rows
+            for column in PATH_COLUMNS
+            if not is_empty(row.get(column))
+        }
+
+    def add_recordings(self, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> list[str]:
+        """Add rows to the tables tracks and sessions, where no row has their session or track, or one of their files.
+
+        A session is the one of the row that names one of its files, whatever its id is there. Sessions, people and
+        tracks that are forgotten are left out.
+
+        Args:
+            rows: by table, as they are made from the names of files.
+
+        Returns:
+            Remarks on what is left out.
+
+        Raises:
+            TableChangeError: a table cannot be changed, or the study would not be valid; then nothing is changed.
+            OSError: a table cannot be written.
+        """
+        tables = {name: self.open(name) for name in ("tracks", "sessions")}
+        keys = {_recording(row, name) for name, table in tables.items() for row in table.rows}
+        named, forgotten = self.files_named(), read_forgotten_ids(self.root)
+        made = [row for of_table in rows.values() for row in of_table]
+        owners = {row["session_id"]: named[path] for row in made for path in _files(row) if path in named}
+        gone = {row["session_id"] for row in rows["sessions"] if row["participant_id"] in forgotten.people}
+        gone |= {row["session_id"] for row in rows["sessions"] if any(map(forgotten.has_file, _files(row)))}
+        gone |= {name for name in (row["session_id"] for row in made) if owners.get(name, name) in forgotten.sessions}
+        of_forgotten, unused = 0, []
+        for name, table in tables.items():
+            new = []
+            for made_row in rows[name]:
+                row = {**made_row, "session_id": owners.get(made_row["session_id"], made_row["session_id"])}
+                paths, key = _files(row), _recording(row, name)
+                added = [path for path in paths if path not in named]
+                if made_row["session_id"] in gone or key in forgotten.tracks or any(map(forgotten.has_file, paths)):
+                    of_forgotten += len(added)
+                elif key in keys or len(added) < len(paths):
+                    unused += added
+                else:
+                    new.append(row)
+            if new and table.columns and "session_id" not in table.columns:
+                raise TableChangeError(
+                    f"{table.name}: has no column session_id: give it session_id and participant_id before recordings "
+                    "are added"
+                )
+            if new:
+                table.add(new)
+                self.take(table)
+        self.check("recordings")
+        self.put_in_place()
+        return [
+            *([f"of sessions whose rows stay as they are, left out: {listed(unused, 5)}"] if unused else []),
+            *([f"{of_forgotten} files of the forgotten, left out ({NAME}): remove them"] if of_forgotten else []),
+        ]
+
+
+def _files(row: Mapping[str, str]) -> list[str]:
+    return [row[column] for column in PATH_COLUMNS if row.get(column)]
 
 
 def _recording(row: Mapping[str, Any], table: str) -> tuple[str, str]:

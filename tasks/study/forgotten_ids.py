@@ -5,9 +5,10 @@ It is the only place that keeps these ids, so that tables, stores and backups th
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -33,18 +34,33 @@ class ForgottenIds:
         sessions: sessions of which nothing may be kept.
         people: participants and persons.
         tracks: single tracks, as session and track.
+        files: the SHA-256 of the paths of their files in the study, which may be named after people.
     """
 
     sessions: frozenset[str] = frozenset()
     people: frozenset[str] = frozenset()
     tracks: frozenset[tuple[str, str]] = frozenset()
+    files: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.sessions or self.people or self.tracks)
 
     def with_ids(self, sessions: Iterable[str], people: Iterable[str], tracks: Iterable[tuple[str, str]]) -> Self:
         """This list, and further ids."""
-        return type(self)(self.sessions | {*sessions}, self.people | {*people}, self.tracks | {*tracks})
+        return replace(
+            self,
+            sessions=self.sessions | {*sessions},
+            people=self.people | {*people},
+            tracks=self.tracks | {*tracks},
+        )
+
+    def with_files(self, paths: Iterable[str]) -> Self:
+        """This list, and files of the forgotten, by their paths in the study."""
+        return replace(self, files=self.files | {*map(_digest, paths)})
+
+    def has_file(self, path: str) -> bool:
+        """Whether a file of this path in the study was one of theirs."""
+        return _digest(path) in self.files
 
     def write(self, study: Path) -> None:
         """Write the list into the study's folder, durably.
@@ -57,9 +73,14 @@ class ForgottenIds:
             "sessions": sorted(self.sessions),
             "people": sorted(self.people),
             "tracks": [list(track) for track in sorted(self.tracks)],
+            "files": sorted(self.files),
         }
         write_atomically(study / NAME, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
         (study / NAME).chmod(0o600)
+
+
+def _digest(path: str) -> str:
+    return hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()
 
 
 def read_forgotten_ids(study: Path) -> ForgottenIds:
@@ -74,7 +95,8 @@ def read_forgotten_ids(study: Path) -> ForgottenIds:
         if content[_KEY] != 1:
             raise ForgottenListError(f"{path} is of a newer storyframes: update it")
         tracks = frozenset((str(session), str(track)) for session, track in content["tracks"])
-        return ForgottenIds(frozenset(map(str, content["sessions"])), frozenset(map(str, content["people"])), tracks)
+        sessions, people = frozenset(map(str, content["sessions"])), frozenset(map(str, content["people"]))
+        return ForgottenIds(sessions, people, tracks, frozenset(map(str, content.get("files", ()))))
     except (FileNotFoundError, NotADirectoryError):
         return ForgottenIds()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

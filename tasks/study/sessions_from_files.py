@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -17,9 +17,9 @@ from storyframes.store.storage.files import sha256_file, write_atomically
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.media.container import RecordingError
 from tasks.media.video_header import Streams, read_streams
-from tasks.study.changed_tables import ChangedTables, TableChangeError
+from tasks.study.changed_tables import ChangedTables
 from tasks.study.csv_text import csv_bytes
-from tasks.study.forgotten_ids import read_forgotten_ids
+from tasks.study.forgotten_ids import NAME
 from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
@@ -35,6 +35,7 @@ _BY_SUFFIX = {
 _OF_OURS = ("zarr.json", "index.html")  # of feature stores and reports, in whose folders no recordings lie
 RECORDING_SUFFIXES = frozenset((*_BY_SUFFIX["video"], *_BY_SUFFIX["audio"]))
 """How the names of recordings end, in small letters."""
+_ENDINGS = tuple(RECORDING_SUFFIXES)
 _NAMED = 5  # files that a message lists
 _WINDOWS_S = (8.0, 4.0, 2.0, 1.0, 0.5)
 _PER_RECORDING = 4  # windows that fit into the shortest one, side by side
@@ -103,6 +104,7 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
 
     Raises:
         FilesError: the folder has a table already, a glob finds nothing, or names give no id, or two.
+        TableChangeError: a table that is there cannot be changed.
         OSError: the folder cannot be read, or a table cannot be written.
     """
     there = [
@@ -114,7 +116,9 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     files = {column: _find(root, column, glob, remarks) for column, glob in globs.items()}
     first = next(iter(files))
     headers: dict[PurePosixPath, Streams] = {}
-    set_aside = {path: why for paths in files.values() for path, why in _unusable(root, paths, headers).items()}
+    known = ChangedTables(root).files_named() if update else {}
+    of_columns = [_unusable(root, paths, headers, known) for paths in files.values()]
+    set_aside = {path: why for of_column in of_columns for path, why in of_column.items()}
     files = {column: [path for path in paths if path not in set_aside] for column, paths in files.items()}
     columns = _columns(first, files[first], headers, remarks)
     recordings = [path for path, column in columns.items() if column != "transcript"] or list(columns)
@@ -145,9 +149,12 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     if tracks:
         tables["tracks.csv"] = _table(tracks, ("session_id", "track"))
     _check(tables, rows)
-    if there:
-        _add_rows(root, {"tracks": tracks, "sessions": rows})
-        rows = ChangedTables(root).open("sessions").rows
+    participants = {row["participant_id"] for row in rows}
+    if update:
+        remarks += ChangedTables(root).add_recordings({"tracks": tracks, "sessions": rows})
+        sessions_now = read_study(root).study.sessions.values()
+        rows = [vars(session) for session in sessions_now]
+        participants = {session.participant_id for session in sessions_now}
     else:
         for name in reversed(tables):  # the sessions last: without them there is no study
             write_atomically(root / name, tables[name])
@@ -157,33 +164,7 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
         write_atomically(root / SETTINGS_FILE, content.encode())
     else:
         remarks.append(f"{SETTINGS_FILE} is there already and stays as it is")
-    participants = len({row["participant_id"] for row in rows})
-    return Made(len(rows), participants, tuple(dict.fromkeys(remarks)), len(tracks), has_settings, aside)
-
-
-def _add_rows(root: Path, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> None:
-    """Add the rows, by table, whose session or track and whose files no row has yet, and of nobody who is forgotten."""
-    changed = ChangedTables(root)
-    tables = {name: changed.open(name) for name in rows}
-    named = {row.get(column) for table in tables.values() for row in table.rows for column in _FILES}
-    keys = {(row["session_id"], row.get("track")) for table in tables.values() for row in table.rows}
-    forgotten = read_forgotten_ids(root).sessions
-    for name, table in tables.items():
-        new = [
-            row
-            for row in rows[name]
-            if (row["session_id"], row.get("track")) not in keys
-            and row["session_id"] not in forgotten
-            and not any(row.get(column) in named for column in _FILES if row.get(column))
-        ]
-        if new:
-            table.add(new)
-            changed.take(table)
-    try:
-        changed.check("recordings")
-    except TableChangeError as error:
-        raise FilesError(str(error)) from None
-    changed.put_in_place()
+    return Made(len(rows), len(participants), tuple(dict.fromkeys(remarks)), len(tracks), has_settings, aside)
 
 
 def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath, str], remarks: list[str]) -> bool:
@@ -205,14 +186,18 @@ def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath
 
 
 def _unusable(
-    root: Path, paths: Sequence[PurePosixPath], headers: dict[PurePosixPath, Streams]
+    root: Path, paths: Sequence[PurePosixPath], headers: dict[PurePosixPath, Streams], known: Collection[str]
 ) -> dict[PurePosixPath, str]:
-    """The recordings that cannot be opened or are copies of others: why, and the next step. Fills ``headers``."""
+    """The recordings that cannot be opened or are copies of others: why, and the next step. Fills ``headers``.
+
+    Args:
+        known: the files that rows of the tables name; a copy of one is set aside, whatever the two are called.
+    """
     why: dict[PurePosixPath, str] = {}
     originals: dict[str, PurePosixPath] = {}
     recordings = [path for path in paths if _kind(path) in ("video", "audio")]
     sizes = Counter((root / path).stat().st_size for path in recordings)
-    for path in sorted(recordings, key=lambda path: (len(str(path)), path)):  # "a (copy).wav" after "a.wav"
+    for path in sorted(recordings, key=lambda path: (str(path) not in known, len(str(path)), path)):  # copies last
         file = root / path
         try:
             header = read_streams(file)
@@ -306,7 +291,10 @@ def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePo
     except ValueError as error:
         raise FilesError(f"--{_option(column)} {glob}: {error}") from None
     made = tuple(f"{path.rpartition('/')[0]}/" for path in files if path.rpartition("/")[2] in _OF_OURS and "/" in path)
-    files = [path for path in files if not path.startswith(made)]
+    if inside := [path for path in files if path.startswith(made) and path.lower().endswith(_ENDINGS)]:
+        where = "in folders of feature stores or reports, which have a zarr.json or an index.html"
+        remarks.append(f"{where}, left out: {listed(inside, _NAMED)}")
+    files = [path for path in files if path != NAME and not path.startswith(made)]
     shown = [path for path in files if not any(part.startswith(".") for part in path.split("/"))]
     if len(shown) < len(files):
         remarks.append(f"{column}: {len(files) - len(shown)} hidden files, left out")

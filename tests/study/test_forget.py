@@ -28,6 +28,7 @@ from storyframes.store.records import unseal
 from storyframes.store.study import note_given, read_forgotten
 from tasks.forgetting import traces as forgetting_traces
 from tasks.models.digests import DigestCache, sha256_file, user_cache
+from tasks.study.forgotten_ids import read_forgotten_ids
 from tasks.study.load import StudyError, load_study
 from tasks.study.study_identity import remember_study
 
@@ -154,6 +155,9 @@ def test_the_receipt_has_digests_and_no_names(lab: Path) -> None:
     assert lines[-1]["traces"] == len(done["removed"]) == len(lines) - 1
     listed = lab / "study/forgotten.json"
     assert json.loads(listed.read_text())["sessions"] == ["p02-s01"]
+    of_files = read_forgotten_ids(lab / "study")  # by which init --update knows them, whatever their ids would be
+    assert of_files.has_file("videos/p02-s01.avi")
+    assert not of_files.has_file("videos/p01-s01.avi")
     assert listed.stat().st_mode & 0o777 == 0o600
 
 
