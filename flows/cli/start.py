@@ -245,7 +245,8 @@ def check(
     for line in describe_left(left, forgotten):
         shown.print(f"[yellow]{escape(line)}[/]")
     if problems:
-        error_console().print("[bold yellow]set aside[/]: the study is extracted without what needs these files")
+        said = "what needs a broken or missing file is not extracted; a doubled recording is, for each of its sessions"
+        error_console().print(f"[bold yellow]set aside[/]: {said}")
         error_console().print(problems_table(problems, every=every))
         error_console().print("put a whole copy of each in its place, or take its row out of the table")
         raise typer.Exit(1)

@@ -217,7 +217,8 @@ def _apart_from_the_session(
         if first_s >= session_s or last_s <= 0:
             yield file.problem(
                 f"by its clock it was recorded from {first_s:.2f} to {last_s:.2f} s of the session, which is from 0 to "
-                f"{session_s:.2f} s: they share nothing in time. Is the clock right? 'storyframes sync' measures it"
+                f"{session_s:.2f} s: they share nothing in time. Is the clock right? 'storyframes sync' measures it",
+                is_of_file=False,
             )
 
 

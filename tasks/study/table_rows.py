@@ -51,10 +51,10 @@ class NamedFile:
     session_id: str = ""
     track: str | None = None
 
-    def problem(self, rule: str) -> Problem:
-        """A problem with this file."""
+    def problem(self, rule: str, *, is_of_file: bool = True) -> Problem:
+        """A problem with this file, or, where the file itself can be used, with what its row says."""
         shown = shown_value(self.table, self.column, self.relative)
-        return Problem(self.table, self.row, self.column, shown, rule, self.line, is_of_file=True)
+        return Problem(self.table, self.row, self.column, shown, rule, self.line, is_of_file=is_of_file)
 
 
 @dataclass

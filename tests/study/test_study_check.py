@@ -288,6 +288,7 @@ def test_a_track_that_shares_nothing_in_time_with_its_session(
     (problem,) = found
     assert not missing(problem, "tracks, row 2", kind, f"'{name}'", f"{session_s:.2f}")
     assert "they share nothing in time" in problem
+    assert CliRunner().invoke(app, ["check", str(study_copy)]).exit_code == 2  # extraction sets nothing of it aside
 
 
 def test_a_clock_without_rows_names_what_measures_it(study_copy: Path) -> None:
