@@ -118,12 +118,12 @@ def import_labels(
 
     if session and session_from:
         fail("give either --session or --session-from", 2)
+    asked: dict[str, str] = {}
     with usage_errors():
         try:
             paths, pairs, skipped = matching_files(files), map_ or [], skip or []
             said = {Role.START: start, Role.END: end, Role.DURATION: duration, Role.TIME: time}
             read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
-            asked: dict[str, str] = {}
             unmapped = dict.fromkeys(name for file in read for name in unmapped_tiers(file, targets, skipped))
             if unmapped and (yes or answers or _is_at_a_terminal()):
                 asked = _answered(proposals(read, unmapped), answers, yes=yes)
@@ -147,7 +147,8 @@ def import_labels(
             )
             imported = import_labels(read, how, to, is_dry=dry_run)
         except ImportFaultError as error:
-            fail(str(error), 2)
+            kept = f"; the answers are in {answers}, a line each: correct or remove one there"
+            fail(f"{error}{kept if asked and answers else ''}", 2)
     remarks = [f"{file.name}: {remark}" for file in read for remark in file.remarks]
     for remark in [*remarks, *imported.remarks]:
         error_console().print(f"[yellow]look at[/] {escape(remark)}")
@@ -172,7 +173,8 @@ def import_labels(
     shown.print(f"{total} ({escape(schemes)}) of {sessions}; {times}" if schemes else "no new label")
     if dry_run:
         shown.print("nothing is written; without --dry-run it would be")
-    return (*(f"{name}: read as {answer}" for name, answer in asked.items()), *remarks, *imported.remarks)
+    of = f"{read[0].name}: " if len(read) == 1 else ""
+    return (*(f"{of}{name}: read as {answer}" for name, answer in asked.items()), *remarks, *imported.remarks)
 
 
 def _is_at_a_terminal() -> bool:
@@ -181,20 +183,43 @@ def _is_at_a_terminal() -> bool:
 
 def _answered(proposed: Mapping[str, str], answers: Path | None, *, yes: bool) -> dict[str, str]:
     """What each tier or column is: as the file of answers has it, or a person at the terminal says, or as proposed."""
-    from storyframes_labels.mapping import SKIP
+    from storyframes_labels.annotation_file import ImportFaultError
+    from storyframes_labels.mapping import SKIP, parse_map
 
-    known: dict[str, str] = {}
+    text = ""
     if answers is not None and answers.exists():
-        known = dict(line.rsplit("=", 1) for line in answers.read_text("utf-8").splitlines() if "=" in line)
+        try:
+            text = answers.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ImportFaultError(f"{answers}: is not UTF-8: save it as UTF-8") from None
+    pairs = (line.rpartition("=") for line in text.splitlines())
+    kept = {_in_one_line(name): answer.strip() for name, sign, answer in pairs if sign}
+    begin = "\n" if text and not text.endswith("\n") else ""
     may_ask = not yes and _is_at_a_terminal()
-    for name, proposal in proposed.items():
-        if name in known:
-            continue
-        known[name] = proposal
-        if may_ask and proposal != SKIP:
-            question = f"{name}: SCHEME[:TYPE[:MIN..MAX]], @role or {SKIP}"
-            known[name] = str(typer.prompt(question, default=proposal)).strip()
-        if answers is not None:
-            with answers.open("a", encoding="utf-8") as file:
-                file.write(f"{name}={known[name]}\n")
-    return {name: known[name] for name in proposed}
+    given: dict[str, str] = {}
+
+    def checked(answer: str) -> str:
+        pairs = [f"{name}={text}" for name, text in (given | {column: answer.strip()}).items() if text != SKIP]
+        try:
+            parse_map(pairs)
+        except ImportFaultError as error:
+            raise typer.BadParameter(str(error)) from None
+        return answer.strip()
+
+    for column, proposal in proposed.items():
+        if (answer := kept.get(_in_one_line(column))) is None:
+            answer = proposal
+            if may_ask and proposal != SKIP:
+                question = f"{_in_one_line(column)}: SCHEME[:TYPE[:MIN..MAX]], @role or {SKIP}"
+                answer = typer.prompt(question, default=proposal, value_proc=checked)
+            if answers is not None and proposal != SKIP:  # an empty column may have values next time
+                with answers.open("a", encoding="utf-8") as file:
+                    file.write(f"{begin}{_in_one_line(column)}={answer}\n")
+                begin = ""
+        given[column] = answer
+    return given
+
+
+def _in_one_line(name: str) -> str:
+    """A column's name as a line of answers has it: spreadsheets wrap long names."""
+    return " ".join(name.split())

@@ -27,10 +27,21 @@ from storyframes_labels.missing import NO_ANSWER, Answer, Missing
 from storyframes_labels.owners import Owners, Said
 from storyframes_labels.spelling import Spellings
 from storyframes_labels.study_tables import answers, changed_tables, new_persons, scheme_row, write_tables
-from tasks.study import ChangedTables, Scheme, SchemeType, Study, Table, declared_schemes, load_study
+from tasks.study import (
+    ChangedTables,
+    Scheme,
+    SchemeType,
+    Study,
+    Table,
+    TableChangeError,
+    declared_schemes,
+    load_study,
+)
 
 ALL_OTHERS = "*"
 _LABEL_COLUMNS = ("session_id", "scheme", "value", "start_s", "end_s")
+_NUMBERS = ("start_s", "end_s", "confidence")
+_COMPARED = (*_LABEL_COLUMNS, "target", "track", "person_id", "rater_id", "confidence")
 
 
 # --- what the user says of the file ------------------------------------------------------------------------------
@@ -169,7 +180,11 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
         owners.remarks.append("curves have no person and no confidence: left out of them")
     made = [row for row in made if row.cells["scheme"] not in curves]
     if how.leave_out_known:
-        known = {_filled(row) for row in ChangedTables(root).open("labels").rows}
+        try:
+            table = ChangedTables(root).open("labels")
+        except TableChangeError as error:
+            raise ImportFaultError(str(error)) from None
+        known = {_filled(row) for row in table.rows}
         new_rows = [row for row in made if _filled(row.cells) not in known]
         contents = [curve for curve in contents if not _is_there(root / curve.row["path"], curve.content)]
         if count := len(made) - len(new_rows):
@@ -201,8 +216,10 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
 
 
 def _filled(row: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """The cells of a row that have a value, as text."""
-    return frozenset((name, str(Table.as_words(cell))) for name, cell in row.items() if not Table.is_empty_cell(cell))
+    """The cells of a label that have a value, as text; columns that the owner of the study added do not count."""
+    cells = {name: row[name] for name in _COMPARED if not Table.is_empty_cell(row.get(name))}
+    cells |= {name: Table.number_in(cell) for name, cell in cells.items() if name in _NUMBERS}
+    return frozenset((name, str(Table.as_words(cell)).strip()) for name, cell in cells.items())
 
 
 def _is_there(path: Path, content: bytes) -> bool:

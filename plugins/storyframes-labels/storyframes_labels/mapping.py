@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain, count
 
 from storyframes.store import ID_PATTERN
 from storyframes_labels.annotation_file import AnnotationFile, ImportFaultError
@@ -39,6 +40,9 @@ class Role(StrEnum):
 
 TIMES = (Role.START, Role.END, Role.DURATION, Role.TIME)
 SKIP = "skip"  # the answer that a tier or a column is left out
+# of a nominal scheme, as it is proposed
+_MOST_LABELS = 50
+_WORDS_OF_A_LABEL = 3
 _MEANT = {
     Role.FILE: "file filename video media recording clip datei",
     Role.SESSION: "session session_id sessionid sitzung",
@@ -127,7 +131,17 @@ def proposals(files: Sequence[AnnotationFile], names: Iterable[str]) -> dict[str
     for annotation in (annotation for file in files for annotation in file.annotations):
         values.setdefault(annotation.tier, set()).add(annotation.value)
     columns = [column for file in files for column in file.columns]
-    return {name: _proposal(name, values.get(name, set()), columns) for name in names}
+    proposed: dict[str, str] = {}
+    schemes: set[str] = set()
+    for name in names:
+        first, sign, kind = _proposal(name, values.get(name, set()), columns).partition(":")
+        numbered = (f"{first[:60]}-{number}" for number in count(2))
+        scheme = next(
+            name for name in chain([first], numbered) if name not in schemes
+        )  # each column has one of its own
+        schemes |= {scheme} if sign else set()
+        proposed[name] = f"{scheme}{sign}{kind}"
+    return proposed
 
 
 def _proposal(name: str, values: set[str], columns: Sequence[str]) -> str:
@@ -140,8 +154,14 @@ def _proposal(name: str, values: set[str], columns: Sequence[str]) -> str:
     scheme = as_id(_RANGE.sub("", name).strip()).lower() or "label"
     if limits := range_in_name(name):
         return f"{scheme}:interval:{limits[0]:g}..{limits[1]:g}"
-    are_numbers = bool(values) and all(map(_PLAIN.fullmatch, values))
-    return f"{scheme}:{SchemeType.INTERVAL if are_numbers else SchemeType.NOMINAL}"
+    if all(map(_PLAIN.fullmatch, values)):
+        return f"{scheme}:{SchemeType.INTERVAL}"
+    return f"{scheme}:{SchemeType.TEXT if _are_words(values) else SchemeType.NOMINAL}"
+
+
+def _are_words(values: Collection[str]) -> bool:
+    """Whether the values may be what somebody said or wrote, a transcript for example, which stays private."""
+    return len(values) > _MOST_LABELS or any(len(value.split()) > _WORDS_OF_A_LABEL for value in values)
 
 
 def _words(name: str) -> str:

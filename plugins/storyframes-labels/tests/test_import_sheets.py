@@ -375,7 +375,7 @@ def test_from_a_bare_folder_to_labels_without_a_table_written_by_hand(tmp_path: 
 @pytest.mark.slow
 def test_on_a_terminal_the_command_asks_what_the_columns_are(tmp_path: Path, study: Path) -> None:
     sheet = workbook(tmp_path / "r.xlsx", ("File", "Mood", "Notes"), ("b.mp4", "glad", "x"))
-    answers = iter([b"\n", b"mood:text\n", b"skip\n"])  # the first proposal is taken as it is
+    answers = iter([b"\n", b"mood:txt\n", b"mood:text\n", b"skip\n"])  # the first proposal is taken as it is
     command = [sys.executable, "-m", "flows.cli", "import", "labels", str(sheet), "--to", str(study)]
     controller, terminal = pty.openpty()
     with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=ROOT) as process:
