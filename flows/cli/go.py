@@ -17,6 +17,7 @@ from rich.markup import escape
 from flows.cli.terminal import Failed, Partly, console, error_console, fail, usage_errors
 from flows.interruption import GOES_ON, promise
 from storyframes.installation import companion_missing
+from storyframes.spec import feature_and_track
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ class _Commands:
 
     Attributes:
         set_aside: what failed of them, and what is not installed.
+        exit_code: of the last one that failed.
     """
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self.set_aside: list[str] = []
+        self.exit_code = 2
 
     def __call__(self, *words: object, about: str) -> Any:
         """What the command gives, even in part; None where it failed, or is not installed, which is noted."""
@@ -57,6 +60,7 @@ class _Commands:
             return ended.result
         except Failed as ended:
             self.set_aside.append(f"{about}: {ended.message}")
+            self.exit_code = ended.exit_code
         except ModuleNotFoundError as error:
             self.set_aside.append(f"{about}: needs {error.name}, which is not installed")
         return None
@@ -66,10 +70,11 @@ def go(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The folder of recordings, transcripts, annotation files and sheets.")],
     sheets: Annotated[
-        list[Path] | None, typer.Argument(metavar="[SHEET]...", help="Sheets of labels that lie elsewhere.")
+        list[Path] | None,
+        typer.Argument(metavar="[SHEET]...", exists=True, help="Sheets of labels that lie elsewhere."),
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(help="The folder for features; without it FOLDER/features.", show_default=False)
+        str | None, typer.Option(help="The feature store; without it FOLDER/features.", show_default=False)
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take what is proposed for each column.")] = False,
 ) -> object:
@@ -88,20 +93,30 @@ def go(
     if not folder.is_dir():
         fail(f"{folder} is not a folder", 2)
     _refuse_namesakes(folder)
-    features, config, report = store or folder / "features", folder / SETTINGS_FILE, folder / "report"
+    features, config, report = store or str(folder / "features"), folder / SETTINGS_FILE, folder / "report"
     commands = _Commands(context.find_root())
     made = commands("init", folder, "--recordings", "**/*", "--update", about=str(folder))
     if made is None:
         raise typer.Exit(2)
     assumed = [remark for remark in made.remarks if not remark.startswith(("neither ", SETTINGS_FILE))]
     asking = ["--to", folder, "--leave-out-unknown", "--answers", folder / _ANSWERS, *(["--yes"] if yes else [])]
-    for sheet in [*_sheets(folder), *(sheets or ())]:
+    found, others = _sheets(folder)
+    assumed += [
+        f"{sheet.name}: has a recording's name, so it is not taken for a sheet of labels; if it is one: "
+        + shlex.join(["storyframes", "import", "labels", str(sheet), "--to", str(folder)])
+        for sheet in others
+    ]
+    for sheet in [*found, *(sheets or ())]:
         assumed += commands("import", "labels", sheet, *asking, about=sheet.name) or ()
     with usage_errors():
         study, settings = load_study(folder), load_settings(config)
         possible, lacking = _features(study, settings)
     configured = ["--config", config]
-    commands("extract", folder, features, *configured, "--features", ",".join(possible), about="features")
+    if not possible:
+        fail(f"no feature can be made here of what is in {folder}: " + "; ".join(lacking), 2)
+    done = commands("extract", folder, features, *configured, "--features", ",".join(possible), about="features")
+    if done is None:  # the store may be of another study, of which no report and no score is wanted
+        raise typer.Exit(commands.exit_code)
     commands("report", folder, features, *configured, "--out", report, about="report")
     for name in _session_labels(study):
         commands("baseline", features, "--label", name, about=f"baseline of {name}")
@@ -121,7 +136,7 @@ def go(
             shown.print(f"[bold]{title}[/]")
             _show(grouped_remarks(lines))
     first = next(iter(study.sessions))
-    return shlex.join(["storyframes", "show", str(features), first])
+    return shlex.join(["storyframes", "show", features, first])
 
 
 def _refuse_namesakes(folder: Path) -> None:
@@ -146,19 +161,25 @@ def _show(lines: Iterable[str]) -> None:
         console().print(f"  {escape(line)}")
 
 
-def _sheets(folder: Path) -> list[Path]:
-    """The sheets in the folder, and the annotation files in it and one level below; not the tables of the study."""
+def _sheets(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The sheets in the folder, and the annotation files in it and one level below; not the tables of the study.
+
+    CSV files with a recording's name, which other programs write of it, are given apart.
+    """
     from tasks.study.rows import TABLES
+    from tasks.study.sessions_from_files import RECORDING_SUFFIXES
 
     tables = {f"{name}.csv" for name in TABLES}
-    recordings = {path.stem for path in folder.iterdir() if path.suffix.lower() not in _SHEETS}
+    recordings = {path.stem for path in folder.rglob("*") if path.suffix.lower() in RECORDING_SUFFIXES}
+    paths = [path for depth in ("*", "*/*") for path in folder.glob(depth) if not path.name.startswith((".", "~$"))]
+    annotations = [path for path in paths if path.suffix.lower() in _ANNOTATIONS]
     sheets = [
         path
-        for path in folder.iterdir()
-        if path.suffix.lower() in _SHEETS and path.name not in tables and path.stem not in recordings
+        for path in paths
+        if path.parent == folder and path.suffix.lower() in _SHEETS and path.name not in tables and path.is_file()
     ]
-    annotations = [path for depth in ("*", "*/*") for path in folder.glob(depth) if path.suffix.lower() in _ANNOTATIONS]
-    return [path for path in sorted([*sheets, *annotations]) if not path.name.startswith((".", "~$"))]
+    others = [path for path in sheets if path.suffix.lower() == ".csv" and path.stem in recordings]
+    return sorted([*annotations, *(path for path in sheets if path not in others)]), sorted(others)
 
 
 def _features(study: Study, settings: Settings) -> tuple[list[str], list[str]]:
@@ -193,17 +214,18 @@ def _session_labels(study: Study) -> list[str]:
     return [name for name, _ in counts.most_common(_MOST_LABELS) if study.schemes[name].type != "text"]
 
 
-def _stored(features: Path, set_aside: list[str]) -> list[str]:
+def _stored(features: str, set_aside: list[str]) -> list[str]:
     """How many sessions have each feature; adds what failed, with the reason."""
     from storyframes.store import record_status
     from storyframes.store.layout import StoreError, open_store
     from storyframes.store.records import Status
 
     try:
-        entries = list(record_status.scan(open_store(str(features))))
+        entries = list(record_status.scan(open_store(features)))
     except StoreError:
         return []
-    counts = Counter(entry.feature for entry in entries if entry.status is Status.DONE)
+    done = {(entry.session_id, feature_and_track(entry.feature)[0]) for entry in entries if entry.status is Status.DONE}
+    counts = Counter(feature for _, feature in done)
     set_aside += [
         f"{entry.session_id} {entry.feature}: {entry.reason}" for entry in entries if entry.status is Status.FAILED
     ]
