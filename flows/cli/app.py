@@ -122,7 +122,8 @@ def _with_next_line(command: Any) -> None:
                 given = callback(**params)
             except typer.Exit as ended:
                 if ended.exit_code < 2 and not isinstance(ended, terminal.Failed):
-                    _show_next(_next_command(command, params), params)
+                    given = getattr(ended, "result", None)
+                    _show_next(given if isinstance(given, str) else _next_command(command, params), params)
                 raise
             _show_next(given if isinstance(given, str) else _next_command(command, params), params)
             return given
@@ -144,6 +145,8 @@ def _next_command(command: Any, params: Mapping[str, Any]) -> str:
             if value is None or isinstance(value, list):
                 return ""
             word = f"{value}{slash}{rest}"
+            if rest == "features":  # where nothing else is said
+                word = str(given.get("STORE") or word)
         words.append(word)
     return shlex.join(words)
 

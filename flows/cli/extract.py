@@ -105,20 +105,21 @@ def extract(
     )
     if drop:
         _drop_part(request)
-        return None
+        return ""
     with usage_errors():
         result = run_extraction(request, error_console(), server=server)
+    index = ""
+    if part is not None:
+        index = shlex.join(["storyframes", "index", str(study), store, *(("--config", str(config)) if config else ())])
     if json:
         show_json({"good": result.good, **asdict(result)})
     elif part is not None:
-        index = ("storyframes", "index", str(study), store, *(("--config", str(config)) if config else ()))
-        line = f"Part {part}: {result}. When all parts have ended: {shlex.join(index)}"
-        console().print(escape(line), soft_wrap=True)
+        console().print(escape(f"Part {part}: {result}. When all parts have ended: {index}"), soft_wrap=True)
     else:
         _show_result(store, result)
     if not result.good:
-        raise Partly(result)
-    return result
+        raise Partly(index or result)
+    return index or result
 
 
 def _drop_part(request: ExtractionRequest) -> None:
@@ -284,8 +285,10 @@ def _list_features(file: Path, given: Mapping[str, Path], config: Path | None) -
         states = [state for state in overview(settings) if state.feature in possible]
     console().print(extractors_table(states))
     features = ",".join(state.feature for state in states if not state.missing)
-    options = (f"--{_OPTIONS.get(kind, kind)}={path}" for kind, path in given.items())
-    return shlex.join(["storyframes", "extract-file", str(file), *options, "--features", features])
+    options = [f"--{_OPTIONS.get(kind, kind)}={path}" for kind, path in given.items()]
+    options += [f"--config={config}"] if config else []
+    words = ["storyframes", "extract-file", str(file), *options, "--features", features]
+    return shlex.join(words) if features else "storyframes doctor"
 
 
 def _target(out: Path, feature: str, count: int) -> Path:

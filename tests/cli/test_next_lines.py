@@ -16,6 +16,7 @@ from support.messages import missing
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from storyframes.store.layout import create_store
 
 ROOT: Any = typer.main.get_command(app)
 
@@ -55,6 +56,9 @@ def test_the_next_line_has_what_was_given_and_is_not_for_scripts(tmp_path: Path)
     said = storyframes_here("check", study, "--tables-only")
     assert said.stderr.splitlines()[-1] == f"Next: storyframes extract '{study}' '{study}/features'"
     assert "Next:" not in storyframes_here("check", study, "--tables-only", "--json").stderr
+    create_store(str(tmp_path / "elsewhere"))
+    said = storyframes_here("check", study, "--tables-only", "--store", tmp_path / "elsewhere")
+    assert said.stderr.splitlines()[-1] == f"Next: storyframes extract '{study}' {tmp_path / 'elsewhere'}"
     (study / "sessions.csv").write_text("session_id\ns1\n")
     assert "Next:" not in storyframes_here("check", study).stderr
 
@@ -77,6 +81,11 @@ def test_features_of_a_file_are_listed_with_a_command_that_makes_them(tmp_path: 
     assert "│ frames" not in shown.stdout
     following = f"Next: storyframes extract-file {voice} --transcript={words} --features opensmile,sbert"
     assert shown.stderr.splitlines()[-1] == following
+    (config := tmp_path / "my.toml").write_text("")
+    shown = storyframes_here("extract-file", voice, "--config", config)
+    assert shown.stderr.splitlines()[-1] == (
+        f"Next: storyframes extract-file {voice} --config={config} --features opensmile"
+    )
     (tmp_path / "none.mp4").write_bytes(b"no")
     assert (refused := storyframes_here("extract-file", tmp_path / "none.mp4")).returncode == 1
     assert not missing(refused.stderr, "none.mp4", "not a media file")

@@ -216,6 +216,7 @@ def test_what_is_done_does_not_change_what_a_part_is(small_study: Path, tmp_path
     before = selection_of(open_run(asked))[0].session_ids
     done = storyframes_here("extract", small_study, tmp_path / "features", "--features", "frames", "--part", "2/2")
     assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == f"Next: storyframes index {small_study} {tmp_path / 'features'}"
     assert selection_of(open_run(asked))[0].session_ids == before
     assert before is not None
     assert len(before) in (1, 2)  # a session, and perhaps the stories
