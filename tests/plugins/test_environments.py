@@ -132,7 +132,16 @@ def test_it_is_made_from_a_kept_copy_whose_digests_count(tmp_path: Path) -> None
         install_environment(requirements, wheels=kept)
     assert left_over() == []
     path.write_bytes(content)
-    made = install_environment(requirements, wheels=kept)
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+echo "$@" >> {log}
+exec {sys.executable} "$@"
+""")
+    python.chmod(0o700)
+    made = install_environment(requirements, python, kept)
+    asked = next(line.split() for line in log.read_text().splitlines() if "--find-links" in line)
+    copies = Path(asked[asked.index("--find-links") + 1])  # pip reads a wheel twice: kept may be changed in between
+    assert (copies.is_relative_to(environments_folder()), copies.exists()) == (True, False)
     path.unlink()
     assert install_environment(requirements, wheels=kept) == made
 

@@ -12,9 +12,11 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from storyframes.store.records import canonical_json, now
@@ -147,10 +149,19 @@ def install_environment(
     """
     interpreter = str(python or sys.executable)
     if wheels and not wheels.is_dir():
-        raise InstallError(
-            f"--from {wheels}: no such folder; where there is a network, this fills it: {interpreter} -m pip download "
-            f"--no-deps --require-hashes --dest {wheels} -r {shlex.quote(str(requirements.pins))}"
+        fetch = (
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "--dest",
+            str(wheels),
         )
+        filled = shlex.join([interpreter, *fetch, "-r", str(requirements.pins)])
+        raise InstallError(f"--from {wheels}: no such folder; where there is a network, this fills it: {filled}")
     version = _version_of(interpreter)
     if requirements.pythons and version.rpartition(".")[0] not in requirements.pythons:
         raise InstallError(
@@ -203,9 +214,21 @@ def _make(requirements: Requirements, interpreter: str, folder: Path, wheels: Pa
         pip = (python, "-I", "-m", "pip")
     install = ("install", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-input", "--quiet")
     pins = ("--disable-pip-version-check", "--requirement", str(requirements.pins.resolve()))
-    origin = ("--no-index", "--find-links", str(wheels.resolve())) if wheels else ()
-    step(f"pip cannot install the pins of {requirements.name}", *pip, *install, *origin, *pins)
+    with _copies(wheels, folder) as origin:
+        step(f"pip cannot install the pins of {requirements.name}", *pip, *install, *origin, *pins)
     step(f"what was installed for {requirements.name} does not work", python, "-I", "-c", requirements.probe)
+
+
+@contextmanager
+def _copies(wheels: Path | None, folder: Path) -> Iterator[tuple[str, ...]]:
+    """Pip's options for copies of the wheels, which nobody else can change after pip has checked their digests."""
+    if wheels is None:
+        yield ()
+        return
+    with TemporaryDirectory(dir=folder) as copies:
+        for path in wheels.glob("*.whl"):
+            shutil.copyfile(path, Path(copies, path.name))
+        yield "--no-index", "--find-links", copies
 
 
 def _run(command: Sequence[str], timeout_s: float) -> ToolResult:
