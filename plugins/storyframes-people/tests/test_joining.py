@@ -180,7 +180,7 @@ def test_what_can_not_be_cut_out_stays_apart_and_a_reason_says_so(command, folde
     boxes = np.load(truth)
     try:
         np.save(truth, boxes - [2000, 0, 0, 0])
-        result = command("--json", "--dry-run", "--same-face", "looks=0.2")
+        result = command("--json", "--dry-run", "--same-face", "portrait=0.2")
     finally:
         np.save(truth, boxes)
     assert result.exit_code == 0, result.output
@@ -202,7 +202,7 @@ class Planted(FaceDetector):
             seen = boxes[frame][np.isfinite(boxes[frame, :, 0])]
             yield np.column_stack([seen, np.ones(len(seen))])
 """
-SECTION = '[[embed]]\nname = "looks"\nkind = "image"\nsource = "path:{folder}"\n'
+SECTION = '[[embed]]\nname = "portrait"\nkind = "image"\nsource = "path:{folder}"\n'
 
 
 def moves_over() -> Scene:
@@ -254,7 +254,7 @@ def command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
 def test_a_face_is_found_again_elsewhere_and_another_in_its_place_is_not_it(command, folder: Path) -> None:
     before = json.loads(command("--json", "--dry-run").stdout)["recordings"][0]
     assert len(before["tracks"]) == 4
-    result = command("--json", "--same-face", "looks=0.2")
+    result = command("--json", "--same-face", "portrait=0.2")
     assert result.exit_code == 0, result.output
     (recording,) = json.loads(result.stdout)["recordings"]
     assert list(recording["tracks"]) == ["p1", "p2", "p3"]
@@ -271,7 +271,7 @@ def test_a_face_is_found_again_elsewhere_and_another_in_its_place_is_not_it(comm
 def test_with_seats_who_keeps_one_has_its_name_and_who_does_not_is_a_track_all_the_same(command) -> None:
     """Ada is on the left, then on the right, about as long; Cem takes her place; Ben stays."""
     seats = ("--seat", "left=ada", "--seat", "middle=ben", "--seat", "right=cem")
-    result = command("--json", "--dry-run", "--same-face", "looks=0.2", *seats)
+    result = command("--json", "--dry-run", "--same-face", "portrait=0.2", *seats)
     assert result.exit_code == 0, result.output
     (recording,) = json.loads(result.stdout)["recordings"]
     assert sorted(recording["tracks"]) == ["ben", "p1", "p2"]
@@ -281,7 +281,7 @@ def test_with_seats_who_keeps_one_has_its_name_and_who_does_not_is_a_track_all_t
 
 @pytest.mark.slow
 def test_a_limit_that_also_joins_who_is_there_at_once_joins_nobody_and_says_so(command) -> None:
-    result = command("--same-face", "looks=0.8", "--dry-run")
+    result = command("--same-face", "portrait=0.8", "--dry-run")
     assert result.exit_code == 0, result.output
     assert missing(" ".join(result.stdout.split()), "s1", "nothing") == []
     assert "not written: 4 tracks" in result.stdout
@@ -292,7 +292,7 @@ def test_a_limit_that_also_joins_who_is_there_at_once_joins_nobody_and_says_so(c
     ("arguments", "message"),
     [
         (["--same-face", "face"], "write NAME=DISTANCE"),
-        (["--same-face", "looks=2"], "write NAME=DISTANCE"),
+        (["--same-face", "portrait=2"], "write NAME=DISTANCE"),
         (["--same-face", "nose=0.2"], "write NAME=DISTANCE"),
         (["--same-face", "frame=0.2"], "an [[embed]] with crop = 'face'"),
     ],
