@@ -123,27 +123,26 @@ def new_folder(target: Path, check: Callable[[], object]) -> Iterator[Path]:
     check()
     target = target.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(target) as scratch:
-        made = scratch / target.name
-        made.mkdir(mode=0o700)
+    with scratch_beside(target) as made:  # as deep as the target: what is written may have paths relative to it
         yield made
         flush_tree(made)
         check()  # another process may have been faster
         if target.is_dir():
-            _exchange(made, target, scratch / "before")
+            _exchange(made, target)
         else:
             os.rename(made, target)
         flush_folder(target.parent)
 
 
-def _exchange(made: Path, target: Path, before: Path) -> None:
+def _exchange(made: Path, target: Path) -> None:
     """Replace ``target`` by ``made``: in one step if the system can, else in two."""
     rename = None
     with suppress(TypeError):  # as Windows says it, which has no such library
         rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None or rename(_HERE, os.fsencode(made), _HERE, os.fsencode(target), _EXCHANGE) != 0:
-        os.rename(target, before)
-        os.rename(made, target)
+        with scratch_beside(target) as before:
+            os.rename(target, before / target.name)
+            os.rename(made, target)
 
 
 def _sweep(parent: Path, pattern: re.Pattern[str], *, dry_run: bool = False) -> list[Leftover]:
