@@ -225,7 +225,7 @@ def moves_over() -> Scene:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That scene as a study, with a random model of pictures as ``face``, and as ``frame`` of whole frames."""
+    """That scene as a study, with a random model of pictures as ``portrait``, and as ``frame`` of whole frames."""
     folder = tmp_path_factory.mktemp("joining")
     points = {"planted": "planted_faces:Planted"}
     write(folder / "plug-in", "planted_faces", points, "storyframes.detectors", planted_faces=DETECTOR)
@@ -237,7 +237,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(study / "v.npy", boxes)
     (study / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,v.avi\n")
     of_face = SECTION.format(folder=transformers_model(folder / "vit", "vit"))
-    (folder / "storyframes.toml").write_text(f'{of_face}crop = "face"\n{of_face.replace("face", "frame", 1)}')
+    (folder / "storyframes.toml").write_text(f'{of_face}crop = "face"\n{of_face.replace("portrait", "frame", 1)}')
     return folder
 
 

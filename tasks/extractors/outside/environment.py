@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from storyframes.store.records import canonical_json, now
@@ -225,10 +224,14 @@ def _copies(wheels: Path | None, folder: Path) -> Iterator[tuple[str, ...]]:
     if wheels is None:
         yield ()
         return
-    with TemporaryDirectory(dir=folder) as copies:
+    copies = folder / "wheels"  # goes with the folder where this is killed
+    copies.mkdir(mode=0o700)
+    try:
         for path in wheels.glob("*.whl"):
-            shutil.copyfile(path, Path(copies, path.name))
-        yield "--no-index", "--find-links", copies
+            shutil.copyfile(path, copies / path.name)
+        yield "--no-index", "--find-links", str(copies)
+    finally:
+        shutil.rmtree(copies)
 
 
 def _run(command: Sequence[str], timeout_s: float) -> ToolResult:
