@@ -28,7 +28,7 @@ from flows.server.artifacts import ProgressArtifact
 from flows.settings import SettingsError
 from storyframes.store.layout import RunMark, StoreError, leave_mark, open_storage
 from storyframes.store.storage import StorageError
-from storyframes.store.storage.access import keep_private
+from storyframes.store.storage.processes import keep_private
 
 _REFUSALS: tuple[type[Exception], ...] = (SettingsError, ClusterSettingsError, ClusterError, StoreError, StorageError)
 

@@ -20,7 +20,7 @@ from flows.server.artifacts import ProgressArtifact, publish_key_tables, publish
 from flows.settings import SettingsError
 from storyframes.store.layout import StoreError, open_storage
 from storyframes.store.storage import StorageError
-from storyframes.store.storage.access import keep_private
+from storyframes.store.storage.processes import keep_private
 from tasks.extract import ExtractionUnit, Outcome, not_in_store
 from tasks.extractors.availability import MissingToolError
 from tasks.planning.selection import SelectionError

@@ -22,8 +22,8 @@ from storyframes.store.publish import FeatureWriter, OvertakenError, latest_sequ
 from storyframes.store.record_status import FeatureStatus, read_status
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
-from storyframes.store.storage.access import keep_private
 from storyframes.store.storage.files import sha256_file
+from storyframes.store.storage.processes import keep_private
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, Input, MissingInputError, Source
 from tasks.extractors.earlier_fingerprints import has_fingerprint
 from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass

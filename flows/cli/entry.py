@@ -13,7 +13,7 @@ from typing import NoReturn
 from flows import interruption
 from storyframes.installation import install_line
 from storyframes.plug_ins import COMMANDS, installed_plug_ins
-from storyframes.store.storage.access import keep_private
+from storyframes.store.storage.processes import keep_private
 
 # What the extra "pipeline" brings beyond the others, by the names under which it is imported.
 _PIPELINE = {

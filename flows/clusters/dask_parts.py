@@ -14,7 +14,7 @@ import distributed
 from distributed.core import Status
 from distributed.scheduler import WorkerState
 
-from storyframes.store.storage.access import keep_private
+from storyframes.store.storage.processes import keep_private
 
 STARTS = 5  # of a worker's process, until it is given up
 _MOST_OF_A_JOB = 0.8  # of its walltime: its start takes time as well, and another job would hardly give more

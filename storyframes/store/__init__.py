@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from storyframes.store.session_times import SessionTimes
     from storyframes.store.shards import Compression
     from storyframes.store.storage import Storage, StorageError
-    from storyframes.store.storage.access import keep_private
     from storyframes.store.storage.files import sha256_file, write_atomically
     from storyframes.store.storage.locks import if_free, lock_new_file, locked
+    from storyframes.store.storage.processes import keep_private
     from storyframes.store.storage.scratch import new_folder, scratch_folder
     from storyframes.store.study import (
         Forgotten,
@@ -99,9 +99,9 @@ __getattr__, __dir__ = exports(
         "session_times": "SessionTimes",
         "shards": "Compression",
         "storage": "Storage StorageError",
-        "storage.access": "keep_private",
         "storage.files": "sha256_file write_atomically",
         "storage.locks": "if_free lock_new_file locked",
+        "storage.processes": "keep_private",
         "storage.scratch": "new_folder scratch_folder",
         "study": "Forgotten StudyRecord",
         "tables": "Block Table",

@@ -28,7 +28,7 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 
-from storyframes.store.storage.access import make_folder
+from storyframes.store.storage.files import make_folder
 
 CHUNK_ROWS = 60
 _ENTRY_BYTES = 16  # offset and length of one chunk

@@ -6,9 +6,10 @@ small file is replaced in one step. A folder has atomic renames and locks for th
 conditional puts (``If-Match``, ``If-None-Match``).
 
 This file is the interface; ``local_folder`` and ``object_store`` are its two implementations. ``files`` opens regular
-files only, writes files that survive a crash, and has locks that are freed however their process ends; ``access`` is
-the group with which they are shared, and whether a store's disk was unmounted; ``scratch`` folders are removed even
-where their process was killed; ``zarr_folder`` is what zarr-python reads through.
+files only, writes files that survive a crash, and finds out whether a store's disk was unmounted; ``locks`` are freed
+however their process ends, and ``processes`` says of another process whether it has; ``access`` is the group with which
+files are shared; ``scratch`` folders are removed even where their process was killed; ``zarr_folder`` is what
+zarr-python reads through.
 """
 
 from __future__ import annotations

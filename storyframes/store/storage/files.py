@@ -1,4 +1,4 @@
-"""Files that survive a crash when they are written, and that are regular files of the store when they are read.
+"""The files of a store's folder: they survive a crash when they are written, and are regular files when they are read.
 
 Writing: flush to the disk, then make visible in one step. A rename inside one folder is atomic, so a reader sees the
 old file or the new one and never a mixture; the flush before it makes the new content durable first, the flush of the
@@ -6,6 +6,10 @@ folder after it makes the rename durable.
 
 Reading: only regular files inside the store's folder are opened. A pipe or a device may never end, and a link may lead
 out of the store.
+
+The folder: below a mount point lies another folder, usually an empty one. What is written there while the disk is
+unmounted is lost to the store, and hidden once the disk is mounted again: so a random id in the store is compared
+(``identity.json``).
 """
 
 from __future__ import annotations
@@ -15,13 +19,17 @@ import hashlib
 import os
 import secrets
 import stat
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from storyframes.store.storage import StorageError
+from storyframes.store.records import RecordError, seal, unseal
+from storyframes.store.storage import StorageError, may_pass
 from storyframes.store.storage.access import Group
 from storyframes.store.storage.locks import HAS_LOCKS, REGULAR, lock_new_file
 from storyframes.store.validation import shown
 
+IDENTITY = "identity.json"
 TEMPORARY_SUFFIX = ".tmp"
 _BLOCK = 1 << 20
 _CANNOT_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}  # errors of file systems that cannot flush
@@ -63,6 +71,18 @@ def _write(path: Path, temporary: Path, content: bytes, group: Group | None) -> 
         temporary.unlink(missing_ok=True)
         raise
     return True
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents where they are missing, each with the mode of the one above, whatever the umask.
+
+    Raises:
+        OSError: one of them cannot be made.
+    """
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700)
+        folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
 
 
 def flush_folder(folder: Path) -> bool:
@@ -172,3 +192,78 @@ def is_in_place(root: Path, folder: str, real: str) -> bool:
 
 def irregular(path: str) -> StorageError:
     return StorageError(f"{path}: cannot be read: no regular file (a link, a pipe or a device)")
+
+
+# --- the folder that was opened ---
+
+
+@dataclass(frozen=True)
+class RootIdentity:
+    """A store's folder as it was when the store was opened.
+
+    Attributes:
+        device: of its file system; another one after a remount.
+        inode: of the folder.
+        store_id: a random text in the store; empty where it has none.
+    """
+
+    device: int
+    inode: int
+    store_id: str
+
+    @classmethod
+    def of(cls, root: Path, store_id: str) -> Self:
+        """The identity of a folder that has this id.
+
+        Raises:
+            StorageError: there is none, or it cannot be read.
+        """
+        status = _root_status(root)
+        return cls(status.st_dev, status.st_ino, store_id)
+
+    def is_at(self, root: Path) -> bool:
+        """Whether ``root`` is this very folder. If not, it may be the same one, mounted again: its id decides.
+
+        Raises:
+            StorageError: there is no folder, or it cannot be read.
+        """
+        status = _root_status(root)
+        return (status.st_dev, status.st_ino) == (self.device, self.inode)
+
+    def check_id(self, root: Path, store_id: str) -> None:
+        """Check that this is the id of the store that was opened.
+
+        Raises:
+            StorageError: it is another one, or there is none.
+        """
+        if not store_id or store_id != self.store_id:
+            raise StorageError(f"{root}: another folder is there than the feature store that was opened. {_ADVICE}")
+
+
+_ADVICE = (
+    "Was its disk unmounted? Nothing is written there: mount the disk again, then run the same command again; what was "
+    "published before stays"
+)
+
+
+def new_identity() -> bytes:
+    """The content of ``identity.json`` for a store that has none."""
+    return seal({"id": secrets.token_hex(16)})
+
+
+def store_id_in(content: bytes | None) -> str:
+    """The random id that the content of ``identity.json`` has; empty where it has none, or is damaged."""
+    try:
+        store_id = (unseal(content, IDENTITY) or {}).get("id")
+    except RecordError:
+        return ""
+    return store_id if isinstance(store_id, str) else ""
+
+
+def _root_status(root: Path) -> os.stat_result:
+    try:
+        return os.stat(root)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StorageError(f"{root}: the feature store's folder is not there any more. {_ADVICE}") from None
+    except OSError as error:
+        raise StorageError(f"{root}: cannot be read: {error.strerror}", transient=may_pass(error)) from None

@@ -14,19 +14,23 @@ from pathlib import Path
 from typing import Any, Self
 
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass, reason_of
-from storyframes.store.storage.access import IDENTITY, SHARING, Group, RootIdentity, new_identity, store_id_in
+from storyframes.store.storage.access import SHARING, Group
 from storyframes.store.storage.files import (
     AS_FILE,
+    IDENTITY,
     LINK,
     TEMPORARY_SUFFIX,
+    RootIdentity,
     check_path,
     file_system_now_ns,
     flush_folder,
     flush_tree,
     irregular,
     is_in_place,
+    new_identity,
     open_regular,
     sha256_file,
+    store_id_in,
     write_atomically,
 )
 from storyframes.store.storage.locks import check_has_locks, held, if_free, locked

@@ -1,4 +1,4 @@
-"""Which process made a file: named so that another process can find out later whether it has ended.
+"""Processes that use a store: what they write is private, and another process can find out whether they have ended.
 
 A process id alone is reused, and means nothing after a restart or in another container.
 """
@@ -67,6 +67,19 @@ class ProcessIdentity:
     def is_stopped(self) -> bool:
         """Whether the process exists and is stopped, by SIGSTOP, Ctrl-Z or a debugger."""
         return self.is_checkable and not self.is_gone and _stat(self.pid)[0] in _STOPPED
+
+
+def keep_private() -> None:
+    """Have this process write files that only their owner reads, and no image of its memory where it crashes.
+
+    It holds recordings or words. Its children inherit both.
+    """
+    os.umask(0o077)
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows, which writes no core files
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 @cache
