@@ -81,11 +81,11 @@ def build_clip_index(
         study.frame("sessions"),  # all of them: the splits do not move when a session is mended
         clip_targets(study),
         replace(spec, unlabelled="keep"),
-        _having(store, sessions.stored, cut) if store else {},
+        _having(store, sessions.stored, cut) if store is not None else {},
         together=meetings,
     )
     clips = windows
-    if store:
+    if store is not None:
         clips = with_coverage(clips, study, {name: recorded.tracks for name, recorded in sessions.recorded.items()})
     clips = _labelled(with_reflected(clips, study), study, spec, rules)
     clips.attrs |= _attributes(study, spec)
@@ -135,7 +135,7 @@ def _remarks(
     yield from shared_recording_remarks(study, shared)
     yield from labels_of_others(study, sessions.rules)
     yield from _not_indexed(study)
-    if sessions.store:
+    if sessions.store is not None:
         yield from _left(sessions.store, study)
 
 
@@ -255,7 +255,7 @@ def _of_no_video(sessions: StudySessions, cut: Sequence[str]) -> Iterator[tuple[
     """Sessions with frames of a video that the study names no more: nothing of the store is removed for that."""
     for session_id in cut:
         has_video = sessions.study.sessions[session_id].video
-        if sessions.store and not has_video and CLOCK in sessions.stored[session_id]:
+        if sessions.store is not None and not has_video and CLOCK in sessions.stored[session_id]:
             yield (
                 session_id,
                 "the study names no video of it, but the store has frames of one that it named before: its clips are "

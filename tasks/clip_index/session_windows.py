@@ -124,7 +124,7 @@ def look_at_sessions(
         progress: called with (session_id, number, how many) before each session that is read.
         streams: which picture of files that have several.
     """
-    stored = store.stored_features(study.sessions) if store else {}
+    stored = store.stored_features(study.sessions) if store is not None else {}
     sessions = StudySessions(study, spec, store, rules, stored, progress=progress, streams=streams)
     for step in STEPS:
         sessions = step(sessions)
@@ -184,7 +184,7 @@ def unreadable(sessions: StudySessions) -> StudySessions:
                 reasons[session_id] = f"{reason}: 'storyframes verify' says what is damaged"
                 continue
             finally:
-                if sessions.store:
+                if sessions.store is not None:
                     sessions.store.let_go(session_id)  # or memory grows with the number of sessions
             yield from ((phase, signals) for phase in phases[session_id])
 
@@ -204,7 +204,7 @@ def of_another_rate(sessions: StudySessions) -> StudySessions:
     if spec.in_seconds:
         return sessions
     rates = sessions.header_fps
-    if sessions.store:
+    if sessions.store is not None:
         rates = {name: own.rate for name, own in sessions.recorded.items() if own.rate is not None}
     rates = {name: rates[name] for name in left if name in rates}
     without_video = [name for name in left if name in sessions.ends_s]
@@ -319,7 +319,7 @@ def _face_features(stored: frozenset[str], track: str) -> Mapping[str, _Faces | 
 def _recorded(sessions: StudySessions, session_id: str, signals: SessionSignals) -> Recorded:
     study, store, time = sessions.study, sessions.store, signals.time
     tracks = {}
-    if store and (others := other_tracks(study, session_id)):
+    if store is not None and (others := other_tracks(study, session_id)):
         spans = {track: recorded_s(study, store, session_id, track) for track in (MAIN, *others)}
         tracks = {track: span for track, span in spans.items() if span}
     rate = signals.rate(0) if time is not None and len(time) > 1 else None

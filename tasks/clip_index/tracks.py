@@ -102,7 +102,7 @@ def _end_s(study: Study, store: FeatureStore | None, session_id: str) -> float |
     from tasks.media.sound import sound_length_s  # PyAV, which an index of extracted videos does not need
 
     session = study.sessions[session_id]
-    if store and (span := recorded_s(study, store, session_id, MAIN)):
+    if store is not None and (span := recorded_s(study, store, session_id, MAIN)):
         return span[1] - AUDIO_HOP_S + _PITCH_S
     try:
         if session.audio:
@@ -114,7 +114,7 @@ def _end_s(study: Study, store: FeatureStore | None, session_id: str) -> float |
     ends = [
         float(np.max(store.view(session_id, feature, array="end"), initial=0.0))
         for feature in (_WORDS, _UTTERANCES)
-        if store and store.has(session_id, feature)
+        if store is not None and store.has(session_id, feature)
     ]
     return max(ends, default=None)
 

@@ -13,7 +13,7 @@ from storyframes.store.records import Status
 from tasks.extract import extract
 from tasks.media.synthesize import SyntheticStudy, write_study
 
-MOST, MOST_WITH_PLANNING = 32, 46
+MOST, MOST_WITH_PLANNING = 31, 45
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from storyframes.store.feature_store import FeatureStore
 from tasks.clip_index.index import update_clip_index
 from tasks.study.labels import Label, Scheme, SchemeType
 
-MOST, MOST_CHANGES = 28, 420
+MOST, MOST_CHANGES = 27, 420
 SPEC = WindowSpec(window=13, stride=5, fps=FPS)
 
 
