@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import openpyxl
 import pytest
 from storyframes_labels.mapping import proposals
 from storyframes_labels.read_annotations import read_annotations
+from support.media.newcomer import write_sheet
 from support.messages import missing
 from typer.testing import CliRunner
 
@@ -27,18 +27,10 @@ def bring(sheet: Path, answers: Path) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def workbook(path: Path, *rows: tuple[object, ...]) -> Path:
-    book = openpyxl.Workbook()
-    for row in rows:
-        book.active.append(row)
-    book.save(path)
-    return path
-
-
 def test_answers_are_found_again_as_spreadsheets_and_people_write_them(tmp_path: Path, answers: Path) -> None:
     """A wrapped header, blanks around the sign, a last line without its end; and a column that was empty at first."""
     header, study = ("File", "Empathy\n(0-100)", "Later"), answers.parent
-    sheet = workbook(tmp_path / "r.xlsx", header, ("b.avi", 3, None))
+    sheet = write_sheet(tmp_path / "r.xlsx", header, ("b.avi", 3, None))
     assert bring(sheet, answers)[0] == 0
     lines = ["File=@file", "Empathy (0-100)=empathy:interval:0..100"]
     assert answers.read_text().splitlines() == lines
@@ -47,7 +39,7 @@ def test_answers_are_found_again_as_spreadsheets_and_people_write_them(tmp_path:
     (study / "labels.csv").unlink()
     (study / "schemes.csv").unlink()
     answers.write_text("\ufeffFile = @file\r\nEmpathy (0-100) = warmth:interval:0..100")
-    assert bring(workbook(sheet, header, ("b.avi", 3, 4)), answers)[0] == 0
+    assert bring(write_sheet(sheet, header, ("b.avi", 3, 4)), answers)[0] == 0
     assert {(label.scheme, label.value) for label in load_study(study).labels} == {("warmth", 3), ("later", 4)}
     assert answers.read_text("utf-8-sig").splitlines()[1:] == [
         "Empathy (0-100) = warmth:interval:0..100",
@@ -58,7 +50,7 @@ def test_answers_are_found_again_as_spreadsheets_and_people_write_them(tmp_path:
 @pytest.mark.parametrize("kept", [b"File=@file\nMood=mood:nominall\n", "Gefühl=skip\n".encode("latin-1")])
 def test_a_wrong_answer_is_refused_with_the_file_to_correct(tmp_path: Path, answers: Path, kept: bytes) -> None:
     answers.write_bytes(kept)
-    code, output = bring(workbook(tmp_path / "r.xlsx", ("File", "Mood"), ("b.avi", "glad")), answers)
+    code, output = bring(write_sheet(tmp_path / "r.xlsx", ("File", "Mood"), ("b.avi", "glad")), answers)
     assert code == 2
     assert not missing(output, str(answers))
     assert answers.read_bytes() == kept
@@ -67,7 +59,7 @@ def test_a_wrong_answer_is_refused_with_the_file_to_correct(tmp_path: Path, answ
 def test_two_columns_are_not_one_scheme(tmp_path: Path, answers: Path) -> None:
     long = "How much did you feel that the other person understood what you were telling them "
     header = ("File", "Empathy (1-5)", "empathy", "empathy 2", "共感", "不安", f"{long}then", f"{long}now")
-    assert bring(workbook(tmp_path / "r.xlsx", header, ("b.avi", 1, 2, 3, 4, 5, 6, 7)), answers)[0] == 0
+    assert bring(write_sheet(tmp_path / "r.xlsx", header, ("b.avi", 1, 2, 3, 4, 5, 6, 7)), answers)[0] == 0
     labels = load_study(answers.parent).labels
     assert [(label.value, label.rater_id) for label in labels] == [(value, None) for value in range(1, 8)]
     assert len({label.scheme for label in labels}) == 7
@@ -75,7 +67,7 @@ def test_two_columns_are_not_one_scheme(tmp_path: Path, answers: Path) -> None:
 
 def test_what_somebody_said_is_proposed_as_private_text(tmp_path: Path, answers: Path) -> None:
     rows = [("b.avi", "I think that she listened", "glad")]
-    assert bring(workbook(tmp_path / "r.xlsx", ("File", "Comment", "Mood"), *rows), answers)[0] == 0
+    assert bring(write_sheet(tmp_path / "r.xlsx", ("File", "Comment", "Mood"), *rows), answers)[0] == 0
     schemes = load_study(answers.parent).schemes
     assert (schemes["comment"].type, schemes["comment"].private) == (SchemeType.TEXT, True)
     assert schemes["mood"].type is SchemeType.NOMINAL

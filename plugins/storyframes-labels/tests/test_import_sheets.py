@@ -19,7 +19,7 @@ from storyframes_labels.annotation_file import ImportFaultError
 from storyframes_labels.import_labels import Import, Imported, import_labels
 from storyframes_labels.mapping import range_in_name
 from storyframes_labels.read_annotations import read_all
-from support.media.newcomer import RECORDINGS, SESSIONS, write_elan, write_ratings_sheet
+from support.media.newcomer import RECORDINGS, SESSIONS, write_elan, write_ratings_sheet, write_sheet
 from support.media.recordings import write_recording
 from support.messages import missing
 from typer.testing import CliRunner
@@ -65,14 +65,6 @@ def labels(study: Path) -> list[tuple[object, ...]]:
     return [(one.session_id, one.scheme, one.value, one.rater_id, one.track) for one in load_study(study).labels]
 
 
-def workbook(path: Path, *rows: tuple[object, ...]) -> Path:
-    book = openpyxl.Workbook()
-    for row in rows:
-        book.active.append(row)
-    book.save(path)
-    return path
-
-
 SHEET = ("File=@file", "Rater=@rater", "Empathy (0-100)=empathy")
 
 
@@ -99,7 +91,7 @@ def test_a_sheet_with_any_separator_and_decimal_commas(tmp_path: Path, study: Pa
 
 
 def test_a_long_sheet_names_its_schemes_in_a_column(tmp_path: Path, study: Path) -> None:
-    sheet = workbook(tmp_path / "r.xlsx", ("Clip", "What", "Score"), ("a_cam2", "warm", 3), ("b.mp4", "near", 4))
+    sheet = write_sheet(tmp_path / "r.xlsx", ("Clip", "What", "Score"), ("a_cam2", "warm", 3), ("b.mp4", "near", 4))
     bring(study, sheet, "Clip=@file", "What=@tier", "Score=@value", "warm=w:ordinal:1..5", "near=n:interval")
     assert labels(study) == [("s1", "w", 3.0, None, "cam2"), ("s2", "n", 4.0, None, None)]
 
@@ -137,8 +129,8 @@ def test_sheets_that_would_be_misread_are_refused_and_nothing_is_written(tmp_pat
         "twice": ("with these labels the study would not be valid", [("b.mp4", "Kim", 1), ("b.mp4", "Kim", 2)]),
     }
     for message, rows in cases.values():
-        assert message in refused(study, workbook(sheet, head, *rows), *SHEET)
-    book = openpyxl.load_workbook(workbook(sheet, head, ("b.mp4", "Kim", 1), (None, "Lee", 2)))
+        assert message in refused(study, write_sheet(sheet, head, *rows), *SHEET)
+    book = openpyxl.load_workbook(write_sheet(sheet, head, ("b.mp4", "Kim", 1), (None, "Lee", 2)))
     book.active.merge_cells("A2:A3")
     book.save(sheet)
     assert "the cells A2:A3 are merged" in refused(study, sheet, *SHEET)
@@ -149,7 +141,7 @@ def test_sheets_that_would_be_misread_are_refused_and_nothing_is_written(tmp_pat
     assert missing(refused(study, sheet, *SHEET), "'Sheet'", "'more'", "--sheet", "NAME") == []
     sheet.write_bytes(b"\xd0\xcf\x11\xe0old")
     assert missing(refused(study, sheet, *SHEET), "protected", "password") == []
-    change_cells(workbook(sheet, head, ("b.mp4", "Kim", 1)), lambda cells: cells[:-60])
+    change_cells(write_sheet(sheet, head, ("b.mp4", "Kim", 1)), lambda cells: cells[:-60])
     assert "or damaged" in refused(study, sheet, *SHEET)
     assert {path.name: path.read_bytes() for path in study.iterdir()} == before
 
@@ -165,14 +157,14 @@ def change_cells(path: Path, change: Callable[[bytes], bytes]) -> Path:
 
 def test_a_formula_that_gives_an_empty_text_is_an_empty_cell(tmp_path: Path, study: Path) -> None:
     rows = (("File", "Mood"), ("b.mp4", 3), ("a_cam1.mp4", '=IF(B2=3,"","x")'))
-    sheet = workbook(tmp_path / "r.xlsx", *rows)
+    sheet = write_sheet(tmp_path / "r.xlsx", *rows)
     change_cells(sheet, lambda cells: cells.replace(b'"B3"', b'"B3" t="str"'))
     bring(study, sheet, "File=@file", "Mood=mood:interval")
     assert labels(study) == [("s2", "mood", 3.0, None, None)]
 
 
 def test_percent_cells_are_said_to_be_fractions(tmp_path: Path, study: Path) -> None:
-    book = openpyxl.load_workbook(workbook(tmp_path / "r.xlsx", ("File", "Sure"), ("b.mp4", 0.4)))
+    book = openpyxl.load_workbook(write_sheet(tmp_path / "r.xlsx", ("File", "Sure"), ("b.mp4", 0.4)))
     book.active["B2"].number_format = "0%"
     book.save(tmp_path / "r.xlsx")
     files, _ = read_all([tmp_path / "r.xlsx"], ["File=@file"], NO_TIMES)
@@ -184,7 +176,7 @@ def test_percent_cells_are_said_to_be_fractions(tmp_path: Path, study: Path) -> 
 
 def test_hidden_cells_are_named_and_sheets_of_charts_are_none(tmp_path: Path, study: Path) -> None:
     rows = (("File", "E (0-100)"), ("a_cam1.mp4", 1), ("b.mp4", 2))
-    book = openpyxl.load_workbook(workbook(tmp_path / "r.xlsx", *rows))
+    book = openpyxl.load_workbook(write_sheet(tmp_path / "r.xlsx", *rows))
     book.active.row_dimensions[3].hidden = True
     book.active.column_dimensions["B"].hidden = True
     chart = LineChart()
@@ -374,7 +366,7 @@ def test_from_a_bare_folder_to_labels_without_a_table_written_by_hand(tmp_path: 
 
 @pytest.mark.slow
 def test_on_a_terminal_the_command_asks_what_the_columns_are(tmp_path: Path, study: Path) -> None:
-    sheet = workbook(tmp_path / "r.xlsx", ("File", "Mood", "Notes"), ("b.mp4", "glad", "x"))
+    sheet = write_sheet(tmp_path / "r.xlsx", ("File", "Mood", "Notes"), ("b.mp4", "glad", "x"))
     answers = iter([b"\n", b"mood:txt\n", b"mood:text\n", b"skip\n"])  # the first proposal is taken as it is
     command = [sys.executable, "-m", "flows.cli", "import", "labels", str(sheet), "--to", str(study)]
     controller, terminal = pty.openpty()

@@ -130,13 +130,17 @@ def make_recordings(folder: Path, seconds: float = SECONDS) -> Path:
 
 def write_ratings_sheet(path: Path, ratings: Mapping[str, tuple[int, int]]) -> Path:
     """A sheet of ratings as two raters fill it in: by file name, from 0 to 100."""
+    rows = [(name, *rated) for name, values in ratings.items() for rated in zip(("Kim", "Lee"), values, strict=True)]
+    return write_sheet(path, ("File", "Rater", "Empathy (0-100)"), *rows)
+
+
+def write_sheet(path: Path, *rows: Sequence[object]) -> Path:
+    """A workbook with one sheet of these rows."""
     import openpyxl
 
     book = openpyxl.Workbook()
-    book.active.append(["File", "Rater", "Empathy (0-100)"])
-    for name, values in ratings.items():
-        for rater, value in zip(("Kim", "Lee"), values, strict=True):
-            book.active.append([name, rater, value])
+    for row in rows:
+        book.active.append(row)
     book.save(path)
     return path
 
