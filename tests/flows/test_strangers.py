@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -17,7 +19,11 @@ from support.servers.strangers import intrude, let_in, open_folder
 
 ROOT = Path(__file__).parents[2]
 LOOPBACK = "0100007F"
-HERE, THERE = "10.231.77.1", "10.231.77.2"
+# The two ends of a wire. Each process has its own: what a killed one left behind would take the answers.
+_PLACE = os.getpid() % 16384
+HERE, THERE = (f"10.231.{_PLACE // 64}.{_PLACE % 64 * 4 + end}" for end in (1, 2))
+NETWORK = "strangers"  # and the number of the process
+CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60).close()"
 
 # To become another user, and to make another network.
 pytestmark = [pytest.mark.slow, pytest.mark.needs("root", "ip")]
@@ -75,11 +81,14 @@ def run(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def other_network() -> Iterator[list[str]]:
     """What to put before a command so that it runs on another machine, as far as the network can tell."""
-    name, near, far = (f"{it}{os.getpid() % 100000}" for it in ("strangers", "sfn", "sff"))
+    name, near, far = (f"{it}{os.getpid()}" for it in (NETWORK, "sfn", "sff"))
 
-    def ip(*arguments: str) -> None:
-        subprocess.run(["ip", *arguments], check=True)
+    def ip(*arguments: str) -> str:
+        return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
+    for other in re.findall(rf"^{NETWORK}(\d+)", ip("netns"), flags=re.MULTILINE):
+        if not Path(f"/proc/{other}").exists():
+            ip("netns", "delete", f"{NETWORK}{other}")  # its tests were killed
     ip("netns", "add", name)
     try:
         ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", name)
@@ -87,7 +96,11 @@ def other_network() -> Iterator[list[str]]:
         ip("link", "set", near, "up")
         ip("-n", name, "address", "add", f"{THERE}/30", "dev", far)
         ip("-n", name, "link", "set", far, "up")
-        yield ["ip", "netns", "exec", name]
+        inside = ["ip", "netns", "exec", name]
+        with socket.create_server((HERE, 0)) as server:  # the wire carries: where nothing does, nothing is refused
+            port = server.getsockname()[1]
+            subprocess.run([*inside, sys.executable, "-c", CONNECT, HERE, str(port)], check=True)
+        yield inside
     finally:
         ip("netns", "delete", name)  # and with it both ends of the wire
 
