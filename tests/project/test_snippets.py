@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import gzip
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import textwrap
 import tomllib
 from pathlib import Path
@@ -21,6 +24,7 @@ PAGES = sorted(
 RUN_BY = {
     ("docs/everyday.md", "ClipLoader"): "test_the_other_examples_of_training",
     ("docs/everyday.md", "store.read("): "test_examples_that_need_the_demo",
+    ("README.md", "extract_study("): "test_the_pipeline_of_the_readme",
     ("README.md", "storyframes.extract("): "test_the_example_of_the_readme",
     ("docs/report.md", ""): "test_examples_that_need_the_demo",
     ("docs/extending.md", ""): "test_the_page_s_code_keeps_the_contract",
@@ -83,6 +87,18 @@ def test_the_example_of_the_readme(extracted_demo, monkeypatch: pytest.MonkeyPat
     (code,) = examples("test_the_example_of_the_readme")
     exec(compile(code, "example", "exec"), {})
     assert capsys.readouterr().out.strip() == code.rpartition("# ")[2].strip() == "(2396, 67)"
+
+
+@pytest.mark.nightly
+def test_the_pipeline_of_the_readme(extracted_demo, server: str, tmp_path: Path) -> None:
+    """With a flow of its own server, where everything is up to date."""
+    shutil.copytree(extracted_demo[0], tmp_path / "storyframes-demo")
+    (code,) = examples("test_the_pipeline_of_the_readme")
+    environment = os.environ | {"PREFECT_API_URL": server}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"torch\.Size\(\[\d+, 40, 2757\]\) tensor\(\[[1-5], ", done.stdout)
+    assert len(code.splitlines()) == 8
 
 
 @pytest.mark.slow
