@@ -129,14 +129,15 @@ def attribute(
 
 def _means(starts: np.ndarray, ends: np.ndarray, speech: Speech) -> np.ndarray:
     """(k,) the mean probability of the steps of each span, of a short one the nearest; NaN where most are unknown."""
-    first = np.searchsorted(speech.time_s, starts)
-    stop = np.maximum(np.searchsorted(speech.time_s, ends), np.minimum(first + 1, len(speech.time_s)))
     if not len(speech.time_s):
         return np.full(len(starts), np.nan)
+    nearest = np.searchsorted(speech.time_s, (starts + ends - _STEP_S) / 2).clip(0, len(speech.time_s) - 1)
+    first, stop = np.searchsorted(speech.time_s, starts), np.searchsorted(speech.time_s, ends)
+    first, stop = np.where(first < stop, first, nearest), np.where(first < stop, stop, nearest + 1)
     known = ~np.isnan(speech.probability)
     count = np.concatenate([[0], np.cumsum(known)])
     total = np.concatenate([[0.0], np.cumsum(np.where(known, speech.probability, 0.0))])
-    steps, counted = np.maximum(stop - first, 1), count[stop] - count[first]
+    steps, counted = stop - first, count[stop] - count[first]
     is_there = (starts <= speech.time_s[-1] + _STEP_S / 2) & (ends >= speech.time_s[0] - _STEP_S / 2)
     return np.where(
         is_there & (counted > _KNOWN * steps), (total[stop] - total[first]) / np.maximum(counted, 1), np.nan

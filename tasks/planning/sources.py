@@ -162,9 +162,9 @@ def session_source(
 def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict[str, str], Microphones | None]:
     """By kind, the sound of a track's person and of the others, and which of them is what; None without any sound.
 
-    A person's microphone is her track that names ``audio``, or else a video of hers. The session's own files are the
-    participant's. A track that names nobody is somebody's of her own. The sound of a region is that of its whole
-    picture, which is nobody's alone where it has regions.
+    A person's microphone is a track of that person that names ``audio``, or else a video: before the session's own
+    files, and before what other persons' tracks name as well. The session's own files are the participant's. A track
+    that names nobody is somebody's of its own. The sound of a region is that of its whole picture.
     """
     tracks = dict(study.tracks[session_id])
     for name, region in study.tracks[session_id].items():
@@ -174,16 +174,24 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
     persons = [person for person in study.persons if person.session_id == session_id]
     own_person = next((person.person_id for person in persons if person.participant_id == participant), None)
     owner = {name: of.person_id or (own_person if name == MAIN else None) or f"@{name}" for name, of in tracks.items()}
+
+    def is_shared(microphone: Track) -> bool:
+        path = _sound_path(microphone)
+        return len({owner[name] for name, of in tracks.items() if _sound_path(of) == path}) > 1
+
+    def rank(microphone: Track) -> tuple[bool, bool, bool]:
+        is_of_session = _sound_path(microphone) == _sound_path(tracks[MAIN])
+        return not microphone.audio, is_of_session, is_shared(microphone)
+
     of_owner: dict[str, Track] = {}
-    for name, candidate in tracks.items():
-        owned = of_owner.get(owner[name])
-        if (candidate.audio and not (owned and owned.audio)) or (candidate.video and not owned):
-            of_owner[owner[name]] = candidate
-    own = tracks[track] if tracks[track].audio else of_owner.get(owner[track])
+    for microphone in sorted(filter(_sound_path, tracks.values()), key=rank):
+        of_owner.setdefault(owner[microphone.name], microphone)
+    own = of_owner.get(owner[track])
     if own is None:
         return {}, None
+    if tracks[track].audio and rank(tracks[track]) == rank(own):
+        own = tracks[track]  # the track of another microphone of the same person
     others = {name: mic for name, mic in of_owner.items() if name != owner[track]}
-    is_shared = any(_sound_path(mic) == _sound_path(own) for mic in others.values())
     paths = {_sound_path(mic): mic for mic in (*others.values(), own)}  # of devices with one file, the own one
     paths = {_sound_path(own): own} | paths
     kinds = {f"microphone/{number}": path for number, path in enumerate(paths)}
@@ -191,7 +199,7 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
         Microphone(kind, paths[path].audio is not None, study.clock(session_id, paths[path].name))
         for kind, path in kinds.items()
     ]
-    return kinds, Microphones(microphones[0], tuple(microphones[1:]), is_shared, study.clock(session_id, track))
+    return kinds, Microphones(microphones[0], tuple(microphones[1:]), is_shared(own), study.clock(session_id, track))
 
 
 def _sound_path(track: Track) -> str:

@@ -152,6 +152,16 @@ def test_what_is_as_likely_of_two_or_not_known_is_nobody_s() -> None:
     assert np.isnan(attribute([0.0], [1.0], {})[0].probability)
 
 
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "track"), [(0.91, 0.98, "anna"), (0.96, 0.99, "anna"), (1.01, 1.04, "ben")]
+)
+def test_a_word_between_two_middles_is_of_the_nearest_step(start_s: float, end_s: float, track: str) -> None:
+    time_s = np.arange(20) / 10 + 0.05
+    anna = Speech(time_s, np.where(time_s < 1, 0.95, 0.02))
+    ben = Speech(time_s, np.where(time_s < 1, 0.02, 0.95))
+    assert attribute([start_s], [end_s], {"anna": anna, "ben": ben})[0].track == track
+
+
 @pytest.mark.slow
 @pytest.mark.needs("espeak-ng")
 def test_another_person_s_sound_and_clock_decide_the_fingerprint(lapels: Path) -> None:

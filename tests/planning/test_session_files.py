@@ -11,7 +11,7 @@ from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection, selected_extractors
-from tasks.planning.sources import named_files
+from tasks.planning.sources import named_files, session_microphones
 from tasks.study.load import Session, load_study
 
 SESSION = Session(
@@ -66,3 +66,54 @@ def test_planning_opens_no_file_that_nobody_reads(tmp_path: Path, only: tuple[st
         assert ("transcript" in work.source.unusable) is asked
         assert "transcript" not in work.source.files
     assert bool(plan.settled) is asked
+
+
+PERSONS = ("session_id,person_id,participant_id", "s,anna,p", "s,ben,")
+
+
+def chosen_microphones(folder: Path, track: str, session: str, *tracks: str) -> tuple[str, list[str], bool]:
+    """The file of the own microphone, those of the others, and whether the own one is shared."""
+    rows = {
+        "sessions": ("session_id,participant_id,video,audio", f"s,p,{session}"),
+        "persons": PERSONS,
+        "tracks": ("session_id,track,of,region,video,audio,person_id", *(f"s,{row}" for row in tracks)),
+    }
+    for name, lines in rows.items():
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    for name in {cell for row in (session, *tracks) for cell in row.split(",") if "." in cell and '"' not in cell}:
+        (folder / name).touch()
+    paths, microphones = session_microphones(load_study(folder), "s", track)
+    assert microphones is not None
+    return paths[microphones.own.kind], [paths[other.kind] for other in microphones.others], microphones.is_shared
+
+
+LAPELS = ("anna,,,,anna.wav,anna", "ben,,,,ben.wav,ben")
+
+
+@pytest.mark.parametrize("track", ["main", "anna", "anna-cam"])
+def test_a_lapel_is_its_persons_microphone_before_the_sessions_own_sound(tmp_path: Path, track: str) -> None:
+    tracks = (*LAPELS, "anna-cam,,,anna.mkv,,anna")
+    assert chosen_microphones(tmp_path, track, "room.mkv,room.wav", *tracks) == ("anna.wav", ["ben.wav"], False)
+    assert chosen_microphones(tmp_path, "ben", "room.mkv,room.wav", *tracks) == ("ben.wav", ["anna.wav"], False)
+
+
+def test_a_lapel_is_its_persons_microphone_before_the_sound_of_her_region(tmp_path: Path) -> None:
+    regions = ('left,main,"0;0;0.5;1",,,anna', 'right,main,"0.5;0;0.5;1",,,ben')
+    regions = tuple(row.replace(";", ",") for row in regions)
+    for track in ("left", "anna", "main"):
+        found = chosen_microphones(tmp_path, track, "room.mkv,room.wav", *regions, *LAPELS)
+        assert found == ("anna.wav", ["ben.wav"], False), track
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_microphone_of_two_persons_is_shared_though_one_has_another(tmp_path: Path, order: int) -> None:
+    tracks = ("desk,,,,desk.wav,anna", "other,,,,desk.wav,ben", "lapel,,,,ben.wav,ben")[::order]
+    assert chosen_microphones(tmp_path, "desk", "room.mkv,", *tracks) == ("desk.wav", ["ben.wav"], True)
+    for track in ("lapel", "other"):  # his own is better
+        assert chosen_microphones(tmp_path, track, "room.mkv,", *tracks) == ("ben.wav", ["desk.wav"], False)
+
+
+def test_a_person_without_a_lapel_has_the_sessions_own_sound(tmp_path: Path) -> None:
+    assert chosen_microphones(tmp_path, "main", "room.mkv,room.wav", LAPELS[1]) == ("room.wav", ["ben.wav"], False)
+    headset = (*LAPELS, "headset,,,,headset.wav,anna")
+    assert chosen_microphones(tmp_path, "headset", "room.mkv,room.wav", *headset)[0] == "headset.wav"
