@@ -35,7 +35,6 @@ RUN_BY = {
 }
 NOT_RUN = {
     ("docs/everyday.md", "extract_study"): "starts a server and workers; tests/flows/test_flows.py makes the same call",
-    ("docs/design.md", "class Extractor"): "an outline of a class, not something to type",
     ("docs/dope.md", "DopeDetector"): "its model has to be got from its authors",
     ("docs/transcripts.md", "speech_spans"): "of a plug-in, whose tests run it",
     ("README.md", "storyframes extractors install faces"): "of a plug-in, whose tests run it",
