@@ -1,7 +1,8 @@
 """Giving out the units of a run and gathering their outcomes: what waits for what, and what is tried again.
 
 Knows neither Prefect nor Dask, nor what a unit is about. An executor does the units: on a cluster
-(:class:`flows.on_cluster.ClusterExecutor`) or in this process (:class:`flows.in_process.InThisProcess`).
+(:class:`flows.on_cluster.ClusterExecutor`) or in this process (:class:`flows.in_process.InThisProcess`). Prefect's own
+``wait_for=[allow_failure(…)]`` ends as NotReady on Dask, so units are submitted here when what they wait for has ended.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 :func:`do_on_cluster` is what extraction and plug-ins call with units of their own; :class:`flows.gather.Unit` says what
 a unit is.
+
+Prefect sends the flow itself, by value, and all its settings with every task: a flow that is a closure over the work
+would send all of it each time. So the flow's only parameter is the request.
 """
 
 from __future__ import annotations

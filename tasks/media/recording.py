@@ -5,8 +5,9 @@ PyAV, decodes every frame once, and one decoding gives all: its time, the number
 the pictures. Frames that do not decode do not exist.
 
 The pictures are those that all extractors see: BGR of 8 bits, progressive and upright. swscale converts, with the same
-bits as OpenCV's reader of videos, which earlier versions used. HDR (PQ, HLG) and wide gamut (BT.2020, P3) are mapped to
-BT.709, as a player does on an ordinary screen. Interlaced frames are deinterlaced.
+bits as OpenCV's reader of videos, which earlier versions used: it returns uninitialised memory for interlaced frames
+(4.14, 5.0), and has no times in an AVI with B-frames and no AV1. HDR (PQ, HLG) and wide gamut (BT.2020, P3) are mapped
+to BT.709, as a player does on an ordinary screen. Interlaced frames are deinterlaced.
 """
 
 from __future__ import annotations

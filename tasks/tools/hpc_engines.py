@@ -83,7 +83,8 @@ class Singularity(Apptainer):
 # point in an image that is not to be changed, so the container's root is put together here, of mounts of what the image
 # has. All of it is seen in this process's namespaces alone. A mount of a file system keeps its other options, which no
 # user may take away. Charliecloud shows the machine's /dev inside, so its shared memory is covered. The command is a
-# child of the shell, as the first process of a namespace is spared most signals.
+# child of the shell, as the first process of a namespace is spared most signals. A remount that does not repeat the
+# options of the file system below (nosuid, nodev) is refused.
 _ROOT = r"""
 trap 'exit 125' EXIT
 set -e

@@ -276,7 +276,10 @@ def errors(location: str) -> Iterator[None]:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether a connection broke or the server was busy; not where it refused, or does not have the object."""
+    """Whether a connection broke or the server was busy; not where it refused, or does not have the object.
+
+    The status in the message decides: obstore raises GenericError for 400, 500 and a listing's 403 alike.
+    """
     status = re.search(r"status code: (\d{3})", str(error))
     if status:
         return status[1] in {"408", "425", "429"} or status[1].startswith("5")

@@ -104,8 +104,8 @@ def _open(path: Path) -> pa.NativeFile:
 
 
 def _batches(stream: pa.NativeFile, path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows after the header. Arrow's threads get no object of Python's: one that is let go of while the
-    interpreter ends would abort the process (docs/facts.md)."""
+    """The rows after the header. Arrow's threads get no object of Python's (a PythonFile, a handler of invalid rows):
+    one that is let go of while the interpreter ends would abort the process."""
     import pyarrow as pa
     import pyarrow.csv as pc
 
@@ -314,7 +314,10 @@ class _Checks:
 
 
 def _mask_never_tracked(block: np.ndarray) -> np.ndarray:
-    """Mask the rows before the first face: OpenFace writes zeros there, and a pose of millions of millimetres."""
+    """Mask the rows before the first face: OpenFace writes zeros there, and a pose of millions of millimetres.
+
+    After a face is lost it repeats the last landmarks and pose; ``success`` is 0 in both.
+    """
     never = (block[:, SUCCESS] == 0) & ~block[:, _LANDMARKS_2D].any(axis=1)
     block[never, _BOOKKEEPING:] = np.nan
     return block
