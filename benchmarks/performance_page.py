@@ -51,6 +51,11 @@ def record(
     print(f"recorded as {name} in {RESULTS.name}; python -m benchmarks --tables writes it on the page")
 
 
+def show(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table that is not recorded."""
+    print(_as_text({"columns": columns, "rows": [*rows], "recorded_before": True}), end="")
+
+
 def read_tables() -> dict[str, dict[str, Any]]:
     """The tables by name."""
     tables: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text())

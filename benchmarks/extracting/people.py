@@ -6,7 +6,11 @@ seats. The detector is planted: the true boxes with noise, of which some are los
 those of each of the three people.
 
 Then recordings without pictures are simulated (tests/support/media/people_walks.py), whose people look alike or not,
-cross and change seats: in how many is a track surely of two people, or a name surely somebody else's.
+cross and change seats: in how many is a track surely of two people, or a name surely somebody else's. On 2026-11-26,
+with 4 seeds and 100 recordings of each of 14 kinds, a track was of two people in 1 of 1,400 and no name was wrong.
+Attributed were 6.5 % (equal colours, both leave and come back) to 95.5 % (two cross and stay).
+
+Recorded is the sum of all scenes for each way, and its worst kind of scene; the others are printed.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, picture, planted, planted_embeddings, scenes
 from support.media.people_walks import KINDS, people_of, simulated
 
-from benchmarks.performance_page import record
+from benchmarks.performance_page import record, show
 from flows.settings import Settings
 from storyframes_people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
 from storyframes_people.boxes import region, regions_of
@@ -149,7 +153,13 @@ def main(seeds: int, recordings: int, detector: str | None, first: int) -> None:
         shares = [f"{number / counts['all']:.1%}" for number in (*of_all, counts["all"] - sum(of_all))]
         rows.append([kind, how, f"{counts['all']:,}", *shares])
     columns = ("scene", "by", "faces in frames", "right", "wrong", "doubtful", "left out")
-    record("several-people-in-one-picture", columns, rows)
+    show(columns, rows)
+    summary = []
+    for way in ("seats", "faces too", "nothing"):
+        of_way = {kind: counts["right"] / counts["all"] for (kind, how), counts in totals.items() if how == way}
+        worst = min(of_way.keys() - {"all of them"}, key=of_way.__getitem__)
+        summary += [row for kind in ("all of them", worst) for row in rows if row[:2] == [kind, way]]
+    record("several-people-in-one-picture", columns, summary)
     if not recordings:
         return
     rows = []
@@ -161,7 +171,7 @@ def main(seeds: int, recordings: int, detector: str | None, first: int) -> None:
         colours = "equal" if equal else "by chance"
         rows.append([kind, colours, f"{rate:g}", str(found["mixed"]), str(found["wrong"]), *shares])
     columns = ("simulated", "colours", "pictures/s", "two people in a track", "a wrong name", "attributed", "doubtful")
-    record("several-people-in-one-picture-2", columns, rows)
+    show(columns, rows)
 
 
 if __name__ == "__main__":
