@@ -71,6 +71,13 @@ def test_provenance_of_any_form_is_no_error(value: Any) -> None:
     assert released_provenance(value if isinstance(value, dict) else {"settings": value, "models": value}) == {}
 
 
+def test_settings_of_scores_are_released() -> None:
+    settings = {"output": ["hidden", "scores"], "activation": "sigmoid", "pool": "cls"}
+    assert released_provenance({"settings": settings})["settings"] == settings
+    others = {"output": ["hidden", "anna"], "activation": "anna"}
+    assert "settings" not in released_provenance({"settings": others})
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_study(tmp_path_factory.mktemp("study") / "study", video="s.avi", audio="s.wav")

@@ -19,7 +19,7 @@ from support.synthetic_features import FPS, StudySpec, publish, random_features,
 from storyframes import FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, STORY_FEATURES
-from storyframes.spec import Axis
+from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
@@ -195,6 +195,21 @@ def test_what_a_group_of_openface_needs(group: str) -> None:
 @pytest.mark.parametrize("feature", STORY_FEATURES)
 def test_stories_need_the_permission_for_texts(feature: str) -> None:
     assert sensitivity(feature, STORY_FEATURES[feature], True, {}, {}) == {Sensitive.TEXT}
+
+
+@pytest.mark.parametrize(
+    ("axis", "made_of", "needed"),
+    [
+        (Axis.FRAME, "video", {Sensitive.BIOMETRIC}),  # expressions of a face
+        (Axis.WINDOW, "audio", {Sensitive.BIOMETRIC}),  # emotion of a voice
+        (Axis.UTTERANCE, "transcript", {Sensitive.BIOMETRIC, Sensitive.TEXT}),  # sentiment of a text
+    ],
+)
+def test_scores_of_heads_need_the_permissions_of_vectors(axis: Axis, made_of: str, needed: set[Sensitive]) -> None:
+    scores = ArraySpec(axis, "float32", "scores", (2,), ("column",), columns=("happy", "sad"))
+    spec = FeatureSpec("emotion", "scores", {"values": scores}, {"scores": slice(0, 2)})
+    provenance = {"inputs": {made_of: {}}, "private": axis is Axis.UTTERANCE}
+    assert sensitivity("emotion", spec, False, {"values": ("happy",)}, provenance) == needed
 
 
 def test_a_feature_that_only_has_the_name_of_a_built_in_one_is_not_known() -> None:

@@ -48,6 +48,8 @@ class AudioSettings(EmbedSettings):
 
     @model_validator(mode="after")
     def _hears(self) -> Self:
+        if self.gives_scores:
+            raise ValueError("output = 'scores' is not available of models of sound")
         if self.origin not in (Origin.HF, Origin.PATH):
             raise ValueError(f"{self.origin}: has no models of sound: take hf:OWNER/NAME or path:FOLDER")
         return self

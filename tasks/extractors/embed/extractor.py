@@ -6,13 +6,15 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from storyframes.features import FeatureSpec
 from storyframes.installation import install_line
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
 from tasks.extractors.base import ALL, CommonSettings, ExtractionError, Extractor, Tolerance
 from tasks.extractors.embed.local_model import LocalModel, current_digests, find_model
+from tasks.extractors.embed.scores import UNITS, Head, head_of
 from tasks.extractors.embed.settings import EmbedSettings, Origin
 from tasks.extractors.embed.sources import fetch_source
 
@@ -24,7 +26,6 @@ PACKAGES = {
     Origin.PATH: "transformers",
     Origin.TORCHVISION: "torchvision",
 }
-_DECIDES_NO_VALUE = {"name", "source", "device", "sessions_per_gpu", "batch_size", "cpus"}
 
 
 class Embedding(Extractor[E]):
@@ -39,6 +40,7 @@ class Embedding(Extractor[E]):
         super().__init__(settings, common)
         self._model: LocalModel | None = None
         self._spec: FeatureSpec | None = None
+        self._head: Head | None = None
 
     @property
     def name(self) -> str:
@@ -79,8 +81,41 @@ class Embedding(Extractor[E]):
 
     def value_settings(self) -> Mapping[str, Any]:
         """The section without what only says where and how fast; of a folder its content counts, not its path."""
-        section = self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE)
-        return section | {"source": f"{self.model.origin}:{self.model.name}", "layer": list(self.settings.layers)}
+        return self.settings.value_settings() | {"source": f"{self.model.origin}:{self.model.name}"}
+
+    @property
+    def head(self) -> Head | None:
+        """The model's head, None where no scores are asked for."""
+        if self._head is None and self.settings.gives_scores:
+            self._head = head_of(self.model, self.settings)
+        return self._head
+
+    def columns(self, width: int, layers: tuple[int, ...]) -> Columns:
+        """The columns of a row: those of the layers, ``width`` of each, and the labels of the scores behind them.
+
+        Args:
+            layers: -1 alone where the hidden numbers are of one layer, or not of layers.
+        """
+        names: tuple[str, ...] = ()
+        groups: dict[str, slice] = {}
+        units = ""
+        if self.settings.gives_hidden:
+            names, groups = column_names(self.name, width, layers), layer_groups(width, layers)
+        if self.head is not None:
+            hidden, names = len(names), (*names, *self.head.labels)
+            groups |= {"hidden": slice(0, hidden)} if hidden else {}
+            groups |= {} if "scores" in names else {"scores": slice(hidden, len(names))}
+            units = "" if hidden else UNITS[self.head.activation]
+        return Columns(names, groups, units)
+
+    def is_untrained(self) -> bool:
+        """Whether weights of the model with its head are in no file; loads it to see."""
+        from tasks.extractors.embed.loading import lacks_weights
+
+        model = self.model
+        if model.folder is None or "model_type" not in model.config:  # other libraries' models are loaded whole
+            return False
+        return lacks_weights(self.settings.kind, model.folder, model.digest)
 
     def models(self) -> Mapping[str, str]:
         """SHA-256 of the model's files as they are now: compared before and after the work, so that a change shows."""
@@ -107,8 +142,30 @@ class Embedding(Extractor[E]):
             "license": model.license,
             "layers": list(self.settings.layers),
         }
+        if self.head is not None:
+            out.attributes["model"] |= {"activation": str(self.head.activation)}
+            if self.settings.allow_untrained and self.is_untrained():
+                out.caveat(Caveat.UNTRAINED)
         out.attributes["device"] = str(self.settings.device)
         out.attributes["tolerance"] = {key: [bound.absolute, bound.relative] for key, bound in self.tolerance.items()}
+
+
+def describe_output(settings: EmbedSettings, hidden: str) -> str:
+    """What a section stores of its model, for specifications: ``hidden`` says it of the layers' numbers."""
+    return " and ".join([*([hidden] if settings.gives_hidden else []), *(["scores"] if settings.gives_scores else [])])
+
+
+class Columns(NamedTuple):
+    """The columns of a row.
+
+    Attributes:
+        names, groups: as a specification has them.
+        units: what all of them share.
+    """
+
+    names: tuple[str, ...]
+    groups: dict[str, slice]
+    units: str
 
 
 def layer_numbers(settings: EmbedSettings, depth: int) -> tuple[int, ...]:

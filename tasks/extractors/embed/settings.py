@@ -40,7 +40,25 @@ class Origin(StrEnum):
         return self in (Origin.TIMM, Origin.HF)
 
 
+class Output(StrEnum):
+    """What of a model is stored."""
+
+    HIDDEN = "hidden"  # the numbers of its layers
+    SCORES = "scores"  # what its trained head says, a column for each label
+
+
+class Activation(StrEnum):
+    """What becomes of a head's numbers."""
+
+    SOFTMAX = "softmax"  # one label of all: they add up to 1
+    SIGMOID = "sigmoid"  # each label by itself, 0 to 1
+    NONE = "none"  # they stay as they are
+
+
 Layers = Annotated[tuple[int, ...], Field(min_length=1)]
+Outputs = Annotated[tuple[Output, ...], Field(min_length=1)]
+_OF_HIDDEN = ("layer", "pool")
+_OF_SCORES = ("output", "activation")  # newer than stored features, which stay current without them
 
 
 class EmbedSettings(ComputeSettings):
@@ -55,6 +73,12 @@ class EmbedSettings(ComputeSettings):
     # whose output is taken: 0 is the input of the first block, 1 its output, -1 the output of the last. Several are
     # concatenated in a row
     layer: int | Layers = -1
+    # ``hidden``, ``scores``, or both from one pass, side by side in a row
+    output: Output | Outputs = Output.HIDDEN
+    # of scores; without it by the model's problem_type
+    activation: Activation | None = None
+    # of a model whose files have no trained head: use a random one, always the same, with a caveat (for a demo)
+    allow_untrained: bool = False
 
     _planned: str | None = PrivateAttr(default=None)
 
@@ -83,6 +107,19 @@ class EmbedSettings(ComputeSettings):
         if isinstance(layer, tuple) and len(set(layer)) < len(layer):
             raise ValueError("a layer is named twice")
         return layer
+
+    @model_validator(mode="after")
+    def _output_fits(self) -> Self:
+        if len(set(self.outputs)) < len(self.outputs):
+            raise ValueError("an output is named twice")
+        if not self.gives_scores and self.activation is not None:
+            raise ValueError("activation is of output = 'scores'")
+        if self.allow_untrained and not self.gives_scores and self.kind is not Kind.VIDEO:
+            raise ValueError("allow_untrained is of output = 'scores'")
+        if not self.gives_hidden:
+            for name in sorted({*_OF_HIDDEN} & self.model_fields_set):
+                raise ValueError(f"{name} is of output = 'hidden': scores are of the model's own head")
+        return self
 
     @model_validator(mode="after")
     def _revision_fits(self) -> Self:
@@ -118,6 +155,18 @@ class EmbedSettings(ComputeSettings):
         return self.layer if isinstance(self.layer, tuple) else (self.layer,)
 
     @property
+    def outputs(self) -> tuple[Output, ...]:
+        return self.output if isinstance(self.output, tuple) else (self.output,)
+
+    @property
+    def gives_hidden(self) -> bool:
+        return Output.HIDDEN in self.outputs
+
+    @property
+    def gives_scores(self) -> bool:
+        return Output.SCORES in self.outputs
+
+    @property
     def section(self) -> str:
         """What messages call the section."""
         return f"[[embed]] {self.name}"
@@ -131,6 +180,14 @@ class EmbedSettings(ComputeSettings):
     def how_to_get(self) -> str:
         """The command that fetches the model, as the end of a sentence."""
         return f"'storyframes models fetch {self.source}@{self.revision}' gets it"
+
+    def value_settings(self) -> dict[str, Any]:
+        """The settings that decide values, without where and how fast; those of scores only where there are some."""
+        without = {"name", "source", "device", "sessions_per_gpu", "batch_size", "cpus", "allow_untrained"}
+        without |= {*(() if self.gives_scores else _OF_SCORES), *(() if self.gives_hidden else _OF_HIDDEN)}
+        section = self.model_dump(mode="json", exclude=without)
+        several = {"output": [str(output) for output in sorted(self.outputs)], "layer": list(self.layers)}
+        return section | {name: value for name, value in several.items() if name not in without}
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.loading import UNTRAINED_SEED, absent_weights, load_classifier, load_pretrained
+from tasks.extractors.embed.settings import Kind
 from tasks.extractors.image.network import Backbone, as_tokens, load_state, outputs_of
 from tasks.models.libraries import import_torchvision
 
@@ -37,8 +38,8 @@ _AS_PUBLISHED: dict[str, dict[str, Any]] = {
     "inception_v3": {"transform_input": True, "init_weights": False},
 }
 _CLASS_TOKENS = ("cls_token", "class_embedding")
+_WHOLE = -1  # among a model's layers: the model below its head
 _OTHER_TOKENS = ("distillation_token", "register_tokens")
-UNTRAINED_SEED = 0
 
 
 # --- timm ------------------------------------------------------------------------------------------------------------
@@ -79,13 +80,41 @@ class TimmBackbone(Backbone):
             (outputs[self.layers],) = self._layers(pixels, [self.layers - 1], norm=True)
         return [outputs[layer] for layer in layers]
 
+    def scored(
+        self, pixels: torch.Tensor, layers: Sequence[int], *, pooled: bool
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        if not layers:
+            end = self.model.forward_features(pixels)
+            return [self.model.forward_head(end, pre_logits=True)] if pooled else [], self.model.forward_head(end)
+        # What leaves the last layer is normalised, what leaves the others is not: two passes where both are read.
+        inner = [layer for layer in layers if layer < self.layers]
+        outputs: dict[int, torch.Tensor] = {}
+        end = pixels
+        if inner:
+            end, states = self._layers_and_end(pixels, [layer - 1 for layer in sorted(inner)], norm=False)
+            outputs = dict(zip(sorted(inner), states, strict=True))
+        if self.layers in layers:
+            end, (outputs[self.layers],) = self._layers_and_end(pixels, [self.layers - 1], norm=True)
+        return [outputs[layer] for layer in layers], self.model.forward_head(end)
+
     def _layers(self, pixels: torch.Tensor, indices: list[int], *, norm: bool) -> list[torch.Tensor]:
-        outputs = self.model.forward_intermediates(
-            pixels, indices=indices, norm=norm, intermediates_only=True, stop_early=True, **self._options
+        return self._tokens(
+            self.model.forward_intermediates(
+                pixels, indices=indices, norm=norm, intermediates_only=True, stop_early=True, **self._options
+            )
         )
+
+    def _layers_and_end(
+        self, pixels: torch.Tensor, indices: list[int], *, norm: bool
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """The layers, and before them what goes into the head."""
+        end, outputs = self.model.forward_intermediates(pixels, indices=indices, norm=norm, **self._options)
+        return end, self._tokens(outputs)
+
+    @staticmethod
+    def _tokens(states: Sequence[Any]) -> list[torch.Tensor]:
         return [
-            torch.cat([state[1], state[0]], dim=1) if isinstance(state, tuple) else as_tokens(state)
-            for state in outputs
+            torch.cat([state[1], state[0]], dim=1) if isinstance(state, tuple) else as_tokens(state) for state in states
         ]
 
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
@@ -98,7 +127,7 @@ def _gives_layers(model: Any) -> bool:
     return "indices" in inspect.signature(model.forward_intermediates).parameters
 
 
-def load_timm(config: Mapping[str, Any], weights: Path, section: str) -> TimmBackbone:
+def load_timm(config: Mapping[str, Any], weights: Path, section: str, *, with_head: bool = False) -> TimmBackbone:
     """The model, float32, in evaluation mode.
 
     Raises:
@@ -107,7 +136,8 @@ def load_timm(config: Mapping[str, Any], weights: Path, section: str) -> TimmBac
     with torch.random.fork_rng(devices=[]):  # weights are drawn and thrown away; nobody's seed is to change
         model = _create_timm(config, section)
     load_state(model, weights)
-    model.reset_classifier(0)
+    if not with_head:
+        model.reset_classifier(0)
     return TimmBackbone(model.eval())
 
 
@@ -148,7 +178,7 @@ class TorchvisionBackbone(Backbone):
 
     foldable = True
 
-    def __init__(self, name: str, model: torch.nn.Module) -> None:
+    def __init__(self, name: str, model: torch.nn.Module, *, with_head: bool = False) -> None:
         super().__init__()
         self.model = model
         self._channels_last = name.startswith("swin")
@@ -161,19 +191,33 @@ class TorchvisionBackbone(Backbone):
         linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
         self.has_pool = bool(linear)
         if linear:
+            head = model.get_submodule(linear[-1])
             model.set_submodule(linear[-1], torch.nn.Identity())
+        self.head = head if linear and with_head else torch.nn.Identity()
 
     def check(self, layer: int) -> None:
         if not self._modules_of_layers:
             raise ValueError("the layers of this model cannot be told: set pool = 'model'")
 
     def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
+        return self._states_and_row(pixels, layers)[0]
+
+    def scored(
+        self, pixels: torch.Tensor, layers: Sequence[int], *, pooled: bool
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        if pooled:
+            row = self.pooled(pixels)
+            return [row], self.head(row)
+        states, row = self._states_and_row(pixels, layers) if layers else ([], self.model(pixels))
+        return states, self.head(row)
+
+    def _states_and_row(self, pixels: torch.Tensor, layers: Sequence[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
         modules = {layer: self._modules_of_layers[layer - 1] for layer in layers if layer}
         if self._end and self.layers in modules:
             modules[self.layers] = self.model.get_submodule(self._end)
         with outputs_of(modules, self._modules_of_layers[0]) as outputs:
-            self.model(pixels)
-        return [as_tokens(outputs[layer], channels_last=self._channels_last) for layer in layers]
+            row = self.model(pixels)
+        return [as_tokens(outputs[layer], channels_last=self._channels_last) for layer in layers], row
 
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         if not self.has_pool:
@@ -189,7 +233,7 @@ def _torchvision_layers(model: torch.nn.Module, children: dict[str, torch.nn.Mod
     return list(model.get_submodule(parent).children()) if parent else []
 
 
-def load_torchvision(name: str, weights: Path | None, section: str) -> TorchvisionBackbone:
+def load_torchvision(name: str, weights: Path | None, section: str, *, with_head: bool = False) -> TorchvisionBackbone:
     """The model, float32, in evaluation mode; with random weights, always the same, without a file of them.
 
     Raises:
@@ -201,7 +245,7 @@ def load_torchvision(name: str, weights: Path | None, section: str) -> Torchvisi
         model = import_torchvision().models.get_model(name, weights=None, **_AS_PUBLISHED.get(name, {}))
     if weights is not None:
         load_state(model, weights)
-    return TorchvisionBackbone(name, model.eval())
+    return TorchvisionBackbone(name, model.eval(), with_head=with_head)
 
 
 @cache
@@ -245,8 +289,9 @@ class TransformersBackbone(Backbone):
         ExtractionError: it takes no pictures.
     """
 
-    def __init__(self, model: Any, section: str) -> None:
+    def __init__(self, model: Any, section: str, classifier: Any = None) -> None:
         super().__init__()
+        self.classifier = classifier
         self._of_two = hasattr(model, "get_image_features") and hasattr(model, "vision_model")
         vision = model.vision_model if self._of_two else model
         if getattr(vision, "main_input_name", "") != "pixel_values":
@@ -268,10 +313,25 @@ class TransformersBackbone(Backbone):
             last = self._vision[0](pixel_values=pixels).last_hidden_state
         return [as_tokens(last if layer == self.layers else outputs[layer]) for layer in layers]
 
+    def scored(
+        self, pixels: torch.Tensor, layers: Sequence[int], *, pooled: bool
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        modules = {layer: self._blocks[layer - 1] for layer in layers if 0 < layer < self.layers}
+        with outputs_of({**modules, _WHOLE: self._vision[0]}, self._blocks[0] if 0 in layers else None) as outputs:
+            numbers = self.classifier(pixel_values=pixels).logits
+        body: Any = outputs[_WHOLE]
+        if pooled:
+            return [self._row(getattr(body, "pooler_output", None))], numbers
+        states = [body.last_hidden_state if layer == self.layers else outputs[layer] for layer in layers]
+        return [as_tokens(state) for state in states], numbers
+
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         call = self.model.get_image_features if self._of_two else self.model
         outputs = call(pixel_values=pixels)
-        rows = outputs if isinstance(outputs, torch.Tensor) else getattr(outputs, "pooler_output", None)
+        return self._row(outputs if isinstance(outputs, torch.Tensor) else getattr(outputs, "pooler_output", None))
+
+    @staticmethod
+    def _row(rows: torch.Tensor | None) -> torch.Tensor:
         if rows is None:
             raise ValueError("the model makes no row of a picture by itself: set pool = 'mean' or 'cls'")
         return rows.flatten(1)
@@ -283,34 +343,6 @@ def _blocks(vision: torch.nn.Module, count: int | None) -> list[torch.nn.Module]
     return list(lists[0]) if len(lists) == 1 else []
 
 
-def load_pretrained(folder: Path, section: str) -> tuple[Any, set[str]]:
-    """A model of transformers, float32, in evaluation mode, and the names of those of its weights that no file has.
-
-    Raises:
-        ExtractionError: the folder holds no such model.
-    """
-    import_torchvision()
-    from transformers import AutoModel
-    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
-
-    disable_progress_bar()
-    set_verbosity_error()  # what is missing is looked at here, and is an error
-    safe = bool(list(folder.glob("*.safetensors")))
-    try:
-        model, loading = AutoModel.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=safe,
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
-    except (OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError, SafetensorError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ExtractionError(f"{section} transformers cannot load the model: {reason[:300]}") from None
-    return model.eval(), set(loading["missing_keys"])
-
-
 def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> TransformersBackbone:
     """The model, float32, in evaluation mode.
 
@@ -320,10 +352,8 @@ def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> Tran
     Raises:
         ExtractionError: the folder holds no such model, or not all of its weights.
     """
-    model, absent = load_pretrained(folder, section)
-    backbone = TransformersBackbone(model, section)
-    own = {name for name, _ in model.named_parameters()}
-    missing = sorted(name for name in absent if name in own)
+    loaded = load_pretrained(folder, section)
+    backbone, missing = TransformersBackbone(loaded.network, section), absent_weights(loaded)
     if not needs_pooler:
         missing = [name for name in missing if "pooler." not in name]
     if missing:
@@ -333,3 +363,14 @@ def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> Tran
             f"by chance{pool}"
         )
     return backbone
+
+
+def load_classifier_backbone(folder: Path, section: str, *, allow_untrained: bool) -> TransformersBackbone:
+    """A model with its head, float32, in evaluation mode; its layers are those of the model below the head.
+
+    Raises:
+        ExtractionError: the folder holds no such model, or no trained head.
+    """
+    classifier = load_classifier(Kind.IMAGE, folder, section, allow_untrained=allow_untrained)
+    below = classifier.base_model if classifier.base_model is not classifier else classifier.vision_model
+    return TransformersBackbone(below, section, classifier)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.settings import Activation
 from tasks.extractors.image.settings import Pool
 from tasks.extractors.settings import Precision
 from tasks.models.libraries import loading
@@ -68,9 +69,17 @@ class Encoder:
     digest: str = ""  # SHA-256 of all that is loaded
     layers: tuple[int, ...] = (-1,)
     pool: Pool = Pool.MODEL  # what becomes of their tokens
+    gives_hidden: bool = True  # whether these are read
+    activation: Activation | None = None  # of the scores behind them; None without scores
+    allow_untrained: bool = False  # whether weights of the head may be random
     sha256: str = ""  # that the file of weights must have when it is loaded; empty for any
     # the content of config.json (timm, transformers); ``digest`` covers it
     config: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def with_head(self) -> bool:
+        """Whether the model's head is read."""
+        return self.activation is not None
 
     def prepared(self, precision: Precision, row: tuple[int, ...] | None = None) -> PreparedEncoder:
         """With its preprocessing, and the shape of the rows that it has to give, if that is known.
@@ -103,11 +112,13 @@ class Encoder:
                 f"{self.weights} has SHA-256 {digest}, but {self.weights.name} has {self.sha256}: fetch it again"
             )
         if self.library is Library.TORCHVISION:
-            return backbones.load_torchvision(self.name, self.weights, self.section)
+            return backbones.load_torchvision(self.name, self.weights, self.section, with_head=self.with_head)
         assert self.folder is not None
         assert self.weights is not None
         if self.library is Library.TIMM:
-            return backbones.load_timm(self.config, self.weights, self.section)
+            return backbones.load_timm(self.config, self.weights, self.section, with_head=self.with_head)
+        if self.with_head:
+            return backbones.load_classifier_backbone(self.folder, self.section, allow_untrained=self.allow_untrained)
         return backbones.load_transformers(self.folder, self.section, needs_pooler=self.pool is Pool.MODEL)
 
 
@@ -155,11 +166,14 @@ class PreparedEncoder:
             return trial_row(self._network(backbone), self.size, self.section), backbone.layers
 
     def _network(self, backbone: Backbone) -> EmbeddingNetwork:
-        from tasks.extractors.image.network import EmbeddingNetwork, has_batch_norm, read_out
+        from tasks.extractors.image.network import EmbeddingNetwork, ScoredReadout, has_batch_norm, read_out
 
         encoder, norm = self.encoder, self.preprocessing.normalisation
-        readout = read_out(backbone, encoder.layers, encoder.pool, encoder.section)
-        foldable = backbone.foldable and encoder.pool is Pool.MODEL and has_batch_norm(backbone)
+        hidden = read_out(backbone, encoder.layers, encoder.pool, encoder.section) if encoder.gives_hidden else None
+        readout = hidden if encoder.activation is None else ScoredReadout(backbone, hidden, encoder.activation)
+        assert readout is not None  # one of the two is read
+        plain = encoder.pool is Pool.MODEL and not encoder.with_head
+        foldable = backbone.foldable and plain and has_batch_norm(backbone)
         return EmbeddingNetwork(readout, norm.mean, norm.std, norm.scale, foldable=foldable).eval()
 
 

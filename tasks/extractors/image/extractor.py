@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar
@@ -13,12 +14,12 @@ from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.spec import of_track
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ALL, Cost, ExtractionError, Source, Tolerance
-from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
+from tasks.extractors.embed.extractor import Embedding, describe_output, layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import Origin
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.frames import FrameClock
-from tasks.extractors.image.encoder import Encoder, Library, image_shape
+from tasks.extractors.image.encoder import Encoder, ImageShape, Library, image_shape
 from tasks.extractors.image.faces import Faces, read_faces
 from tasks.extractors.image.settings import Crop, ImageSettings
 from tasks.extractors.image.writer import MASK, ImageWriter
@@ -77,33 +78,40 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
             digest=model.digest,
             layers=settings.layers,
             pool=settings.pool,
+            gives_hidden=settings.gives_hidden,
+            activation=self.head.activation if self.head else None,
+            allow_untrained=settings.allow_untrained,
             config=model.config,
         )
 
     def make_spec(self, model: LocalModel) -> FeatureSpec:
         """``values``, and a mask where some frames have no row."""
-        settings, shape = self.settings, image_shape(self.encoder)
+        settings, shape = self.settings, ImageShape(0)
+        if settings.gives_hidden:
+            shape = image_shape(replace(self.encoder, activation=None))
         layers = settings.layers if shape.depth is None else layer_numbers(settings, shape.depth)
-        columns = column_names(self.name, shape.width, layers)
+        columns, groups, units = self.columns(shape.width, layers)
         tokens = () if shape.tokens is None else (shape.tokens,)
         of = "the face in each frame" if settings.crop is Crop.FACE else "each frame"
-        rows = f"pool {settings.pool}" + (", NaN where valid is 0" if settings.masked else "")
+        rows = describe_output(settings, f"layer {', '.join(map(str, settings.layers))}, pool {settings.pool}") + (
+            ", NaN where valid is 0" if settings.masked else ""
+        )
         arrays = {
             "values": ArraySpec(
                 Axis.FRAME,
                 str(settings.dtype),
-                f"the model's numbers of {of}: layer {', '.join(map(str, settings.layers))}, {rows}",
+                f"the model's numbers of {of}: {rows}",
                 (*tokens, len(columns)),
                 ("token", "column") if tokens else ("column",),
                 columns=columns,
+                units=units,
             )
         }
         if settings.masked:
             arrays[MASK] = ArraySpec(
                 Axis.FRAME, "uint8", "1 where the frame was looked at, 0 where it was skipped or has no face", fill=0
             )
-        about = f"{of} by {model.origin}:{model.name}, pool {settings.pool}"
-        groups = layer_groups(shape.width, layers)
+        about = f"{of} by {model.origin}:{model.name}, {describe_output(settings, f'pool {settings.pool}')}"
         return FeatureSpec(self.name, about, arrays, groups, mask=MASK if settings.masked else "")
 
     def open(self, source: Source, out: FeatureWriter) -> ImageWriter:

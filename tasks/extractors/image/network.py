@@ -17,6 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.loading import activated
+from tasks.extractors.embed.settings import Activation
 from tasks.extractors.image.settings import Pool
 
 
@@ -36,6 +38,19 @@ class Backbone(torch.nn.Module, ABC):
     @abstractmethod
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         """Of normalised images (n, 3, height, width) the (n, width) rows that the model itself makes of them."""
+
+    @abstractmethod
+    def scored(
+        self, pixels: torch.Tensor, layers: Sequence[int], *, pooled: bool
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """By one pass over images (n, 3, height, width), of a model with its head, its layers and its head's numbers.
+
+        Args:
+            pooled: give what :meth:`pooled` gives in place of layers.
+
+        Returns:
+            What :meth:`states` gives, or a list with what :meth:`pooled` gives; and (n, labels).
+        """
 
     def check(self, layer: int) -> None:
         """Refuse a layer whose tokens cannot be had of this model.
@@ -62,12 +77,35 @@ class Readout(torch.nn.Module):
         if self.pool is Pool.MODEL:
             return self.backbone.pooled(pixels)
         states = self.backbone.states(pixels, self.layers)
-        return torch.cat([self._pooled(tokens) for tokens in states], dim=-1)
+        return torch.cat([self.pooled(tokens) for tokens in states], dim=-1)
 
-    def _pooled(self, tokens: torch.Tensor) -> torch.Tensor:
+    def pooled(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The row of a layer's tokens."""
         if self.pool is Pool.CLS:
             return tokens[:, 0]
         return tokens[:, self.backbone.prefix :].mean(dim=1) if self.pool is Pool.MEAN else tokens
+
+
+class ScoredReadout(torch.nn.Module):
+    """Normalised images in, scores out, behind the rows of a readout if there is one; by one pass.
+
+    Args:
+        hidden: what is read of the backbone's layers.
+        activation: what makes scores of the head's numbers.
+    """
+
+    def __init__(self, backbone: Backbone, hidden: Readout | None, activation: Activation) -> None:
+        super().__init__()
+        self.backbone, self.hidden, self.activation = backbone, hidden, activation
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        hidden = self.hidden
+        if hidden is None:
+            return activated(self.backbone.scored(pixels, (), pooled=False)[1], self.activation)
+        pooled = hidden.pool is Pool.MODEL
+        states, numbers = self.backbone.scored(pixels, () if pooled else hidden.layers, pooled=pooled)
+        rows = states if pooled else [hidden.pooled(tokens) for tokens in states]
+        return torch.cat([*(row.float() for row in rows), activated(numbers, self.activation)], dim=-1)
 
 
 def read_out(backbone: Backbone, layers: Sequence[int], pool: Pool, section: str) -> Readout:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tasks.extractors.embed.settings import EmbedSettings, Kind
+from tasks.extractors.embed.settings import EmbedSettings, Kind, Output
 from tasks.extractors.settings import NetworkSettings
 
 
@@ -46,12 +46,23 @@ class ImageSettings(EmbedSettings, NetworkSettings):
     margin: float = Field(default=0.2, ge=0, le=2)
     # look at every n-th frame only; the others are NaN, and ``valid`` is 0
     every_n_frames: int = Field(default=1, ge=1)
-    dtype: StoredAs = StoredAs.FLOAT16  # in what the rows are stored
+    dtype: StoredAs = StoredAs.FLOAT16  # in what the rows are stored; of scores float32
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scores_are_exact(cls, content: Any) -> Any:
+        """Scores are stored in float32 unless ``dtype`` says otherwise: float16 has three digits."""
+        if not isinstance(content, dict) or "dtype" in content:
+            return content
+        output = content.get("output", ())
+        return content | {"dtype": StoredAs.FLOAT32} if Output.SCORES in output else content
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
         if self.pool is Pool.MODEL and self.layer != -1:
             raise ValueError("pool = 'model' is of the last layer: set pool = 'mean' or 'cls' with another layer")
+        if self.pool is Pool.NONE and self.gives_scores:
+            raise ValueError("pool = 'none' has many tokens of a picture, and scores are one row: take another pool")
         if self.crop is Crop.FRAME:
             for name in sorted({"landmarks", "margin"} & self.model_fields_set):
                 raise ValueError(f"{name} is of crop = 'face'")

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ import torch
 
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.extractor import layer_numbers
+from tasks.extractors.embed.loading import activated, load_classifier
 from tasks.extractors.embed.local_model import LocalModel
+from tasks.extractors.embed.scores import Head
+from tasks.extractors.embed.settings import Kind
 from tasks.extractors.settings import Precision
 from tasks.extractors.text.model import TextPool, TextSettings, TextShape, text_shape
 from tasks.extractors.torch_compute import check_device, computing, torch_dtype
@@ -207,15 +211,17 @@ class SentenceEncoder(TextEncoder):
 
 
 class PooledEncoder(TextEncoder):
-    """Any encoder; its word pieces' vectors are pooled here."""
+    """Any encoder; its word pieces' vectors are pooled here, and the scores of its head follow them if it has one."""
 
-    def __init__(self, model: Any, tokenizer: Any, settings: TextSettings, shape: TextShape) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, settings: TextSettings, shape: TextShape, head: Head | None = None
+    ) -> None:
         super().__init__(settings, tokenizer, _limit(model, tokenizer), shape)
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
-        self._model = model
-        self._layers = layer_numbers(settings, shape.depth)
-        self._width = shape.width * len(self._layers)
+        self._model, self._head = model, head
+        self._layers = layer_numbers(settings, shape.depth) if settings.gives_hidden else ()
+        self._width = shape.width * len(self._layers) + (len(head.labels) if head else 0)
 
     def embed_together(self, texts: Sequence[str]) -> np.ndarray:
         rows = np.empty((len(texts), self._width), np.float32)
@@ -227,9 +233,12 @@ class PooledEncoder(TextEncoder):
                 [self.prompt + texts[number] for number in batch], padding=True, return_tensors="pt", verbose=False
             ).to(self._model.device)
             with computing(str(self.settings.device), tf32=self.settings.precision is Precision.TF32):
-                states = self._model(**encoded, output_hidden_states=True).hidden_states
-                pooled = [self._pool(states[layer].float(), encoded["attention_mask"]) for layer in self._layers]
-                rows[batch] = torch.cat(pooled, dim=1).cpu().numpy()
+                outputs = self._model(**encoded, output_hidden_states=bool(self._layers))
+                mask = encoded["attention_mask"]
+                parts = [self._pool(outputs.hidden_states[layer].float(), mask) for layer in self._layers]
+                if self._head is not None:
+                    parts.append(activated(outputs.logits, self._head.activation))
+                rows[batch] = torch.cat(parts, dim=1).cpu().numpy()
         return rows
 
     def _pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -239,8 +248,8 @@ class PooledEncoder(TextEncoder):
         return (states * mask).sum(dim=1) / mask.sum(dim=1)
 
 
-def open_encoder(model: LocalModel, settings: TextSettings) -> TextEncoder:
-    """The model, loaded.
+def open_encoder(model: LocalModel, settings: TextSettings, head: Head | None = None) -> TextEncoder:
+    """The model, loaded; with its head where scores are asked for.
 
     Raises:
         ExtractionError: it cannot be loaded, or its weights are a pickle that could run anything.
@@ -254,9 +263,9 @@ def open_encoder(model: LocalModel, settings: TextSettings) -> TextEncoder:
     disable_progress_bar()
     try:
         with loading():
-            if settings.pool is TextPool.MODEL:
+            if settings.pool is TextPool.MODEL and head is None:
                 return _open_sentence_encoder(model, settings)
-            return _open_pooled_encoder(model, settings)
+            return _open_pooled_encoder(model, settings, head)
     except ExtractionError:
         raise
     except Exception as error:  # a library raises anything for files that it does not like
@@ -277,15 +286,22 @@ def _open_sentence_encoder(model: LocalModel, settings: TextSettings) -> Sentenc
     return SentenceEncoder(loaded, settings, shape)
 
 
-def _open_pooled_encoder(model: LocalModel, settings: TextSettings) -> PooledEncoder:
+def _open_pooled_encoder(model: LocalModel, settings: TextSettings, head: Head | None) -> PooledEncoder:
     from transformers import AutoTokenizer
 
-    loaded = _load_network(str(model.folder), settings.label, torch_dtype(settings.precision))
-    if loaded.config.is_encoder_decoder:
-        loaded = loaded.get_encoder()
-    tokenizer = AutoTokenizer.from_pretrained(str(model.folder), local_files_only=True, trust_remote_code=False)
+    folder, dtype = model.folder or Path(), torch_dtype(settings.precision)
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    if head is None:
+        loaded = _load_network(str(folder), settings.label, dtype)
+        loaded = loaded.get_encoder() if loaded.config.is_encoder_decoder else loaded
+    else:
+        loaded = load_classifier(
+            Kind.TEXT, folder, f"{settings.label}:", allow_untrained=settings.allow_untrained, dtype=dtype
+        )
+        if loaded.config.pad_token_id is None:  # by which the head of a decoder finds a text's end
+            loaded.config.pad_token_id = tokenizer.pad_token_id
     network = loaded.eval().to(str(settings.device))
-    return PooledEncoder(network, tokenizer, settings, text_shape(model, settings))
+    return PooledEncoder(network, tokenizer, settings, text_shape(model, settings), head)
 
 
 @lru_cache(maxsize=8)

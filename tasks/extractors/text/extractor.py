@@ -13,7 +13,7 @@ from storyframes.features import FEATURES, STORY_FEATURES, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from tasks.extractors.base import Cost, Extractor, Input, S, Scope, Source
-from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
+from tasks.extractors.embed.extractor import Embedding, describe_output, layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.frames import read_clock_if_any
 from tasks.extractors.text.model import TextPool, TextSettings, text_shape
@@ -106,17 +106,20 @@ class TextEmbedding(Embedding[TextSettings], TextExtractor[TextSettings]):
         """The arrays of sbert, whose rows and times it has, with the model's own width."""
         pattern = (FEATURES if self.scope is Scope.SESSION else STORY_FEATURES)["sbert"]
         shape = text_shape(model, self.settings)
-        layers = () if self.settings.pool is TextPool.MODEL else layer_numbers(self.settings, shape.depth)
-        columns = column_names(self.name, shape.width, layers or (-1,))
+        pools = self.settings.gives_hidden and self.settings.pool is not TextPool.MODEL
+        layers = layer_numbers(self.settings, shape.depth) if pools else ()
+        columns, groups, units = self.columns(shape.width, layers or (-1,))
         unit = ", unit length" if shape.unit_length else ""
+        stored = describe_output(self.settings, f"embedding{unit}")
         values = replace(
             pattern.arrays["values"],
-            about=f"the {self.row_name}'s embedding{unit}; the mean of its parts where it is longer than is read",
+            about=f"the {self.row_name}'s {stored}; the mean of its parts where it is longer than is read",
             shape=(len(columns),),
             columns=columns,
+            units=units,
         )
-        groups = layer_groups(shape.width, layers) if layers else {}
-        about = f"texts by {model.origin}:{model.name}, pool {self.settings.pool}"
+        output = describe_output(self.settings, f"pool {self.settings.pool}")
+        about = f"texts by {model.origin}:{model.name}, {output}"
         return FeatureSpec(self.name, about, {**pattern.arrays, "values": values}, groups)
 
     def write_rows(self, texts: Sequence[str], out: FeatureWriter) -> None:
@@ -124,7 +127,7 @@ class TextEmbedding(Embedding[TextSettings], TextExtractor[TextSettings]):
         from tasks.extractors.text.encoder import open_encoder
 
         self.note_model(out)
-        encoder = open_encoder(self.model, self.settings)
+        encoder = open_encoder(self.model, self.settings, self.head)
         values, counts = encoder.embed_whole(texts, self.row_name)
         out.write("values", values)
         note_unknown_scripts(encoder, texts, out)

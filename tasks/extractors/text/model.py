@@ -46,6 +46,8 @@ class TextSettings(EmbedSettings):
             raise ValueError(f"{self.origin}: has no models of texts: take hf:OWNER/NAME or path:FOLDER")
         if self.pool is TextPool.MODEL and self.layer != -1:
             raise ValueError("pool = 'model' is of the last layer: set pool = 'mean' or 'cls' with another layer")
+        if self.pool is TextPool.MODEL and self.gives_hidden and self.gives_scores:
+            raise ValueError("pool = 'model' is of models of sentences, which have no head: set pool = 'mean' or 'cls'")
         return self
 
 
@@ -64,6 +66,8 @@ def text_shape(model: LocalModel, settings: TextSettings) -> TextShape:
     Raises:
         ExtractionError: it is no model of texts, or has no pooling of its own where the section asks for it.
     """
+    if not settings.gives_hidden:
+        return TextShape(0, 0)
     where = settings.label
     width, depth = _first(model.config, _WIDTH), _first(model.config, _DEPTH)
     if not width or not depth:

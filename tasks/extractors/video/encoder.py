@@ -10,9 +10,16 @@ import numpy as np
 import torch
 
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.loading import (
+    UNTRAINED_SEED,
+    absent_weights,
+    activated,
+    load_classifier,
+    load_pretrained,
+)
 from tasks.extractors.embed.local_model import LocalModel
-from tasks.extractors.embed.settings import EmbedSettings
-from tasks.extractors.image.backbones import UNTRAINED_SEED, load_pretrained
+from tasks.extractors.embed.scores import Head
+from tasks.extractors.embed.settings import EmbedSettings, Kind
 from tasks.extractors.image.network import as_tokens, load_state, outputs_of
 from tasks.extractors.settings import Precision
 from tasks.extractors.torch_compute import (
@@ -29,6 +36,7 @@ from tasks.extractors.torch_compute import (
 from tasks.extractors.video.shape import ClipShape, Family, family_of
 from tasks.models.libraries import import_torchvision
 
+_WHOLE = -1  # among a model's layers: the model below its head
 _Prepare = Callable[[np.ndarray], torch.Tensor]
 
 
@@ -38,6 +46,7 @@ class ClipEncoder:
     Args:
         shape: what its configuration promises; the loaded model is held to it.
         layers: which, 0 being what enters the first block. They are concatenated.
+        head: whose scores follow them.
 
     Attributes:
         batch_size: clips that should be given to it together.
@@ -46,8 +55,16 @@ class ClipEncoder:
         ExtractionError: it cannot be loaded, is not what its configuration says, or there is no such device here.
     """
 
-    def __init__(self, model: LocalModel, shape: ClipShape, layers: Sequence[int], settings: EmbedSettings) -> None:
-        self._shape, self._layers, self._where = shape, tuple(layers), settings.label
+    def __init__(
+        self,
+        model: LocalModel,
+        shape: ClipShape,
+        layers: Sequence[int],
+        settings: EmbedSettings,
+        head: Head | None = None,
+    ) -> None:
+        self._shape, self._where, self._head = shape, settings.label, head
+        self._layers = tuple(layers) if settings.gives_hidden else ()
         self.device = str(settings.device)
         check_device(settings.device, f"{settings.section}:")
         self._tf32 = settings.precision is Precision.TF32
@@ -56,13 +73,18 @@ class ClipEncoder:
 
         def made() -> tuple[Any, _Prepare]:
             if model.folder is None or self._family is None:
-                network, prepare = _of_torchvision(model)
+                network, prepare = _of_torchvision(model, with_head=head is not None)
+            elif head is not None:
+                network = load_classifier(
+                    Kind.VIDEO, model.folder, f"{self._where}:", allow_untrained=settings.allow_untrained
+                )
+                prepare = _processor(model.folder, self._family, self._where)
             else:
                 network = _of_transformers(model.folder, self._family, self._where)
                 prepare = _processor(model.folder, self._family, self._where)
             return network.eval().to(self._dtype).to(self.device), prepare
 
-        key = (model.origin, model.name, model.revision, model.folder, model.digest, self._dtype)
+        key = (model.origin, model.name, model.revision, model.folder, model.digest, self._dtype, head is not None)
         self._network, self._prepare = network_on(self.device, key, made)
         self.batch_size = settings.batch_size or (1 if self.device == "cpu" else 0)
 
@@ -89,7 +111,8 @@ class ClipEncoder:
                 f"{self._where} cannot read clips of {tuple(given.shape[1:])} (frames, channels, height, width): "
                 f"{reason[:300]}"
             ) from None
-        if rows.shape[1] != (width := self._shape.width * len(self._layers)):
+        width = self._shape.width * len(self._layers) + (len(self._head.labels) if self._head else 0)
+        if rows.shape[1] != width:
             raise ExtractionError(f"{self._where} gives rows of {rows.shape[1]}, but its configuration says {width}")
         return on_processor(rows)()
 
@@ -97,26 +120,42 @@ class ClipEncoder:
         clips = on_device(clips, self.device).to(self._dtype)
         with computing(self.device, tf32=self._tf32):
             if self._family is None:
-                return self._network(clips.transpose(1, 2)).float()
-            if not self._family.blocks:
+                return self._of_torchvision(clips)
+            if not self._family.blocks and self._head is None:
                 return self._network.get_video_features(clips).pooler_output.float()
-            blocks, depth = self._network.get_submodule(self._family.blocks), self._shape.depth
+            below = self._network if self._head is None else self._network.base_model
+            blocks, depth = below.get_submodule(self._family.blocks), self._shape.depth
             inner = {layer: blocks[layer - 1] for layer in self._layers if 0 < layer < (depth or 0)}
-            with outputs_of(inner, blocks[0] if 0 in self._layers else None) as outputs:
-                last = self._network(clips, **self._family.options).last_hidden_state
-            states = [last if layer == depth else as_tokens(outputs[layer]) for layer in self._layers]
-            return torch.cat([tokens.float().mean(dim=1) for tokens in states], dim=-1)
+            with outputs_of({**inner, _WHOLE: below}, blocks[0] if 0 in self._layers else None) as outputs:
+                made = self._network(clips, **(self._family.options if self._head is None else {}))
+            last: Any = outputs[_WHOLE]
+            states = [last.last_hidden_state if layer == depth else as_tokens(outputs[layer]) for layer in self._layers]
+            scores = [activated(made.logits, self._head.activation)] if self._head else []
+            return torch.cat([*(tokens.float().mean(dim=1) for tokens in states), *scores], dim=-1)
+
+    def _of_torchvision(self, clips: torch.Tensor) -> torch.Tensor:
+        network = self._network
+        if self._head is None:
+            return network(clips.transpose(1, 2)).float()
+        given: list[torch.Tensor] = []
+        hook = network.fc.register_forward_pre_hook(lambda _module, rows: given.append(rows[0].float()))
+        try:
+            scores = activated(network(clips.transpose(1, 2)), self._head.activation)
+        finally:
+            hook.remove()
+        return torch.cat([*given, scores], dim=-1) if self._layers else scores
 
 
-def _of_torchvision(model: LocalModel) -> tuple[Any, _Prepare]:
-    """The network without its classifier, with random weights where there is no file of them; and its transforms."""
+def _of_torchvision(model: LocalModel, *, with_head: bool) -> tuple[Any, _Prepare]:
+    """The network, whose weights are random where there is no file of them; and its transforms."""
     models = import_torchvision().models
     with torch.random.fork_rng(devices=[]):  # weights are drawn, whether kept or not: nobody's seed may change
         torch.manual_seed(UNTRAINED_SEED)
         network = models.get_model(model.name, weights=None)
     for weights in model.weights:
         load_state(network, weights)
-    network.fc = torch.nn.Identity()
+    if not with_head:
+        network.fc = torch.nn.Identity()
     transforms = models.get_model_weights(model.name)[model.revision].transforms()
 
     def prepare(rgb: np.ndarray) -> torch.Tensor:
@@ -131,12 +170,12 @@ def _of_transformers(folder: Path, family: Family, where: str) -> Any:
     Raises:
         ExtractionError: it cannot be loaded, or weights of it are in no file.
     """
-    network, missing = load_pretrained(folder, f"{where}:")
+    loaded = load_pretrained(folder, f"{where}:")
+    network = loaded.network
     for name in family.unused:
         if hasattr(network, name):
             delattr(network, name)
-    own = {name for name, _ in network.named_parameters()}
-    if absent := sorted(name for name in missing if name in own):
+    if absent := absent_weights(loaded):
         raise ExtractionError(
             f"{where}: its files lack {len(absent)} of the model's tensors ({absent[0]}, …), which would be drawn by "
             "chance"

@@ -11,7 +11,7 @@ from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from tasks.extractors.base import Cost, ExtractionError, Source
-from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
+from tasks.extractors.embed.extractor import Embedding, describe_output, layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import EmbedSettings, Kind, Origin
 from tasks.extractors.embed.sources import published_weights
@@ -32,8 +32,6 @@ class VideoSettings(EmbedSettings):
     window_s: float | None = Field(default=None, ge=0.001, le=600, allow_inf_nan=False)
     # seconds from the start of a window to the next one's; without it windows follow each other
     stride_s: float | None = Field(default=None, ge=0.001, le=3600, allow_inf_nan=False)
-    # of a model of torchvision without weights here: use random ones, always the same, with a caveat (for a demo)
-    allow_untrained: bool = False
 
     @model_validator(mode="after")
     def _is_of_videos(self) -> Self:
@@ -44,7 +42,7 @@ class VideoSettings(EmbedSettings):
                 raise ValueError(
                     f"source = {self.source!r}: torchvision's models of videos are {', '.join(TORCHVISION)}"
                 )
-        elif self.allow_untrained:
+        elif self.allow_untrained and not self.gives_scores:
             raise ValueError("allow_untrained is of torchvision's models: a folder or a repository has weights")
         return self
 
@@ -71,9 +69,13 @@ class VideoEmbedding(Embedding[VideoSettings], FrameExtractor[VideoSettings]):
     def model(self) -> LocalModel:
         """The model's files; of torchvision none, where its weights are not here and need not be."""
         settings, revision = self.settings, self.settings.revision or ""
-        if settings.allow_untrained and not published_weights(settings.model_name, revision).path.is_file():
+        if self._may_lack_weights and not published_weights(settings.model_name, revision).path.is_file():
             return LocalModel(settings.origin, settings.model_name, None, (), {}, {"weights": _UNTRAINED}, revision)
         return super().model
+
+    @property
+    def _may_lack_weights(self) -> bool:
+        return self.settings.allow_untrained and self.settings.origin is Origin.TORCHVISION
 
     def models(self) -> Mapping[str, str]:
         return super().models() or self.model.digests
@@ -81,22 +83,22 @@ class VideoEmbedding(Embedding[VideoSettings], FrameExtractor[VideoSettings]):
     def value_settings(self) -> Mapping[str, Any]:
         """Those of the section, with the seconds that are meant where it does not say them."""
         window_s, stride_s = self._seconds(clip_shape(self.model, self.settings.label))
-        section = {name: value for name, value in super().value_settings().items() if name != "allow_untrained"}
-        return section | {"window_s": window_s, "stride_s": stride_s}
+        return {**super().value_settings(), "window_s": window_s, "stride_s": stride_s}
 
     def make_spec(self, model: LocalModel) -> FeatureSpec:
         """``values`` with a row for each window, their mask, and when each begins, is centred and ends."""
         settings, shape = self.settings, clip_shape(model, self.settings.label)
         self._seconds(shape)
         layers = self._layers(shape)
-        columns = column_names(self.name, shape.width, layers)
+        columns, groups, units = self.columns(shape.width, layers)
 
         def time(about: str) -> ArraySpec:
             return ArraySpec(Axis.WINDOW, "float64", f"{about}, on the recording's clock", units="s")
 
-        about = f"the model's numbers of the window: layer {', '.join(map(str, settings.layers))}; NaN where valid is 0"
+        output = describe_output(settings, f"layer {', '.join(map(str, settings.layers))}")
+        about, size = f"the model's numbers of the window: {output}; NaN where valid is 0", (len(columns),)
         arrays = {
-            "values": ArraySpec(Axis.WINDOW, "float32", about, (len(columns),), ("column",), columns=columns),
+            "values": ArraySpec(Axis.WINDOW, "float32", about, size, ("column",), columns=columns, units=units),
             "time": time("the middle of the window"),
             "start": time("when the window begins"),
             "end": time("when the window ends"),
@@ -105,7 +107,7 @@ class VideoEmbedding(Embedding[VideoSettings], FrameExtractor[VideoSettings]):
             ),
         }
         about = f"windows of {shape.frames} frames by {model.origin}:{model.name}"
-        return FeatureSpec(self.name, about, arrays, layer_groups(shape.width, layers), mask=MASK)
+        return FeatureSpec(self.name, about, arrays, groups, mask=MASK)
 
     def open(self, source: Source, out: FeatureWriter) -> WindowWriter:
         """Begin the windows: load the model, write their times.
@@ -123,7 +125,7 @@ class VideoEmbedding(Embedding[VideoSettings], FrameExtractor[VideoSettings]):
                 f"{settings.section}: the video is {windows.clock.end_s:.3f} s long, shorter than one window of "
                 f"{window_s:g} s: set a smaller window_s"
             )
-        encoder = ClipEncoder(self.model, shape, self._layers(shape), settings)
+        encoder = ClipEncoder(self.model, shape, self._layers(shape), settings, self.head)
         self.note_model(out)
         out.attributes |= {"window_s": window_s, "stride_s": stride_s, "frames_of_window": shape.frames}
         out.attributes |= {"rate": shape.frames / window_s, "rate_of_model": shape.rate}

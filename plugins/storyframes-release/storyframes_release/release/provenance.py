@@ -52,6 +52,7 @@ _SECTIONS = {
 _OF_STUDY = frozenset("rate minimum maximum between longest_gap_s".split())  # constants, and what a study's tables say
 _OF_PEOPLE = frozenset(["microphones", "region", "speakers"])  # what a study's tables say, and a release does not
 WORDS = {
+    "activation": "softmax|sigmoid|none",
     "backend": "csv|binary|container",
     "binary": "/home/openface-build/build/bin/FeatureExtraction",  # in OpenFace's public image
     "between": "linear|hold|nearest",
@@ -63,6 +64,7 @@ WORDS = {
     "kind": "image|video|audio|text",
     "landmarks": _KNOWN,
     "mouth": f"|{_KNOWN}",
+    "output": "hidden|scores",
     "people": "one|all",
     "pool": "model|cls|mean|none",
     "post_processing": "ppi|nms",
@@ -136,6 +138,8 @@ def _may_be_told(name: str, value: Any) -> bool:
         return False
     if isinstance(value, str):
         return re.fullmatch(WORDS.get(name, "(?!)"), value) is not None
+    if isinstance(value, list) and name in WORDS:
+        return all(isinstance(word, str) and re.fullmatch(WORDS[name], word) is not None for word in value)
     if isinstance(value, list):
         return all(type(number) is int and abs(number) < _MOST for number in value)
     return value is None or (isinstance(value, bool | int | float) and abs(value) < _MOST)
