@@ -1,4 +1,4 @@
-"""The command ``storyframes import labels``."""
+"""The commands ``storyframes import labels`` and ``storyframes import transcripts``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from tasks.inspect import counted
 app = typer.Typer(
     help="Bring what other programs wrote into a study's tables.", rich_help_panel="Study", no_args_is_help=True, **LOOK
 )
-
-
-@app.callback()
-def _root() -> None:
-    """Keeps ``labels`` a command of its own name while it is the only one."""
 
 
 @app.command("labels", epilog="Next: storyframes check STUDY")
@@ -175,6 +170,32 @@ def import_labels(
         shown.print("nothing is written; without --dry-run it would be")
     of = f"{read[0].name}: " if len(read) == 1 else ""
     return (*(f"{of}{name}: read as {answer}" for name, answer in asked.items()), *remarks, *imported.remarks)
+
+
+@app.command("transcripts", epilog="Next: storyframes extract STUDY STORE")
+def import_corrected_words(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="The .eaf or .TextGrid of 'storyframes export --with-text', corrected."),
+    ],
+    to: Annotated[Path, typer.Option("--to", metavar="STUDY", help="The study that gets the transcripts.")],
+    session: Annotated[str | None, typer.Option(help="The session that the file is of.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+) -> None:
+    """Make transcripts of words that were corrected in ELAN or Praat; earlier transcripts stay beside them."""
+    from storyframes_labels.annotation_file import ImportFaultError
+    from storyframes_labels.corrected_words import import_transcripts
+
+    with usage_errors():
+        try:
+            done = import_transcripts(matching_files(files), to, session, is_dry=dry_run)
+        except ImportFaultError as error:
+            fail(str(error), 2)
+    for remark in done.remarks:
+        error_console().print(f"[yellow]look at[/] {escape(remark)}")
+    for name, path in done.paths.items():
+        words = f"{done.words[name]} words in {done.utterances[name]} utterances"
+        console().print(f"{escape(name)}: {words}, {'would be ' if dry_run else ''}in {escape(path)}")
 
 
 def _is_at_a_terminal() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,9 @@ from flows.cli import LOOK, JsonOption, StoreArgument, console, error_console, l
 from storyframes_release.options import StudyOption
 
 if TYPE_CHECKING:
+    from storyframes_release.annotations.run import ExportedAnnotations
     from storyframes_release.export.clips import ExportedClips
+    from tasks.study import Utterance
 
 app = typer.Typer(add_completion=False, **LOOK)
 
@@ -25,7 +27,10 @@ def export_store(
     out: Annotated[Path, typer.Option(help="The folder to make.")],
     format_: Annotated[
         str,
-        typer.Option("--format", help="parquet, csv, npy, hdf5, mat and others; clips: mmsa, datasets, webdataset."),
+        typer.Option(
+            "--format",
+            help="parquet, csv, npy, hdf5, mat, others; clips: mmsa, datasets, webdataset; annotations: eaf, textgrid.",
+        ),
     ] = "parquet",
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, stories for the texts; repeat for more.")
@@ -51,17 +56,24 @@ def export_store(
         Path | None, typer.Option(help="For mmsa: the study whose transcripts are written into the file as they are.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="With --raw-text: the TOML file that features were extracted with.")
+        Path | None,
+        typer.Option(
+            "--config", help="With --raw-text or --with-text: the TOML file that features were extracted with."
+        ),
     ] = None,
     bert_tokenizer: Annotated[
         Path | None, typer.Option(help="With --raw-text: the folder of a tokenizer, whose tokens are 'text_bert'.")
     ] = None,
+    with_text: Annotated[
+        bool, typer.Option("--with-text", help="For eaf and textgrid: also words, speakers and private labels.")
+    ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
     # pandas and the rest here: storyframes --help imports this module
     from storyframes import FeatureStore
+    from storyframes_release.annotations.run import ANNOTATION_WRITERS, export_annotations
     from storyframes_release.export.clip_formats import CLIP_WRITERS
     from storyframes_release.export.clips import export_clips
     from storyframes_release.export.formats import ExportError
@@ -71,10 +83,28 @@ def export_store(
     names = listed("--features", features)
     computed = tuple(listed("--functionals", functionals)) or ("mean",)
     with usage_errors(), progress_bar("exporting") as progress:
-        if config is not None and raw_text is None:
+        if config is not None and raw_text is None and not with_text:
             raise ExportError(
-                f"--config {config}: says how the transcripts of --raw-text are read: give --raw-text STUDY too"
+                f"--config {config}: says how transcripts are read: give --raw-text STUDY, or --with-text, too"
             )
+        if with_text and format_ not in ANNOTATION_WRITERS:
+            raise ExportError(f"--with-text is of annotations: {', '.join(ANNOTATION_WRITERS)}")
+        if format_ in ANNOTATION_WRITERS:
+            if study is None:
+                raise ExportError(f"--format {format_}: labels and recordings are of the study: give --study STUDY")
+            if names or rate is not None or per is not None or where is not None or label or raw_text is not None:
+                raise ExportError(f"--format {format_} has annotations over time: choose sessions with --session")
+            annotations = export_annotations(
+                FeatureStore(store),
+                study,
+                out,
+                format_,
+                sessions=tuple(session or ()),
+                utterances=said_in(study, config) if with_text else None,
+                replace_=replace,
+            )
+            _show_annotations(out, annotations, json=json)
+            return
         if by not in ("clip", "session") or (by == "session" and format_ in CLIP_WRITERS and format_ != "datasets"):
             raise ExportError(f"--by {by}: mmsa and webdataset have clips, datasets has clips or sessions")
         if format_ in CLIP_WRITERS and by == "clip":
@@ -149,8 +179,32 @@ def _show_clips(out: Path, done: ExportedClips, *, json: bool) -> None:
     console().print("README.md there says what each file is, and what is lost; keep them private")
 
 
+def _show_annotations(out: Path, done: ExportedAnnotations, *, json: bool) -> None:
+    for line in done.people:
+        error_console().print(escape(line))
+    for line in done.left_out:
+        error_console().print(f"[yellow]left out[/] {escape(line)}")
+    if json:
+        print(done.to_json(), end="")  # noqa: T201
+        return
+    count = sum(sum(tiers.values()) for tiers in done.tiers.values())
+    console().print(f"{escape(str(out))}: {len(done.tiers)} files with {count:,} annotations")
+    console().print("README.md there says what each tier is; they are about persons, keep them private")
+
+
 def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], list[tuple[float, str]]]:
-    """The words of a study's transcripts by session, each with its start in seconds.
+    """The words of a study's transcripts by session, each with its start in seconds; see :func:`said_in`."""
+    said = said_in(study, config)
+
+    def words(session_id: str) -> list[tuple[float, str]]:
+        spoken = [word for utterance in said(session_id) for word in utterance.words]
+        return [(word.start_s, word.text) for word in sorted(spoken, key=lambda word: word.start_s)]
+
+    return words
+
+
+def said_in(study: Path, config: Path | None = None) -> Callable[[str], Sequence[Utterance]]:
+    """The utterances of a study's transcripts by session; none of a session without a transcript.
 
     The function refuses a session that the study does not have: the study is another one.
 
@@ -163,18 +217,18 @@ def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], lis
 
     loaded, how = load_study(study), load_settings(config).transcript
 
-    def words(session_id: str) -> list[tuple[float, str]]:
+    def utterances(session_id: str) -> Sequence[Utterance]:
         if session_id not in loaded.sessions:
-            raise ExportError(f"--raw-text {study}: it has no session {session_id!r}, of which the store has clips")
+            raise ExportError(f"{study}: it has no session {session_id!r}, which the store has")
         path = loaded.sessions[session_id].transcript
         if path is None:
-            return []
+            return ()
         try:
             transcript = read_transcript(
                 loaded.path(path), allow_malformed=how.allow_malformed_cues, speaker_prefixes=how.speaker_prefixes
             )
         except UnusableFileError as error:
-            raise ExportError(f"--raw-text {study}: {error}") from None
-        return [(word.start_s, word.text) for word in transcript.words()]
+            raise ExportError(f"{study}: {error}") from None
+        return transcript.utterances
 
-    return words
+    return utterances

@@ -1,0 +1,260 @@
+"""Annotations for ELAN and Praat, read by pympi and praatio, and imported again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+import pympi  # type: ignore[import-untyped]  # it has no type hints
+import pytest
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+from praatio import textgrid
+from support.stores import local, publish_arrays
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes import FeatureStore
+from storyframes.store import compact
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
+from storyframes_release.annotations.elan import write_elan
+from storyframes_release.annotations.praat import write_textgrid
+from storyframes_release.annotations.tiers import Span, Tier, apart, runs
+from tasks.study import read_transcript
+
+FRAMES = 347
+SESSIONS = ("p01-s01", "p01-s02", "p02-s01")
+SCHEMES = (
+    "scheme,type,min,max,labels",
+    "act,nominal,,,\"smile|nod|say 'hi'\"",
+    "arousal,interval,0,1,",
+    "note,text,,,",
+)
+LABELS = [  # scheme, value, start_s, end_s, person_id, rater_id
+    ("act", "smile", 0.5, 1.250001, "", "r1"),
+    ("act", "nod", 1.0, 2.0, "", "r1"),
+    ("act", "nod", 1.5, 1.5, "", "r1"),
+    ("act", "say 'hi'", 3.0, 4.0, "", "r2"),
+    ("arousal", "0.3333333333", 0.0, 2.5, "", ""),
+    ("note", "what nobody may read", 0.0, 2.0, "", ""),
+]
+SAID = (b"what nobody may read", b"Hello.")
+WRITERS = {"eaf": write_elan, "textgrid": write_textgrid}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo study with labels, and a store of random faces that is indexed: ``study`` and ``features``."""
+    folder = tmp_path_factory.mktemp("indexed")
+    shutil.copytree("demo/study", folder / "study")
+    (folder / "study/schemes.csv").write_text("\n".join(SCHEMES))
+    with (folder / "study/labels.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("session_id", "scheme", "value", "start_s", "end_s", "person_id", "rater_id"))
+        rows.writerows(("p01-s01", *label) for label in LABELS)
+    create_store(folder / "features")
+    valid = np.ones(FRAMES, np.uint8)
+    valid[[0, *range(100, 131), FRAMES - 1]] = 0
+    faces = {"values": np.zeros((FRAMES, 714), np.float32), "valid": valid, "confidence": np.ones(FRAMES, np.float32)}
+    for session in SESSIONS:
+        publish_arrays(folder / "features", session, "frames", {"time": np.arange(FRAMES) / 15})
+        publish_arrays(folder / "features", session, "openface", faces)
+    result = run("index", folder / "study", folder / "features")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def export(indexed: Path, out: Path, to: str, *options: object) -> Result:
+    return run("export", indexed / "features", "--out", out, "--format", to, "--study", indexed / "study", *options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["eaf", "textgrid"])
+def test_labels_are_imported_again_as_they_were(indexed: Path, tmp_path: Path, to: str) -> None:
+    result = export(indexed, tmp_path / "out", to)
+    assert result.exit_code == 0, result.output
+    shutil.copytree(indexed / "study", tmp_path / "study")
+    (tmp_path / "study/labels.csv").unlink()
+    tiers = ["act by r1", "act by r1 (2)", "act by r1 (moments)", "act by r2"]
+    maps = [part for tier in tiers for part in ("--map", f"{tier}=act")]
+    (file,) = (path for path in (tmp_path / "out").iterdir() if path.stem == "p01-s01")
+    maps += ["--map", "arousal=arousal", "--skip", "*"]
+    imported = run("import", "labels", file, "--to", tmp_path / "study", *maps)
+    assert imported.exit_code == 0, imported.output
+    with (tmp_path / "study/labels.csv").open(newline="") as lines:
+        rows = [(r["scheme"], r["value"], float(r["start_s"]), float(r["end_s"])) for r in csv.DictReader(lines)]
+    assert len(rows) == 5  # the private scheme is not among them
+    in_elan = {1.250001: 1.25}
+    expected = [
+        (scheme, value, start, (in_elan.get(end, end + 0.001 * (end == start)) if to == "eaf" else end))
+        for scheme, value, start, end, *_ in LABELS[:5]
+    ]
+    assert sorted(rows) == sorted(expected)
+
+
+def test_pympi_reads_raters_clips_and_the_recording(indexed: Path, tmp_path: Path) -> None:
+    export(indexed, tmp_path / "out", "eaf")
+    file = pympi.Elan.Eaf(tmp_path / "out/p01-s01.eaf", suppress_version_warning=True)
+    assert file.get_annotation_data_for_tier("act by r2") == [(3000, 4000, "say 'hi'")]
+    assert file.tiers["act by r1"][2]["ANNOTATOR"] == "r1"
+    (media,) = file.media_descriptors
+    assert (tmp_path / "out" / media["RELATIVE_MEDIA_URL"]).samefile(indexed / "study/videos/p01-s01.avi")
+    clips = FeatureStore(indexed / "features").clips()
+    clips = clips[clips["session_id"] == "p01-s01"]
+    windows = {(round(row.start_s * 1000), round(row.stop_s * 1000)) for row in clips.itertuples()}
+    tiers = [name for name in file.get_tier_names() if name.startswith("clips")]
+    assert {span[:2] for name in tiers for span in file.get_annotation_data_for_tier(name)} == windows
+    note = json.loads((tmp_path / "out/export.json").read_text())
+    assert note["rounded"]["p01-s01.eaf"] >= 1
+    assert stat.S_IMODE((tmp_path / "out/p01-s01.eaf").stat().st_mode) == 0o600
+
+
+def test_stretches_without_a_measurement(indexed: Path, tmp_path: Path) -> None:
+    export(indexed, tmp_path / "out", "textgrid")
+    file = textgrid.openTextgrid(str(tmp_path / "out/p01-s01.TextGrid"), includeEmptyIntervals=False)
+    (table,) = FeatureStore(indexed / "features").feature_tables("p01-s01", "openface")
+    keys = table.read(0, table.rows).keys
+    assert (~keys["mask"]).sum() == 33
+    inside = np.zeros(table.rows, bool)
+    for start, end, _ in file.getTier("not measured: openface").entries:
+        inside |= (np.round(keys["time"], 6) >= start) & (np.round(keys["time"], 6) < end)
+    np.testing.assert_array_equal(inside, ~keys["mask"])
+
+
+@pytest.mark.slow
+def test_words_speakers_and_private_labels_only_with_text(indexed: Path, tmp_path: Path) -> None:
+    for to in WRITERS:
+        export(indexed, tmp_path / to, to)
+        content = b"".join(path.read_bytes() for path in (tmp_path / to).iterdir())
+        assert not any(text in content for text in (b"words:", b"utterances:", *SAID))
+        export(indexed, tmp_path / f"{to}-text", to, "--with-text")
+        content = b"".join(path.read_bytes() for path in (tmp_path / f"{to}-text").iterdir())
+        assert all(text in content for text in SAID)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["eaf", "textgrid"])
+def test_corrected_words_become_a_transcript(indexed: Path, tmp_path: Path, to: str) -> None:
+    export(indexed, tmp_path / "out", to, "--with-text")
+    (file,) = (path for path in (tmp_path / "out").iterdir() if path.stem == "p01-s01")
+    file.write_text(file.read_text().replace("Hello.", "Hallo."))
+    shutil.copytree(indexed / "study", tmp_path / "study")
+    before = read_transcript(tmp_path / "study/transcripts/p01-s01.json")
+    result = run("import", "transcripts", file, "--to", tmp_path / "study")
+    assert result.exit_code == 0, result.output
+    with (tmp_path / "study/sessions.csv").open(newline="") as lines:
+        (path,) = (row["transcript"] for row in csv.DictReader(lines) if row["session_id"] == "p01-s01")
+    after = read_transcript(tmp_path / "study" / path)
+    expected = [(word.text.replace("Hello.", "Hallo."), word.start_s, word.end_s) for word in before.words()]
+    assert [(word.text, word.start_s, word.end_s) for word in after.words()] == expected
+    assert len(expected) > 20
+    texts = [utterance.text.replace("Hello.", "Hallo.") for utterance in before.utterances]
+    assert [utterance.text for utterance in after.utterances] == texts
+    assert read_transcript(tmp_path / "study/transcripts/p01-s01.json") == before
+
+
+@pytest.mark.slow
+def test_a_forgotten_session_is_in_no_file(indexed: Path, tmp_path: Path) -> None:
+    shutil.copytree(indexed, tmp_path / "lab")
+    forgotten = run("forget", tmp_path / "lab/study", tmp_path / "lab/features", "p01-s02", "--tables")
+    assert forgotten.exit_code == 0, forgotten.output
+    result = export(tmp_path / "lab", tmp_path / "out", "eaf", "--with-text")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.eaf")) == ["p01-s01.eaf", "p02-s01.eaf"]
+    assert not any(b"p01-s02" in path.read_bytes() for path in (tmp_path / "out").iterdir())
+    refused = export(tmp_path / "lab", tmp_path / "out2", "eaf", "--session", "p01-s02")
+    assert refused.exit_code == 2
+    assert "p01-s02" in refused.output
+    assert not (tmp_path / "out2").exists()
+
+
+@pytest.mark.slow
+def test_who_has_the_floor(indexed: Path, tmp_path: Path) -> None:
+    from storyframes_dyads.turn_feature import SPEC
+
+    shutil.copytree(indexed, tmp_path / "lab")
+    time = np.arange(40) / 10
+    values = np.zeros((40, len(SPEC.arrays["values"].columns)), np.float32)
+    values[5:12, 4], values[12:30, 5] = 1, 1
+    valid = np.ones(40, np.uint8)
+    valid[8:10] = 0
+    with FeatureWriter(local(tmp_path / "lab/features"), "p01-s01", SPEC) as out:
+        for name, rows in {"values": values, "time": time, "valid": valid}.items():
+            out.write(name, rows)
+        out.publish("f" * 64, {"inputs": {}})
+    compact(local(tmp_path / "lab/features"), [("p01-s01", "turns")])
+    result = export(tmp_path / "lab", tmp_path / "out", "textgrid")
+    assert result.exit_code == 0, result.output
+    file = textgrid.openTextgrid(str(tmp_path / "out/p01-s01.TextGrid"), includeEmptyIntervals=False)
+    assert [entry[:2] for entry in file.getTier("turns: first").entries] == [(0.5, 0.8), (1.0, 1.2)]
+    assert [entry[:2] for entry in file.getTier("turns: second").entries] == [(1.2, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--format", "eaf"], "--study"),
+        (["--format", "csv", "--with-text"], "--with-text"),
+        (["--format", "eaf", "--study", "STUDY", "--rate", "5"], "--session"),
+    ],
+)
+def test_wrong_calls(indexed: Path, tmp_path: Path, options: list[str], named: str) -> None:
+    options = [str(indexed / "study") if option == "STUDY" else option for option in options]
+    result = run("export", indexed / "features", "--out", tmp_path / "out", *options)
+    assert result.exit_code == 2
+    assert named in result.output
+
+
+def test_a_word_outside_of_every_utterance_is_named(indexed: Path, tmp_path: Path) -> None:
+    write_textgrid(
+        tmp_path / "p01-s01.TextGrid",
+        [Tier("utterances: a", (Span(0, 10**6, "x"),)), Tier("words: a", (Span(2 * 10**6, 3 * 10**6, "x"),))],
+        "",
+    )
+    before = (indexed / "study/sessions.csv").read_bytes()
+    result = run("import", "transcripts", tmp_path / "p01-s01.TextGrid", "--to", indexed / "study")
+    assert result.exit_code == 2
+    assert all(text in result.output for text in ("p01-s01.TextGrid", "words: a"))
+    assert (indexed / "study/sessions.csv").read_bytes() == before
+
+
+SPAN = st.tuples(st.integers(0, 10**7), st.integers(0, 10**6), st.sampled_from(["a", 'b "c"', "é\u4e2d"]))
+
+
+@given(st.lists(SPAN, max_size=8))
+def test_no_tier_overlaps_and_nothing_is_lost(drawn: list[tuple[int, int, str]]) -> None:
+    spans = tuple(Span(start, start + length, text) for start, length, text in drawn)
+    for unit in (1, 1000):
+        made = list(apart(Tier("t", spans), unit))
+        assert len({tier.name for tier in made}) == len(made)
+        assert sum(len(tier.spans) for tier in made) == len(spans)
+        for tier in made:
+            for before, after in zip(tier.spans, tier.spans[1:], strict=False):
+                assert before.end <= after.start
+                assert before.start < after.start
+        shifts = [abs(was.start - now.start) for was, now in zip(sorted(spans), _sorted(made), strict=True)]
+        assert max(shifts, default=0) <= unit // 2
+    assert sorted(span for tier in apart(Tier("t", spans)) for span in tier.spans) == sorted(spans)
+
+
+def _sorted(made: list[Tier]) -> list[Span]:
+    return sorted((span for tier in made for span in tier.spans), key=lambda span: span.start)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30))
+def test_runs_are_the_flagged_rows(flags: list[bool]) -> None:
+    edges = np.arange(len(flags) + 1) * 7
+    covered = np.zeros(len(flags), bool)
+    for start, end in runs(np.array(flags), edges):
+        covered |= (edges[:-1] >= start) & (edges[:-1] < end)
+    assert covered.tolist() == flags
