@@ -100,7 +100,7 @@ def export_store(
                 out,
                 format_,
                 sessions=tuple(session or ()),
-                utterances=said_in(study, config) if with_text else None,
+                utterances=said_in(study, config, "--with-text") if with_text else None,
                 replace_=replace,
             )
             _show_annotations(out, annotations, json=json)
@@ -194,7 +194,7 @@ def _show_annotations(out: Path, done: ExportedAnnotations, *, json: bool) -> No
 
 def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], list[tuple[float, str]]]:
     """The words of a study's transcripts by session, each with its start in seconds; see :func:`said_in`."""
-    said = said_in(study, config)
+    said = said_in(study, config, "--raw-text")
 
     def words(session_id: str) -> list[tuple[float, str]]:
         spoken = [word for utterance in said(session_id) for word in utterance.words]
@@ -203,13 +203,14 @@ def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], lis
     return words
 
 
-def said_in(study: Path, config: Path | None = None) -> Callable[[str], Sequence[Utterance]]:
+def said_in(study: Path, config: Path | None, option: str) -> Callable[[str], Sequence[Utterance]]:
     """The utterances of a study's transcripts by session; none of a session without a transcript.
 
     The function refuses a session that the study does not have: the study is another one.
 
     Args:
         config: says how transcripts are read.
+        option: what asks for them, for messages.
     """
     from flows import load_settings
     from storyframes_release.export.formats import ExportError
@@ -219,7 +220,7 @@ def said_in(study: Path, config: Path | None = None) -> Callable[[str], Sequence
 
     def utterances(session_id: str) -> Sequence[Utterance]:
         if session_id not in loaded.sessions:
-            raise ExportError(f"{study}: it has no session {session_id!r}, which the store has")
+            raise ExportError(f"{option} {study}: it has no session {session_id!r}, which the store has")
         path = loaded.sessions[session_id].transcript
         if path is None:
             return ()
@@ -228,7 +229,7 @@ def said_in(study: Path, config: Path | None = None) -> Callable[[str], Sequence
                 loaded.path(path), allow_malformed=how.allow_malformed_cues, speaker_prefixes=how.speaker_prefixes
             )
         except UnusableFileError as error:
-            raise ExportError(f"{study}: {error}") from None
+            raise ExportError(f"{option} {study}: {error}") from None
         return transcript.utterances
 
     return utterances

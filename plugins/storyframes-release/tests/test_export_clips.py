@@ -442,7 +442,7 @@ def test_shards_for_webdataset(study: SyntheticStudy, tmp_path: Path, monkeypatc
         ),
         (
             ["--format", "mmsa", "--config", "x.toml"],
-            "--config x.toml: says how the transcripts of --raw-text are read",
+            "--config x.toml: says how transcripts are read",
         ),
         (["--format", "mmsa", "--by", "session"], "mmsa and webdataset have clips"),
         (["--where", "split == 'train'"], "--where, --label and --raw-text are of clips"),
