@@ -119,7 +119,7 @@ def _utterances(
             kind: [annotation for match, annotation in spoken if match[1] == kind and match[2] == speaker]
             for kind in ("utterances", "words")
         }
-        made = [
+        made: list[dict[str, Any]] = [
             {
                 "person_id" if speaker in persons else "speaker": speaker,
                 "start_s": annotation.start_s,
@@ -131,7 +131,9 @@ def _utterances(
         ]
         for word in of_speaker["words"]:
             middle = (_time(file, word.start_s, word) + _time(file, word.end_s, word)) / 2
-            inside = next((one for one in made if one["start_s"] <= middle <= one["end_s"]), None)
+            inside = next(
+                (utterance for utterance in made if utterance["start_s"] <= middle <= utterance["end_s"]), None
+            )
             if inside is None:
                 raise ImportFaultError(f"{file.name}: {word.place}: is in no annotation of 'utterances: {speaker}'")
             inside["words"].append({"word": word.value, "start_s": word.start_s, "end_s": word.end_s})

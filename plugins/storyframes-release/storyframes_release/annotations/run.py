@@ -148,7 +148,8 @@ def _files(
 
 def _speakers(study: Study, session_id: str, said: Sequence[Utterance]) -> dict[str, str]:
     """What each speaker is called: the person's role or id where the study has it, else a number; never a name."""
-    of_study, names = study.speakers.get(session_id, {}), {}
+    of_study = study.speakers.get(session_id, {})
+    names: dict[str, str] = {}
     for utterance in said:
         if utterance.speaker not in names:
             pseudonym = utterance.speaker if utterance.is_pseudonym else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -70,7 +70,7 @@ def apart(tier: Tier, unit: int = 1) -> Iterator[Tier]:
 
 
 def label_tiers(
-    labels: Iterable[Label], schemes: dict[str, Scheme], *, with_text: bool
+    labels: Iterable[Label], schemes: Mapping[str, Scheme], *, with_text: bool
 ) -> tuple[list[Tier], list[str]]:
     """A tier for each scheme, rater, person and target of labels with times; and what is left out, for people.
 
@@ -138,7 +138,7 @@ def unmeasured_tiers(store: FeatureStore, session_id: str, times: SessionTimes) 
                 yield Tier(f"not measured: {table.name}", spans)
 
 
-def text_tiers(utterances: Sequence[Utterance], speakers: dict[str, str]) -> Iterator[Tier]:
+def text_tiers(utterances: Sequence[Utterance], speakers: Mapping[str, str]) -> Iterator[Tier]:
     """The utterances of each speaker, and their words.
 
     Args:
