@@ -23,14 +23,14 @@ from storyframes_labels.annotation_file import (
     overlaps,
     without_empty,
 )
-from storyframes_labels.boris import is_boris, read_boris, read_old_boris
-from storyframes_labels.datavyu import is_datavyu, read_datavyu
-from storyframes_labels.elan import read_elan
-from storyframes_labels.elan_export import read_elan_export
 from storyframes_labels.label_table import UNITS, SheetOptions, TimeColumns, read_label_table
 from storyframes_labels.mapping import TIMES, Role, Target, parse_map
-from storyframes_labels.nova import read_nova
-from storyframes_labels.praat import read_textgrid
+from storyframes_labels.programs.boris import is_boris, read_boris, read_old_boris
+from storyframes_labels.programs.datavyu import is_datavyu, read_datavyu
+from storyframes_labels.programs.elan import read_elan
+from storyframes_labels.programs.elan_export import read_elan_export
+from storyframes_labels.programs.nova import read_nova
+from storyframes_labels.programs.praat import read_textgrid
 from storyframes_labels.sheet import SHEETS, read_sheet
 from tasks.study import UnusableFileError
 

@@ -1,0 +1,1 @@
+"""Readers of the files of annotation programs, one for each program."""
