@@ -22,7 +22,7 @@ author = "The storyframes authors"
 copyright = author
 release = version = storyframes.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "examples"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"storyframes {release}"
@@ -43,6 +43,7 @@ autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+autosummary_generate = False  # the lists of names have no pages of their own
 
 # --- tutorials are run: on the store in $STORYFRAMES_DEMO, which `make docs` and the tests extract ---
 nb_execution_mode = "force" if os.environ.get("STORYFRAMES_DEMO") else "off"

@@ -155,7 +155,11 @@ def documented_names() -> dict[str, set[str]]:
     tables = dict.fromkeys(FACES, "") | dict(
         re.findall(r"^### `([\w.]+)`$(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL)
     )
-    names = {package: {*re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)} for package, table in tables.items()}
+    listed = r"^\| `(\w+)` \||^   (\w+)$"  # constants in a table, the others of which the site shows the docstrings
+    names = {
+        package: {one or other for one, other in re.findall(listed, table, re.MULTILINE)}
+        for package, table in tables.items()
+    }
     for name in re.findall(r"^\.\. auto\w+:: ([\w.]+)$", page, re.MULTILINE):
         package, _, last = name.rpartition(".")
         names.setdefault(package or "storyframes", set()).add(last)
