@@ -41,19 +41,19 @@ def index(
     store: Annotated[
         str | None, typer.Argument(metavar="STORE", help="Feature store whose clips.parquet is written.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write here instead, from the tables alone.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write this file instead, from the tables only.")] = None,
     replace_study: ReplaceStudyOption = False,
     parts_may_be_missing: Annotated[
         bool,
-        typer.Option("--parts-may-be-missing", help="End with 0 also where parts of an array are missing or failed."),
+        typer.Option("--parts-may-be-missing", help="End with 0 even if parts of an array are missing or failed."),
     ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write the clip index: one row per sliding window and the label columns of each clip.
 
-    Ends with 1 where a session gives no clips because something is wrong with it, or where parts of an array
-    ('extract --part') have not ended, or ended with failed features, and no other run has extracted these.
+    The exit code is 1 if something is wrong with a session that gives no clips, or if parts of an array
+    ('extract --part') are missing or failed and no other run has extracted their features.
     """
     from flows.settings import check_labels, load_settings
     from storyframes.store import catalogue

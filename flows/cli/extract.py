@@ -56,23 +56,25 @@ def extract(
         typer.Option(help="A cluster's YAML file (deploy/clusters), or tls://host:port of a Dask scheduler."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="So many processors of this machine; with 1 in this process.")
+        int | None, typer.Option(min=1, help="Number of processors of this machine to use; with 1 in this process.")
     ] = None,
     server: Annotated[
-        bool, typer.Option("--server", help="Also a small study as a flow of a Prefect server, with workers.")
+        bool, typer.Option("--server", help="Start a Prefect server and workers for a small study, too.")
     ] = False,
     part: Annotated[
         str | None,
-        typer.Option(help="Only part 3/40, say, alone in this process; then 'storyframes index' (docs/clusters.md)."),
+        typer.Option(
+            help="Extract one part (3/40) in this process; in the end run 'storyframes index' (docs/clusters.md)."
+        ),
     ] = None,
     allow_mixed: Annotated[
         bool,
         typer.Option(
-            "--allow-mixed", help="Of a part: also with other settings or code than other parts; a caveat says so."
+            "--allow-mixed", help="Extract a part with other settings or code than other parts; a caveat says so."
         ),
     ] = False,
     drop: Annotated[
-        bool, typer.Option("--drop", help="Extract nothing; remove what --part has noted, as if it never began.")
+        bool, typer.Option("--drop", help="Extract nothing; remove the notes of --part from the store.")
     ] = False,
     json: JsonOption = False,
 ) -> object:
@@ -194,18 +196,17 @@ def extract_file(
     file: Annotated[Path, typer.Argument(help="A video, or a file of sound alone.")],
     features: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A feature, or a part of one (openface.gaze); several with commas. Without it they are listed."
-        ),
+        typer.Option(help="Features, or parts of them (openface.gaze), with commas between them; else list them."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A .parquet or .csv to write; of several features OUT.<feature>.parquet each.")
+        Path | None,
+        typer.Option(help="The .parquet or .csv file to write; for several features OUT.<feature>.parquet."),
     ] = None,
-    transcript: Annotated[Path | None, typer.Option(help="What was said, for features of words.")] = None,
-    audio: Annotated[Path | None, typer.Option(help="Its sound, where that is another file.")] = None,
-    openface_csv: Annotated[Path | None, typer.Option(help="What OpenFace wrote of it before.")] = None,
+    transcript: Annotated[Path | None, typer.Option(help="The transcript, for features of words.")] = None,
+    audio: Annotated[Path | None, typer.Option(help="The sound, if it is another file.")] = None,
+    openface_csv: Annotated[Path | None, typer.Option(help="An existing CSV of OpenFace for this recording.")] = None,
     unmeasured: Annotated[
-        bool, typer.Option("--unmeasured", help="Also numbers that are no measurement, by the mask; else empty.")
+        bool, typer.Option("--unmeasured", help="Include values that were not measured; by default they are empty.")
     ] = False,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep the features for the next call.")] = True,
     config: ConfigOption = None,

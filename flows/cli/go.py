@@ -71,18 +71,18 @@ def go(
     folder: Annotated[Path, typer.Argument(help="The folder of recordings, transcripts, annotation files and sheets.")],
     sheets: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[SHEET]...", exists=True, help="Sheets of labels that lie elsewhere."),
+        typer.Argument(metavar="[SHEET]...", exists=True, help="Sheets of labels outside the folder."),
     ] = None,
     store: Annotated[
         str | None, typer.Option(help="The feature store; without it FOLDER/features.", show_default=False)
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take what is proposed for each column.")] = False,
 ) -> object:
-    """From a folder of recordings to features, a report and a score, in one command that may be run again.
+    """Make features, a report and a score from a folder of recordings; repeat the command at any time.
 
-    Makes or updates the study, imports labels, extracts what can be extracted here, writes a report and a baseline.
-    What is broken, doubled or unknown is set aside and named. Ctrl-C loses nothing: the same command goes on, and asks
-    nothing twice. Answers are kept in FOLDER/answers.txt, which may be changed.
+    It makes or updates the study, imports labels, extracts what can be extracted here, and writes a report and a
+    baseline. Broken, doubled or unknown files are set aside and named. After Ctrl-C the same command continues and asks
+    nothing twice. Answers are kept in FOLDER/answers.txt, which you may change.
     """
     from flows.settings import load_settings
     from tasks.study.load import load_study

@@ -58,22 +58,26 @@ def jobs(
     store: StoreArgument,
     scheduler: Annotated[Scheduler, typer.Option(help="The batch system.")],
     out: Annotated[Path, typer.Option(help="The folder for the scripts and the jobs' outputs.")] = Path("jobs"),
-    parts: Annotated[int, typer.Option(min=1, help="At most so many jobs in an array.")] = 40,
+    parts: Annotated[int, typer.Option(min=1, help="Maximum number of jobs in an array.")] = 40,
     features: Annotated[
         list[str] | None, typer.Option(help="Only these features, with commas between them; repeat for more.")
     ] = None,
-    cpus: Annotated[int | None, typer.Option(min=1, help="Processors of a job; else what a feature needs.")] = None,
-    memory: Annotated[int | None, typer.Option(min=1, help="Memory of a job, GB; else what a feature needs.")] = None,
+    cpus: Annotated[
+        int | None, typer.Option(min=1, help="Processors of a job; by default what its features need.")
+    ] = None,
+    memory: Annotated[
+        int | None, typer.Option(min=1, help="Memory of a job in GB; by default what its features need.")
+    ] = None,
     walltime: Annotated[
         int | None,
-        typer.Option(min=2, help="Minutes that a job may take; else a multiple of what is expected."),
+        typer.Option(min=2, help="Minutes that a job may take; by default a multiple of what is expected."),
     ] = None,
     directive: Annotated[
         list[str] | None, typer.Option(help="A further option of the array's jobs, as --partition=long; repeat.")
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Write the scripts of an array of jobs, each a part of the study, and of one that writes the clip index after it.
+    """Write scripts for an array of jobs, each for a part of the study, and for a job that writes the clip index.
 
     Run ``submit.sh`` to submit them, and again for what is left: what is done is skipped. Nothing is submitted here.
     """
@@ -171,11 +175,11 @@ def _round_up(seconds: float) -> int:
 def status(
     store: StoreArgument,
     session: Annotated[
-        list[str] | None, typer.Option(help="Only this session, and nothing else is read; may be given again.")
+        list[str] | None, typer.Option(help="Only this session, repeat for more; nothing else is read.")
     ] = None,
     json: JsonOption = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 5,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, help="Seconds between refreshes.")] = 5,
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
     from flows.cli.status_tables import status_json, status_tables
@@ -291,7 +295,7 @@ def runs(
 ) -> None:
     """Show the last runs on the Prefect server, and how they ended.
 
-    What was extracted without a server (a small study, ``--workers 1``) is no run there; ``status`` shows it.
+    What was extracted without a server (a small study, ``--workers 1``) is not listed; ``status`` shows it.
     """
     from flows.server.prefect_server import prefect_server
     from flows.server.recent_runs import recent_runs
@@ -331,7 +335,8 @@ def runs_json(runs: Sequence[RecentRun]) -> str:
 def deploy(
     folder: Annotated[Path, typer.Argument(help="The folder deploy of the sources: prefect.yaml and automations.")],
     alerts: Annotated[
-        str | None, typer.Option(metavar="BLOCK_ID", help="Also the alerts, through this notification block.")
+        str | None,
+        typer.Option(metavar="BLOCK_ID", help="Also create the alerts, sent through this notification block."),
     ] = None,
 ) -> None:
     """Make or change the deployments on the Prefect server, and the automation that ends dead runs."""

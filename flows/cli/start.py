@@ -50,9 +50,10 @@ if TYPE_CHECKING:
 def plan(
     study: Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")],
     workers: Annotated[
-        int | None, typer.Option(min=1, help="How many processors will extract; without it those of this machine.")
+        int | None,
+        typer.Option(min=1, help="Number of processors that will extract; by default those of this machine."),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=2, help="How much of a session is measured.")] = 10,
+    seconds: Annotated[float, typer.Option(min=2, help="Seconds of a session to measure.")] = 10,
     session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
     features: Annotated[
         list[str] | None, typer.Option(help="Only these features, with commas between them; repeat for more.")
@@ -63,10 +64,10 @@ def plan(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say how long a whole study will take here, and how much disk it needs.
+    """Predict how long a study takes here, and how much disk it needs.
 
-    The rates are measured now, on the first seconds of a session whose files are all there, and of each other track
-    likewise, in a temporary folder that is removed; nothing is written to any feature store.
+    The rates are measured now, on the first seconds of a complete session and of each other track, in a temporary
+    folder that is removed. Nothing is written to a feature store.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
     from flows.clusters.gpu_sharing import processes_of
@@ -150,8 +151,8 @@ def doctor(
 ) -> None:
     """List installed engines, models, programs and disks, and how to install or repair what is missing.
 
-    Nothing is downloaded, started or written. It ends with 1 where what was asked for cannot work: a feature of the
-    configuration, or the feature store.
+    Nothing is downloaded, started or written. The exit code is 1 if a feature of the configuration or the feature store
+    cannot be used here.
     """
     if not hasattr(os, "sched_getaffinity"):
         fail("doctor examines what extraction needs, and that is done on Linux alone (docs/install.md)", 2)
@@ -191,13 +192,13 @@ def doctor_json(findings: Sequence[Finding]) -> str:
 def check(
     study: StudyArgument,
     tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="Open no other file: for a first, fast look.")
+        bool, typer.Option("--tables-only", help="Check the tables only; open no other file.")
     ] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Every single finding; else those that are alike are one line.")
+        bool, typer.Option("--all", help="Show every finding; by default similar ones share a line.")
     ] = False,
     store: Annotated[
-        str | None, typer.Option(help="A feature store of the study: name its sessions that the study does not have.")
+        str | None, typer.Option(help="A feature store of the study; name its sessions that the study lacks.")
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
@@ -205,7 +206,7 @@ def check(
     """Validate a study's tables and open every file that they name; report every problem at once.
 
     Findings that differ only in names and numbers are shown as one, with how many there are; --json has every one.
-    It ends with 2 where the tables are not valid, with 1 where files of them cannot be used.
+    The exit code is 2 if the tables are not valid, and 1 if a file cannot be used.
     """
     from flows.settings import load_settings
     from storyframes.store.layout import open_store
@@ -351,11 +352,11 @@ def synthesize(
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The study's folder, in which the files lie; made if there is none.")],
+    folder: Annotated[Path, typer.Argument(help="The study's folder, which has the files; created if absent.")],
     recordings: Annotated[
-        str | None, typer.Option(metavar="GLOB", help="Videos, sounds and transcripts alike, as 'media/*'.")
+        str | None, typer.Option(metavar="GLOB", help="Videos, sounds and transcripts together: 'media/*'.")
     ] = None,
-    videos: Annotated[str | None, typer.Option(metavar="GLOB", help="Videos alone, as 'videos/*.mp4'.")] = None,
+    videos: Annotated[str | None, typer.Option(metavar="GLOB", help="Videos only: 'videos/*.mp4'.")] = None,
     audio: Annotated[str | None, typer.Option(metavar="GLOB", help="Sound files with the videos' names.")] = None,
     transcripts: Annotated[str | None, typer.Option(metavar="GLOB", help="Transcripts with the videos' names.")] = None,
     openface: Annotated[str | None, typer.Option(metavar="GLOB", help="OpenFace's output for the videos.")] = None,
@@ -368,7 +369,7 @@ def init(
         ),
     ] = None,
     update: Annotated[
-        bool, typer.Option("--update", help="Add recordings to a table that is there; its rows stay as they are.")
+        bool, typer.Option("--update", help="Add recordings to an existing table; its rows stay as they are.")
     ] = False,
 ) -> object:
     """Write a study's table of sessions, and a configuration that fits them, from a folder of recordings."""

@@ -33,14 +33,14 @@ def verify(
         typer.Option(help="The study: its sessions without features are lost, and sessions that it lacks are named."),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Write the Zarr groups again, which are always the same.")
+        bool, typer.Option("--repair", help="Write damaged Zarr groups again; their content is always the same.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Read every byte of every current version, compare it with what was published, and name what is lost.
 
-    Lost is what the catalogue or the clip index has, or a session of --study, and the store has no more. It ends with 0
-    where every version is whole and nothing is lost, and there is a version at all.
+    A version is lost if the catalogue, the clip index or --study names it and its files are missing. The exit code is 0
+    if there are versions, and all of them are whole and none is lost.
     """
     from storyframes.store import maintenance
     from storyframes.store.layout import ID_PATTERN, open_store
@@ -163,8 +163,10 @@ def _looks_sound(storage: Storage, session_id: str, feature: str) -> bool:
 
 def gc(
     store: StoreArgument,
-    grace_hours: Annotated[float, typer.Option(min=0, help="Keep what was current or touched this recently.")] = 168,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
+    grace_hours: Annotated[
+        float, typer.Option(min=0, help="Keep what was current or changed within so many hours.")
+    ] = 168,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Remove superseded versions and what killed runs left behind, in the store and in the temporary folder here."""
@@ -236,11 +238,11 @@ def share(
     store: StoreArgument,
     group: Annotated[str, typer.Option(help="The group of users, as 'id' names it.")] = "",
     write: Annotated[bool, typer.Option("--write", help="The group may also extract and index.")] = False,
-    private: Annotated[bool, typer.Option("--private", help="Its owner's alone again, as at first.")] = False,
+    private: Annotated[bool, typer.Option("--private", help="Remove access for the group again.")] = False,
 ) -> None:
-    """Share a store in a folder with a group of users: what it has now, and what anybody writes into it later.
+    """Share a store in a folder with a group of users, with everything that is written into it later.
 
-    Without an option it says who may use the store. It ends with 1 where files of other users stay as they were.
+    Without an option, show who may use the store. The exit code is 1 if files of other users could not be changed.
     """
     from storyframes.store.layout import open_store
     from storyframes.store.maintenance import sharing

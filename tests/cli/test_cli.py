@@ -199,7 +199,7 @@ def test_only_tables_are_wrapped_where_there_is_no_terminal(study_copy: Path, tm
     wrong = storyframes("extract", study, deep / "features", f"--{'nope' * 50}", environment={"COLUMNS": "40"})
     assert f"No such option: --{'nope' * 50}" in wrong.stderr
     explained = storyframes("gc", "--help", environment={"COLUMNS": "40"}).stdout
-    assert "touched this recently." in explained
+    assert "so many hours." in explained
 
 
 # --- the main job ----------------------------------------------------------------------------------------------------
