@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 import storyframes
 from storyframes.installation import install_line
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -80,3 +83,27 @@ def test_a_plug_in_that_is_not_installed_is_the_folder_in_the_checkout() -> None
     folder = Path(storyframes.__file__).parents[1] / "plugins/storyframes-labels"
     assert shlex.split(install_line(name="storyframes-labels")) == ["pip", "install", str(folder)]
     assert install_line(name="storyframes-of-somebody") == "pip install storyframes-of-somebody"
+
+
+CONFIGURED = r"""
+:env:.constraint='/mine.txt'
+global.constraint='/theirs.txt'
+global.extra-index-url='https://one.example/simple\nfile:///two/simple'
+global.find-links='/wheels /more'
+global.index-url='https://all.example/simple'
+install.index-url='https://installs.example/simple'
+list.format='columns'
+""".strip()
+
+
+def test_what_pip_is_configured_with_reaches_uv() -> None:
+    """``make`` installs with uv: the variable of a constraint before that of the machine, the section of installing
+    before that of all commands, nothing of other commands."""
+    translate = runpy.run_path(str(ROOT / ".ci/install.py"))["uv_variables"]
+    variables = translate(CONFIGURED.splitlines())
+    assert variables["UV_CONSTRAINT"] == variables["UV_BUILD_CONSTRAINT"] == "/mine.txt"
+    assert variables["UV_DEFAULT_INDEX"] == "https://installs.example/simple"
+    assert variables["UV_INDEX"] == "https://one.example/simple file:///two/simple"
+    assert variables["UV_FIND_LINKS"] == "/wheels,/more"
+    with pytest.raises(ValueError, match="only-binary"):
+        translate(["install.only-binary=':all:'"])
