@@ -242,10 +242,11 @@ def prepare(state: Path) -> None:
     writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     collect = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/reading/test_rows.py"]
     subprocess.run(collect, cwd=ROOT, env=writing, stdout=subprocess.DEVNULL, check=False)
-    # An optimizer imports torch's compiler and sympy, which make leaves to Python to compile: 600 modules, 2 CPU-s.
-    subprocess.run([sys.executable, "-c", "import torch._dynamo"], cwd=ROOT, env=writing, check=False)
+    # What make leaves to Python to compile: an optimizer imports torch's compiler and sympy, scores openai, a Prefect
+    # server beartype. Where Python may not write, each process would compile these 1,500 modules again.
+    subprocess.run([sys.executable, "-c", "import torch._dynamo, openai"], cwd=ROOT, env=writing, check=False)
     code = "from flows.server.prefect_server import prefect_server\nwith prefect_server(): pass"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    environment = {name: value for name, value in writing.items() if not name.startswith("PREFECT_")}
     command = [sys.executable, "-c", code]
     subprocess.run(command, cwd=ROOT, env=environment | {"XDG_STATE_HOME": str(state)}, check=False)
 
