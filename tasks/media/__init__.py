@@ -1,10 +1,10 @@
 """Recordings: opened, and decoded as streams.
 
-``container`` opens a file and decodes its frames with FFmpeg. ``video_header`` is what the header says of them, and
-whether the file is whole. ``pictures`` converts colours and deinterlaces, ``upright`` turns pictures as a player does.
-``recording`` gives the frames in batches, with times and pictures, from one decoding; ``region`` cuts a region out of
-them. ``sound`` gives the sound, and where it is clipped. ``sound_bands`` is its loudness in bands, and ``speech`` how
-likely somebody speaks. ``synthesize`` writes a ``synthetic_study``.
+``container`` opens a recording. ``shown_frames`` decodes its frames with FFmpeg. ``video_header`` reads what the header
+says of them, and whether the file is whole. ``upright`` turns pictures as a player does. ``recording`` gives the frames
+in batches, converted and deinterlaced, with times, from one decoding; ``region`` cuts a region out of them. ``sound``
+gives the sound, and where it is clipped. ``sound_bands`` is its loudness in bands, and ``speech`` how likely somebody
+speaks. ``synthesize`` writes a ``synthetic_study``.
 """
 
 from typing import TYPE_CHECKING

@@ -11,14 +11,12 @@ import numpy as np
 from tasks.media.container import (
     FIRST_STREAMS,
     RecordingError,
-    ShownFrame,
-    ShownFrames,
     StreamChoice,
     chosen_video,
-    has_wide_colours,
     open_container,
     video_streams,
 )
+from tasks.media.shown_frames import ShownFrame, ShownFrames, has_wide_colours
 
 _COUNTED_S = 60  # of a video, in which packets are counted
 _TIMED_S = 20  # of a video, in which packets' times are read

@@ -11,8 +11,8 @@ import pytest
 from support.media.recordings import FPS, write_recording
 from support.messages import naming
 
-from tasks.media.container import ShownFrames
 from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.shown_frames import ShownFrames
 from tasks.media.sound import read_audio
 from tasks.media.video_header import TruncatedError, check_promise, read_header
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.media.video_variants import INTERLACED, LACED, PROGRESSIVE, Variant, ffmpeg, make
 
-from tasks.media.container import ShownFrames
 from tasks.media.recording import PictureConverter, deinterlace, read_frame_times, read_frames
+from tasks.media.shown_frames import ShownFrames
 
 
 def by_ffmpeg(path: Path, like: np.ndarray) -> np.ndarray:
