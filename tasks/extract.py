@@ -31,6 +31,7 @@ from tasks.extractors.frames import Frames
 from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.failures import explain
+from tasks.media.container import recording_digest, recording_state
 from tasks.media.recording import FrameTimes
 from tasks.media.video_header import missing_bytes
 
@@ -327,9 +328,8 @@ def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:
 def _check_unchanged(fingerprint: Fingerprint) -> None:
     """Refuse values of a file that changed after its digest was taken: they would carry the wrong fingerprint."""
     for file in fingerprint.inputs.values():
-        status = file.path.stat()
-        same = (status.st_size, status.st_mtime_ns) == (file.bytes, file.mtime_ns)
-        if not same and sha256_file(file.path) != file.sha256:
+        same = recording_state(file.path) == (file.bytes, file.mtime_ns)
+        if not same and recording_digest(file.path, sha256_file) != file.sha256:
             raise ExtractionError(f"{file.relative}: changed while it was being read; run the extraction again")
 
 

@@ -95,7 +95,7 @@ def go(
     _refuse_namesakes(folder)
     features, config, report = store or str(folder / "features"), folder / SETTINGS_FILE, folder / "report"
     commands = _Commands(context.find_root())
-    made = commands("init", folder, "--recordings", "**/*", "--update", about=str(folder))
+    made = commands("init", folder, "--recordings", "**/*", "--update", *(["--join"] if yes else []), about=str(folder))
     if made is None:
         raise typer.Exit(2)
     assumed = [remark for remark in made.remarks if not remark.startswith(("neither ", SETTINGS_FILE))]

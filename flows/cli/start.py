@@ -8,9 +8,11 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -351,6 +353,13 @@ def synthesize(
     console().print(f"{counted(sessions, 'session')} of {seconds:g} s in {escape(str(folder))}")
 
 
+def _is_joined(given: bool | None, names: Sequence[str]) -> bool:
+    """Whether these files are one recording each, as the option says or the person at the terminal."""
+    if given is not None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return bool(given)
+    return typer.confirm(f"one recording each: {', '.join(names)}?", default=True, err=True)
+
+
 def init(
     folder: Annotated[Path, typer.Argument(help="The study's folder, which has the files; created if absent.")],
     recordings: Annotated[
@@ -371,6 +380,15 @@ def init(
     update: Annotated[
         bool, typer.Option("--update", help="Add recordings to an existing table; its rows stay as they are.")
     ] = False,
+    join: Annotated[
+        bool | None,
+        typer.Option(
+            "--join/--no-join",
+            help="Whether files with the names of parts (GX010001 and GX020001, x_part1 and x_part2) are one "
+            "recording; at a terminal it is asked.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> object:
     """Write a study's table of sessions, and a configuration that fits them, from a folder of recordings."""
     from tasks.study.changed_tables import TableChangeError
@@ -394,7 +412,7 @@ def init(
         if not folder.is_dir():
             fail(f"{folder} is not a folder", 2)
         try:
-            made = make_sessions(folder, globs, names, update=update)
+            made = make_sessions(folder, globs, names, update=update, join=partial(_is_joined, join))
         except (FilesError, TableChangeError) as error:
             fail(str(error), 2)
     for remark in made.remarks:

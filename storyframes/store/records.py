@@ -54,6 +54,7 @@ class Caveat(StrEnum):
     SPEECH_AFTER_END = "speech after the end of the recording"
     TRUNCATED_VIDEO = "truncated video"
     INTERLACED_VIDEO = "interlaced video"
+    LONGER_FRAMES = "no pictures between the files of a recording"  # where the sound goes on; how long: see quality
     MAPPED_COLOURS = "HDR or wide gamut mapped to BT.709"  # as a player shows it on an ordinary screen
     CODED_COLOURS = "HDR or wide gamut as coded"  # not mapped: flat and pale
     TOOL_COLOURS = "HDR or wide gamut as a tool's own decoder shows it"  # whether that maps it depends on its version

@@ -27,7 +27,7 @@ from storyframes.store.storage import Storage, StorageError
 from storyframes.store.table_files import is_proved
 from tasks.clip_index.label_rules import LabelRule
 from tasks.media.container import StreamChoice
-from tasks.study.load import Study
+from tasks.study.load import Study, recording_names
 
 _LOG = logging.getLogger("storyframes")
 
@@ -137,11 +137,12 @@ def _files(study: Study) -> Iterator[tuple[tuple[object, ...], float]]:
     """Of every recording that the study names where it is and its state, and when it changed."""
     folders: dict[str, str] = {}
     named = dict.fromkeys(
-        relative
+        name
         for session_id in study.sessions
         for track in study.tracks.get(session_id, {}).values()
         for kind in _FILES
         if (relative := getattr(track, kind))
+        for name in recording_names(study.root, relative)
     )
     for relative in named:
         path = os.path.join(study.root, relative)

@@ -15,7 +15,7 @@ from storyframes.store.storage.files import sha256_file
 from storyframes.times import ticks
 from tasks.models.digests import DigestCache
 from tasks.study.labels import listed
-from tasks.study.load import Phase, Study, StudyFileError
+from tasks.study.load import Phase, Study, StudyFileError, recording_names
 from tasks.study.study_identity import digest_of_ends
 
 Digests = Callable[[], DigestCache]
@@ -61,15 +61,15 @@ def find_shared_recordings(study: Study, digests: Digests | None = None) -> list
     for session_id in study.sessions:
         for track in study.tracks.get(session_id, {}).values():
             for relative in dict.fromkeys(getattr(track, column) for column in COLUMNS):
-                if relative:
-                    uses.setdefault(relative, []).append(Use(session_id, track.name, relative))
+                for file in recording_names(study.root, relative) if relative else ():
+                    uses.setdefault(file, []).append(Use(session_id, track.name, relative))
     found, order = [], {session: number for number, session in enumerate(study.sessions)}
     for same in _same_content(study, uses, digests):
         of_file = [use for relative in same for use in uses[relative]]
         if len({use.session_id for use in of_file}) > 1:
             of_file.sort(key=lambda use: order[use.session_id])
             found.append(SharedRecording(tuple(of_file), len(same) == 1 and _are_apart(study, of_file)))
-    return found
+    return list(dict.fromkeys(found))  # a recording of several files once
 
 
 def shared_recording_remarks(study: Study, shared: Iterable[SharedRecording]) -> Iterator[str]:

@@ -44,6 +44,9 @@ class Frames(Extractor[ExtractorSettings]):
         if frames.interlaced:
             out.caveat(Caveat.INTERLACED_VIDEO)
             out.attributes["interlaced_frames"] = frames.interlaced
+        if frames.longer_s:
+            out.caveat(Caveat.LONGER_FRAMES)
+            out.quality["longer_frames_s"] = frames.longer_s
         out.write("time", frames.time)
         out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
         if rate := usual_rate(frames.time, 0.0):
@@ -67,7 +70,8 @@ class Frames(Extractor[ExtractorSettings]):
         path = f"{source.session_id}/{feature}/{current.version}"
         out.write("time", np.asarray(open_array(out.storage, f"{path}/time", current.arrays["time"])[:]))
         out.quality |= current.quality
-        out.caveats |= set(current.caveats) & {Caveat.TRUNCATED_VIDEO, Caveat.INTERLACED_VIDEO}
+        of_video = {Caveat.TRUNCATED_VIDEO, Caveat.INTERLACED_VIDEO, Caveat.LONGER_FRAMES}
+        out.caveats |= set(current.caveats) & of_video
         attributes = read_attributes(out.storage, source.session_id, feature, path)
         out.attributes |= {name: attributes[name] for name in ("interlaced_frames",) if name in attributes}
         return True

@@ -10,7 +10,7 @@ from pathlib import Path
 from storyframes.store.layout import ZARR_JSON
 from tasks.forgetting.scope import ForgetError, Scope
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with
-from tasks.study.load import read_study
+from tasks.study.load import read_study, recording_names
 from tasks.study.rows import PATH_COLUMNS, TABLES
 from tasks.study.strict_tables import is_empty
 
@@ -48,7 +48,7 @@ def remaining(root: Path, scope: Scope) -> Remaining:
         kept = []
         for number, row in enumerate(table.rows, start=2):
             is_about = _is_about(row, scope)
-            (ours if is_about else others).update(_paths(row))
+            (ours if is_about else others).update(_paths(root, row))
             if is_about:
                 rows.setdefault(name, []).append(number)
             else:
@@ -78,8 +78,10 @@ def _is_about(row: dict[str, object], scope: Scope) -> bool:
     return cells["session_id"] in scope.ids.sessions or is_of_person or is_of_track
 
 
-def _paths(row: dict[str, object]) -> Iterator[str]:
-    yield from (str(row[name]).strip() for name in PATH_COLUMNS if not is_empty(row.get(name)))
+def _paths(root: Path, row: dict[str, object]) -> Iterator[str]:
+    for name in PATH_COLUMNS:
+        if not is_empty(row.get(name)):
+            yield from recording_names(root, str(row[name]).strip())
 
 
 def check_without(root: Path, found: Remaining) -> None:

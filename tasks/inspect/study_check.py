@@ -30,7 +30,7 @@ from tasks.extractors.openface.several_faces import count_faces, has_several_fac
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
 from tasks.inspect.formatting import counted
-from tasks.media.container import RecordingError, StreamChoice, chosen_video, open_container
+from tasks.media.container import RecordingError, StreamChoice, chosen_video, open_container, recording_files
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.streams import stream_remarks
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
@@ -382,7 +382,7 @@ def _of_another_video(
                 f"{path.name}: its frame {last.frame} is at {last.timestamp:.2f} s, that of the video at "
                 f"{expected_s[0]:.2f} s: {cure}"
             )
-    older_s = video.stat().st_mtime - path.stat().st_mtime
+    older_s = max(file.stat().st_mtime for file in recording_files(video)) - path.stat().st_mtime
     if older_s > _OLDER_S:
         remarks.append(f"{path.name}: by the files' times it is {older_s / 3600:.1f} h older than its video: {cure}")
     return remarks

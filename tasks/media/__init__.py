@@ -1,10 +1,10 @@
 """Recordings: opened, and decoded as streams.
 
-``container`` opens a recording. ``shown_frames`` decodes its frames with FFmpeg. ``video_header`` reads what the header
-says of them, and whether the file is whole. ``upright`` turns pictures as a player does. ``recording`` gives the frames
-in batches, converted and deinterlaced, with times, from one decoding; ``region`` cuts a region out of them. ``sound``
-gives the sound, and where it is clipped. ``sound_bands`` is its loudness in bands, and ``speech`` how likely somebody
-speaks. ``synthesize`` writes a ``synthetic_study``.
+``container`` opens a recording. ``shown_frames`` decodes its frames with FFmpeg and says how a player turns them.
+``video_header`` reads what the header says of them, and whether the file is whole. ``recording`` gives the frames in
+batches, converted, deinterlaced and upright, with times, from one decoding, and ``upright`` writes them for other
+tools; ``region`` cuts a region out of them. ``sound`` gives the sound, and where it is clipped. ``sound_bands`` is its
+loudness in bands, and ``speech`` how likely somebody speaks. ``synthesize`` writes a ``synthetic_study``.
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.media.container import RecordingError, StreamChoice
+    from tasks.media.container import RecordingError, StreamChoice, recording_files
     from tasks.media.recording import FrameBatch, read_frame_times, read_frames
     from tasks.media.sound import AudioBlock, NoAudioError, find_clipped, read_audio, sound_s
     from tasks.media.sound_bands import SoundBands
@@ -32,13 +32,14 @@ __all__ = [
     "read_frames",
     "read_header",
     "read_streams",
+    "recording_files",
     "sound_s",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "container": "RecordingError StreamChoice",
+        "container": "RecordingError StreamChoice recording_files",
         "recording": "FrameBatch read_frame_times read_frames",
         "sound": "AudioBlock NoAudioError find_clipped read_audio sound_s",
         "sound_bands": "SoundBands",

@@ -1,5 +1,8 @@
 """Opening a recording, and which picture and which sound of it are read.
 
+A recording is one file, or several that follow each other, whose names are joined in the last part of its path:
+``media/a.mp4+b.mp4``. What opens such a path gets the packets of all files on one clock, the first file's.
+
 Only files that contain their own picture and sound are opened, nothing that refers to other files.
 
 This room imports PyAV and OpenCV in functions: planning reads no recording whose features are there, and they take a
@@ -8,12 +11,19 @@ seventh of a second.
 
 from __future__ import annotations
 
+import hashlib
+import operator
+import re
+import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from fractions import Fraction
+from functools import lru_cache, reduce
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from storyframes.store.storage import may_pass
 
@@ -27,8 +37,20 @@ _SOUND = "wav,w64,aiff,au,caf,flac,mp3,aac,ac3,eac3,amr,wv,tta,ape,mpc,mpc8,dsf"
 FORMATS = f"{_VIDEO},{_SOUND}"
 _OPTIONS = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
 
+VIDEO_SUFFIXES = ".mp4 .mov .m4v .avi .mkv .webm .mpg .mpeg .mts .m2ts .ts .wmv .dv .flv .ogv .mxf .3gp".split()
+SOUND_SUFFIXES = ".wav .m4a .mp3 .flac .ogg .oga .opus .aac .aif .aiff .amr .wma .caf .w64 .au".split()
+_SEAM = re.compile(rf"({'|'.join(map(re.escape, [*VIDEO_SUFFIXES, *SOUND_SUFFIXES]))})\+", re.IGNORECASE)
+_SOUGHT = ("mov,", "matroska,")  # formats in which seeking keeps the times of packets
+_SKIPPED = "skip_samples"  # FFmpeg's name for data of a packet: how many of its samples a player skips
+_NEVER_CUT = ("vorbis", "opus")  # codecs of which each file begins with an encoding of its own
+_TAIL_US = 10_000_000  # of a file, in which the ends of its picture and sound are looked for first
+
 _T = TypeVar("_T")
+_S = TypeVar("_S", bound="av.stream.Stream")
 _END = object()
+
+
+OpenRecording: TypeAlias = "av.container.InputContainer | JoinedFiles"
 
 
 class RecordingError(Exception):
@@ -61,12 +83,14 @@ class StreamChoice:
         return {name: number for name, number in chosen.items() if number}
 
     def are_first(self, path: Path) -> bool:
-        """Whether the chosen picture and sound are the file's first, which other programs take by themselves.
+        """Whether the chosen picture and sound are the first of one file, which other programs take by themselves.
 
         Raises:
             RecordingError: FFmpeg cannot read it.
         """
         with open_container(path) as container:
+            if isinstance(container, JoinedFiles):
+                return False
             videos, sounds = video_streams(container), container.streams.audio
             return not (self.video and len(videos) > 1) and not (self.sound and len(sounds) > 1)
 
@@ -74,14 +98,14 @@ class StreamChoice:
 FIRST_STREAMS = StreamChoice.FIRST = StreamChoice()
 
 
-def video_streams(container: av.container.InputContainer) -> list[av.VideoStream]:
+def video_streams(container: OpenRecording) -> list[av.VideoStream]:
     """The videos of a file: the cover picture of a sound file, or of a film, is not one."""
     from av.stream import Disposition
 
     return [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
 
 
-def chosen_video(container: av.container.InputContainer, name: str, streams: StreamChoice) -> av.VideoStream:
+def chosen_video(container: OpenRecording, name: str, streams: StreamChoice) -> av.VideoStream:
     """The video that is read of a file.
 
     Raises:
@@ -98,12 +122,18 @@ def chosen_video(container: av.container.InputContainer, name: str, streams: Str
     return videos[streams.video if len(videos) > 1 else 0]
 
 
-def open_container(path: Path) -> av.container.InputContainer:
+def open_container(path: Path) -> OpenRecording:
     """Open a recording or a sound file. Every part of storyframes that opens one does it here.
 
     Raises:
-        RecordingError: it cannot be read, is empty, is no media file, or refers to other files.
+        RecordingError: it cannot be read, is empty, is no media file, refers to other files, or is several files that
+            differ in kind.
     """
+    files = recording_files(path)
+    return JoinedFiles(files) if len(files) > 1 else _open_file(path)
+
+
+def _open_file(path: Path) -> av.container.InputContainer:
     import av
 
     try:
@@ -119,6 +149,252 @@ def open_container(path: Path) -> av.container.InputContainer:
         is_content = isinstance(error, av.FFmpegError) and not may_pass(error)
         why = "is not a media file that FFmpeg can read" if is_content else f"cannot be read: {error.strerror}"
         raise RecordingError(f"{path.name}: {why}") from None
+
+
+# --- recordings of several files -------------------------------------------------------------------------------------
+
+
+def file_names(joined: str) -> list[str]:
+    """The names that are joined by ``+``, each with the suffix of a recording; of any other name that name itself."""
+    return _SEAM.sub("\\1\0", joined).split("\0")
+
+
+def check_one_folder(joined: str) -> None:
+    """Refuse joined names of which another one than the first has a folder.
+
+    Raises:
+        ValueError: the message has the names as they should be.
+    """
+    first, *others = file_names(joined)
+    if any("/" in name for name in others):
+        once = "+".join([first, *(PurePosixPath(name).name for name in others)])
+        raise ValueError(f"the files of one recording are in one folder, which is named once: {once}")
+
+
+def recording_files(path: Path) -> list[Path]:
+    """The files of a recording in their order: that of its path, or those whose names the path joins.
+
+    >>> [file.as_posix() for file in recording_files(Path("media/a.mp4+b.mp4"))]
+    ['media/a.mp4', 'media/b.mp4']
+    """
+    names = file_names(path.name)
+    return [path] if len(names) == 1 or path.is_file() else [path.with_name(name) for name in names]
+
+
+def recording_state(path: Path) -> tuple[int, int]:
+    """Bytes and modification time of a recording, by which a change is noticed: of several files all sizes and times.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    states = [file.stat() for file in recording_files(path)]
+    return sum(state.st_size for state in states), reduce(operator.xor, (state.st_mtime_ns for state in states))
+
+
+def recording_digest(path: Path, digest: Callable[[Path], str]) -> str:
+    """The digest of a recording's content, given that of a file's.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    digests = [digest(file) for file in recording_files(path)]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("+".join(digests).encode()).hexdigest()
+
+
+class JoinedFiles(ExitStack):
+    """Several files, opened as one recording. It has those members of PyAV's InputContainer that this project uses.
+
+    The picture is the clock: the first frame of a file is shown when the last one before it ends. Where the sound
+    would then overlap by more than a frame's duration, the file begins when the sound before it ends, so that no sound
+    is lost, and the last frame before it is shown for longer. A recording without a picture goes on without a gap.
+
+    Each file has a decoder of its own, except that sound which a camera cut goes on in the decoder of the file before:
+    a new one gives other samples at first (AAC, MP3).
+
+    Attributes:
+        files: the open files.
+        part: which of them is being read, from 0.
+        longer_s: the seconds for which last frames are shown longer, so far.
+
+    Raises:
+        RecordingError: a file cannot be opened, or its container or streams are of another kind than the first's.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        super().__init__()
+        self._paths = paths
+        self.files: list[av.container.InputContainer] = []
+        self.part, self.longer_s = 0, 0.0
+        self._begins = [Fraction(0)]
+        try:
+            for path in paths:
+                self.files.append(self.enter_context(_open_file(path)))
+                self._check(path.name)
+        except RecordingError:
+            self.close()
+            raise
+        self.streams, self.format, self.start_time = (
+            getattr(self.files[0], name) for name in ("streams", "format", "start_time")
+        )
+
+    @property
+    def duration(self) -> int | None:
+        """Microseconds, by the files' headers; None where one does not say."""
+        durations = [file.duration or 0 for file in self.files]
+        return sum(durations) if all(durations) else None
+
+    def demux(self, *streams: _S) -> Iterator[av.Packet[_S]]:
+        """The packets of these streams of the first file, and of the same streams of the others."""
+        decoding: dict[int, Any] = {}  # the stream whose decoder takes a stream's packets
+        for part, file in enumerate(self.files):
+            self.part, begin = part, self._begin(part)
+            going_on = {stream.index for stream in streams if self._goes_on(stream, part + 1)}
+            decoding = {stream.index: file.streams[stream.index] for stream in streams} | decoding
+            packet: Any
+            for packet in file.demux(*(file.streams[stream.index] for stream in streams)):
+                first = self.streams[packet.stream.index]
+                if first.index in going_on and not packet.size and packet.dts is None:
+                    continue  # the end of a file, after which a decoder takes nothing more
+                if part and first.time_base and packet.time_base:
+                    scale = packet.time_base / first.time_base
+                    for name in ("pts", "dts"):
+                        if (ticks := getattr(packet, name)) is not None:
+                            setattr(packet, name, round(ticks * scale + begin / first.time_base))
+                    packet.time_base = first.time_base
+                packet.stream = decoding[first.index]
+                yield packet
+            decoding = {index: stream for index, stream in decoding.items() if index in going_on}
+
+    def _goes_on(self, stream: _S, part: int) -> bool:
+        """Whether a file's sound was cut from that of the file before it: it does not say where its own encoding began.
+
+        An encoder's first samples are none of the sound, and the container says how many a player skips.
+        """
+        if stream.type != "audio" or part == len(self.files) or _codec(stream) in _NEVER_CUT:
+            return False
+        if len({_set_up(file.streams[stream.index]) for file in self.files[part - 1 : part + 1]}) > 1:
+            return False
+        with _open_file(self._paths[part]) as file:
+            first: Any = next(file.demux(file.streams[stream.index]))
+            return not first.has_sidedata(_SKIPPED)
+
+    def _check(self, name: str) -> None:
+        """Refuse the file that was opened last if it is of another kind than the first."""
+        expected, kinds = _kinds(self.files[0]), _kinds(self.files[-1])
+        for what in expected | kinds:
+            if expected.get(what) != kinds.get(what):
+                raise RecordingError(
+                    f"{name}: its {what} is {kinds.get(what)}, that of {self._paths[0].name} is {expected.get(what)}: "
+                    "the files of one recording have the same; convert one with FFmpeg, or make it a session of its own"
+                )
+
+    def _begin(self, part: int) -> Fraction:
+        """The second of the recording's clock at which a file's clock is 0."""
+        while len(self._begins) <= part:
+            before, path = self._paths[len(self._begins) - 1 :][:2]
+            ends, starts = _ends(before, recording_state(before)), _starts(path)
+            later = {index: ends[index][0] - starts[index] for index in ends.keys() & starts.keys()}
+            streams = [stream.index for stream in _first_streams(self.files[0]) if stream.index in later]
+            if not streams:
+                raise RecordingError(f"{before.name}: has no packets, so when {path.name} begins is unknown")
+            begin = later[streams[0]]
+            overlap = later[streams[-1]] - begin
+            if overlap > ends[streams[0]][1]:
+                self.longer_s += float(overlap)
+                begin += overlap
+            self._begins.append(self._begins[-1] + begin)
+        return self._begins[part]
+
+
+def opened_files(container: OpenRecording) -> list[av.container.InputContainer]:
+    """The files of an open recording."""
+    return container.files if isinstance(container, JoinedFiles) else [container]
+
+
+def _kinds(container: av.container.InputContainer) -> dict[str, str]:
+    """Properties of a file in which all of a recording agree, as text."""
+    kinds = {"container": container.format.name, "list of streams": " ".join(each.type for each in container.streams)}
+    for video in container.streams.video:
+        kinds[f"video (stream {video.index})"] = f"{_codec(video)} {video.width}x{video.height}"
+    for sound in container.streams.audio:
+        channels = sound.layout.nb_channels if sound.codec_context else 0
+        kinds[f"sound (stream {sound.index})"] = f"{_codec(sound)} {sound.rate} Hz with {channels} channels"
+    return kinds
+
+
+def _codec(stream: av.stream.Stream) -> str:
+    return stream.codec_context.name if stream.codec_context else "of an unknown codec"
+
+
+def _set_up(stream: av.stream.Stream) -> bytes | None:
+    """What the container says for the decoder of a stream."""
+    return stream.codec_context.extradata if stream.codec_context else None
+
+
+def _first_streams(container: av.container.InputContainer) -> list[av.stream.Stream]:
+    """The first picture and the first sound, which say where a file begins and ends, whichever are read."""
+    return [*video_streams(container)[:1], *container.streams.audio[:1]]
+
+
+def _packet_times(container: av.container.InputContainer) -> Iterator[tuple[int, Fraction, Fraction]]:
+    """The stream, time and duration of each packet of the first picture and sound that is shown or heard, seconds.
+
+    An AVI has no times of its packets, only their order (see ``ShownFrames``). Samples that a player skips, because an
+    encoder added them, do not count.
+    """
+    is_avi = container.format.name == "avi"
+    for packet in container.demux(*_first_streams(container)):
+        ticks, base = packet.dts if is_avi or packet.pts is None else packet.pts, packet.time_base
+        if ticks is None or base is None or packet.is_discard:
+            continue
+        before_s, after_s = _skipped_s(packet)
+        yield packet.stream.index, ticks * base + before_s, (packet.duration or 0) * base - before_s - after_s
+
+
+def _skipped_s(packet: av.Packet[Any]) -> tuple[Fraction, Fraction]:
+    """How much of a packet's sound a player skips, at its beginning and at its end."""
+    stream: Any = packet.stream
+    if not packet.has_sidedata(_SKIPPED):
+        return Fraction(0), Fraction(0)
+    before, after = struct.unpack_from("<II", bytes(packet.get_sidedata(_SKIPPED)))
+    return Fraction(before, stream.rate), Fraction(after, stream.rate)
+
+
+def _starts(path: Path) -> dict[int, Fraction]:
+    """When a file's first picture and first sound begin on its clock, by stream."""
+    starts: dict[int, Fraction] = {}
+    with _open_file(path) as container:
+        count = len(_first_streams(container))
+        for index, time, _ in _packet_times(container):
+            starts.setdefault(index, time)
+            if len(starts) == count:
+                break
+    return starts
+
+
+@lru_cache(maxsize=256)
+def _ends(path: Path, state: tuple[int, int]) -> dict[int, tuple[Fraction, Fraction]]:
+    """When a file's first picture and first sound end on its clock, and how long their last packets are, by stream.
+
+    Args:
+        state: of the file, see :func:`recording_state`; another one is another file.
+    """
+    import av
+
+    for is_tail in (True, False):
+        last: dict[int, list[tuple[Fraction, Fraction]]] = {}
+        with _open_file(path) as container, suppress(av.FFmpegError):
+            count = len(_first_streams(container))
+            if is_tail:
+                if not container.format.name.startswith(_SOUGHT) or not container.duration:
+                    continue
+                container.seek((container.start_time or 0) + max(container.duration - _TAIL_US, 0))
+            for index, time, duration in _packet_times(container):
+                last[index] = sorted([*last.get(index, []), (time, duration)])[-2:]
+        if len(last) == count:
+            break
+    steps = {index: times[-1][1] or times[-1][0] - times[0][0] for index, times in last.items()}
+    return {index: (times[-1][0] + steps[index], steps[index]) for index, times in last.items()}
 
 
 def read_ahead(items: Iterator[_T], depth: int) -> Iterator[_T]:

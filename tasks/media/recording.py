@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.media.container import FIRST_STREAMS, PictureError, RecordingError, StreamChoice
+from tasks.media.container import FIRST_STREAMS, PictureError, RecordingError, StreamChoice, recording_files
 from tasks.media.shown_frames import ShownFrame, ShownFrames, has_wide_colours
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import check_promise, read_header
@@ -69,6 +69,7 @@ class FrameTimes:
     time: np.ndarray  # (T,) float64 seconds of the recording; the first is 0
     truncated: bool  # whether frames are missing
     interlaced: int  # how many of them are interlaced
+    longer_s: float = 0.0  # for how long the last frames of files are shown until the next file begins
 
 
 class RecordingReader:
@@ -139,7 +140,7 @@ class RecordingReader:
             if len(ticks) > 1 and ticks[0] == ticks[-1]:
                 raise RecordingError(f"{self._path.name}: its frames carry no timestamps; remux it with FFmpeg")
             time = np.array([frames.seconds(tick - ticks[0]) for tick in ticks])
-        self._times = FrameTimes(time, truncated, self._interlaced)
+            self._times = FrameTimes(time, truncated, self._interlaced, frames.longer_s)
 
     def _counted(self, frames: ShownFrames) -> Iterator[ShownFrame]:
         for frame in frames:
@@ -213,9 +214,10 @@ def file_for_tools(
 ) -> Iterator[Path]:
     """The video itself, or a copy of it, for a tool that opens the file.
 
-    It is copied where its pictures are not stored upright, and where the file has several videos of which not the first
-    is chosen. The copy has the same pixels and the same number of frames, at an even rate. It lies in a private folder,
-    which is removed at the end of the block, and also when this process is killed.
+    It is copied where its pictures are not stored upright, where the file has several videos of which not the first is
+    chosen, and where the recording is several files. The copy has the same pixels and the same number of frames, at an
+    even rate. It lies in a private folder, which is removed at the end of the block, and also when this process is
+    killed.
 
     Args:
         cut: gives what the tool is to see of a frame, by its number and its picture, always of one size; None: all.
@@ -231,7 +233,7 @@ def file_for_tools(
         yield path
         return
     with scratch_folder("upright") as folder, reaper(folder), ShownFrames(path, streams) as frames:
-        copy = folder / f"{path.stem}.avi"
+        copy = folder / f"{recording_files(path)[0].stem}.avi"
         shown = read_pictures(frames, iter(frames), converter or PictureConverter(path.name))
         pictures = (cut(frame.number, whole) if cut else whole for frame, whole in shown)
         write_lossless(copy, pictures, header.fps or _ANY_FPS)

@@ -1,4 +1,8 @@
-"""A video's frames as FFmpeg decodes them, in the order in which they are shown, with times."""
+"""A video's frames as FFmpeg decodes them, in the order in which they are shown, with times and how they are turned.
+
+A phone that is held upright stores its pictures lying, and beside them a matrix that says how a player has to turn
+them (ISO 14496-12, the matrix of a track header). FFmpeg hands it over with every frame.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice, chosen_video, open_container
-from tasks.media.upright import STORED, orientation_of
+from tasks.media.container import (
+    FIRST_STREAMS,
+    JoinedFiles,
+    RecordingError,
+    StreamChoice,
+    chosen_video,
+    open_container,
+    opened_files,
+)
 
 if TYPE_CHECKING:
     import av
@@ -28,6 +40,65 @@ _RECENT = 30  # frames whose usual distance gives the time of an AVI's last fram
 # Codes of ITU-T H.273 for colours that an ordinary screen cannot show.
 _WIDE_PRIMARIES = frozenset({8, 9, 11, 12})  # film, BT.2020, DCI-P3, Display P3
 _HDR_TRANSFERS = frozenset({9, 10, 16, 17, 18})  # logarithmic (2), PQ, SMPTE ST 428, HLG
+_ONE = 1 << 16  # the matrix has numbers of 16.16 bits
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """What makes a stored picture upright, in this order.
+
+    Example:
+        >>> import numpy as np
+        >>> clockwise = Orientation(transposed=True, mirrored=True)
+        >>> clockwise.upright(np.array([[1, 2], [3, 4]], np.uint8)).tolist()
+        [[3, 1], [4, 2]]
+    """
+
+    transposed: bool = False  # rows become columns
+    mirrored: bool = False  # left becomes right
+    upside_down: bool = False  # above becomes below
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether stored pictures are upright."""
+        return not (self.transposed or self.mirrored or self.upside_down)
+
+    def upright(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The upright picture of a stored one, (height, width) or (height, width, 3) uint8."""
+        import cv2
+
+        upright: Any = cv2.transpose(picture) if self.transposed else picture
+        if self.mirrored or self.upside_down:
+            upright = cv2.flip(upright, -1 if self.mirrored and self.upside_down else int(self.mirrored))
+        return upright
+
+    def size(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height of the upright picture of a stored one."""
+        return (height, width) if self.transposed else (width, height)
+
+
+STORED = Orientation()
+
+
+def orientation_of(picture: av.VideoFrame) -> Orientation | None:
+    """How a decoded frame is to be turned; None where its matrix does something else than to turn and to mirror."""
+    from av.sidedata import sidedata
+
+    # picture.side_data would keep the container, and the container the picture: their memory would be free only when
+    # Python looks for such cycles, hundreds of frames later.
+    container: Any = sidedata.SideDataContainer
+    stored: Any = container(picture).get("DISPLAYMATRIX")
+    if stored is None:
+        return STORED
+    matrix = np.frombuffer(bytes(stored), np.int32)
+    if len(matrix) != 9:
+        return None
+    (a, b, _), (c, d, _), _ = matrix.reshape(3, 3).tolist()  # x' = a x + c y, y' = b x + d y
+    if b == c == 0 and abs(a) == abs(d) == _ONE:
+        return Orientation(mirrored=a < 0, upside_down=d < 0)
+    if a == d == 0 and abs(b) == abs(c) == _ONE:
+        return Orientation(transposed=True, mirrored=c < 0, upside_down=b < 0)
+    return None
 
 
 @dataclass(frozen=True)
@@ -93,7 +164,8 @@ class ShownFrames:
 
     Attributes:
         name: of the file.
-        stream: PyAV's video stream.
+        streams: PyAV's video stream of each file of the recording.
+        stream: the first of them, in whose time base all times are.
         format: FFmpeg's name of the container.
         last: the last frame so far.
         filled_packets: packets read so far that have content; an AVI has an empty one where its recorder dropped a
@@ -113,25 +185,28 @@ class ShownFrames:
         self.name = path.name
         self._container = open_container(path)
         try:
-            self.stream = chosen_video(self._container, path.name, streams)
+            self.streams = [chosen_video(file, path.name, streams) for file in opened_files(self._container)]
         except RecordingError:
             self._container.close()
             raise
+        self.stream = self.streams[0]
+        self._codec = self.stream.codec.canonical_name
         # One thread: a process has one recording at a time, and there are as many processes as processors. It is also
         # needed for correct values: with threads for frames it is unknown which packet a frame comes from (see _ticks),
         # and with threads for slices damaged H.264 decodes to other pictures than FFmpeg's command shows.
-        self.stream.thread_type = "NONE"
-        self.stream.codec_context.thread_count = 1
-        self._codec = self.stream.codec.canonical_name
-        if self._codec in _STRICT:
-            self.stream.codec_context.options = {"err_detect": "explode"}
-        self._second = _SecondDecoder(self.stream) if self._codec == "ffv1" else None
+        for stream in self.streams:
+            stream.thread_type = "NONE"
+            stream.codec_context.thread_count = 1
+            if self._codec in _STRICT:
+                stream.codec_context.options = {"err_detect": "explode"}
+        self._second: _SecondDecoder | None = None
         self.format = self._container.format.name
         self.last: ShownFrame | None = None
         self.filled_packets = self.damaged_packets = self.torn_packets = self.damaged_frames = 0
         self.orientation = STORED
         self._first_packet: int | None = None
-        self._opening: av.Packet[Any] | None = None
+        self._opening: av.Packet[Any] | None = None  # the first packet of the file that is being read
+        self._opened: av.Packet[Any] | None = None  # the one of the file of the last frame
         self._delay = 0
         self._recent: deque[int] = deque(maxlen=_RECENT)
 
@@ -148,14 +223,22 @@ class ShownFrames:
             number = self.last.number + 1 if self.last else 0
             frame = ShownFrame(number, self._ticks(picture, self.last, number), picture)
             self._check(frame, self.last)
+            if self._opened is not self._opening:
+                self._check_beginning(picture)
+                self._opened = self._opening
             self.damaged_frames += picture.is_corrupt
             self.last = frame
             yield frame
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the first picture of the file, which programs that open the file themselves read."""
-        return bool(self.stream.index == self._container.streams.video[0].index)
+        """Whether it is the first picture of one file, which programs that open the file themselves read."""
+        return len(self.streams) == 1 and bool(self.stream.index == self._container.streams.video[0].index)
+
+    @property
+    def longer_s(self) -> float:
+        """For how many seconds frames so far are shown longer, see :class:`~tasks.media.container.JoinedFiles`."""
+        return self._container.longer_s if isinstance(self._container, JoinedFiles) else 0.0
 
     def seconds(self, ticks: int) -> float:
         """Ticks of the stream's time base in seconds."""
@@ -167,7 +250,9 @@ class ShownFrames:
 
         try:
             for packet in self._container.demux(self.stream):
-                self._opening = self._opening or packet
+                if self._opening is None or packet.stream is not self._opening.stream:
+                    self._opening = packet
+                    self._second = _SecondDecoder(packet.stream) if self._codec == "ffv1" else None
                 self.filled_packets += packet.size > 0 and not packet.is_discard
                 # A broadcast may begin anywhere, with frames whose first packets are missing.
                 counts = self.last is not None or self.format not in _BEGINS_ANYWHERE
@@ -247,7 +332,6 @@ class ShownFrames:
             )
         self.orientation = orientation
         if last is None:
-            self._check_beginning(picture)
             return
         if frame.ticks < last.ticks:
             raise RecordingError(

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice, open_container
+from tasks.media.container import (
+    FIRST_STREAMS,
+    JoinedFiles,
+    OpenRecording,
+    RecordingError,
+    StreamChoice,
+    open_container,
+)
 
 if TYPE_CHECKING:
     import av
@@ -149,7 +156,7 @@ class _DecodedSound:
             do not.
     """
 
-    def __init__(self, container: av.container.InputContainer, name: str, streams: StreamChoice) -> None:
+    def __init__(self, container: OpenRecording, name: str, streams: StreamChoice) -> None:
         self._container, self._name = container, name
         self.stream = chosen_sound(container.streams.audio, name, streams)
         self.damaged = 0
@@ -180,6 +187,11 @@ class _DecodedSound:
             )
 
     @property
+    def part(self) -> int:
+        """The number of the file that is being read, of a recording of several files."""
+        return self._container.part if isinstance(self._container, JoinedFiles) else 0
+
+    @property
     def start_s(self) -> float | None:
         """When its first sample is due on the container's clock; None where the container does not say."""
         start, base = self.stream.start_time, self.stream.time_base
@@ -199,6 +211,7 @@ def _pieces(path: Path, streams: StreamChoice) -> Iterator[_Piece]:
     with open_container(path) as container:
         sound = _DecodedSound(container, path.name, streams)
         rate, start_s, count, damaged, is_float = 0, 0.0, 0, 0, False
+        part = overlap = 0
         for frame in sound:
             samples = mean_of_channels(frame)
             lost = sound.damaged - damaged
@@ -218,10 +231,16 @@ def _pieces(path: Path, streams: StreamChoice) -> Iterator[_Piece]:
                     f"{path.name}: the sound's timestamps {way}: {frame.time:.3f} s after "
                     f"{start_s + count / rate:.3f} s; remux it with FFmpeg"
                 )
-            for silence in _parts(behind if lost or behind > _GAP_S * rate else 0, rate):
+            # Where a file follows another, less than a packet is where a camera cut: sound goes on without a gap.
+            is_seam, part = sound.part != part, sound.part
+            gap = min(_GAP_S * rate, len(samples)) if is_seam else _GAP_S * rate
+            for silence in _parts(behind if lost or behind > gap else 0, rate):
                 yield _Piece(start_s + count / rate, rate, np.zeros(silence, np.float32), silence / rate, 0.0)
                 count += silence
-            dropped = min(-behind, len(samples)) if behind < -_GAP_S * rate else 0
+            excess = -behind if behind < -gap else 0
+            overlap = excess if is_seam else overlap  # of a file with the one before it, also over several packets
+            dropped = min(overlap or excess, len(samples))
+            overlap = max(overlap - dropped, 0)
             peak = float(np.abs(samples).max(initial=0.0)) if is_float else 0.0
             yield _Piece(start_s + count / rate, rate, samples[dropped:], 0.0, dropped / rate, lost, peak)
             count += len(samples) - dropped

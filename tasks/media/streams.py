@@ -7,11 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.media.container import StreamChoice, chosen_video, open_container, video_streams
+from tasks.media.container import OpenRecording, StreamChoice, chosen_video, open_container, video_streams
 from tasks.media.sound import chosen_sound, peak_of_channels
 
 if TYPE_CHECKING:
-    import av
     from av.audio.stream import AudioStream
     from av.video.stream import VideoStream
 
@@ -79,7 +78,7 @@ def _codec(stream: VideoStream | AudioStream) -> str:
     return stream.codec_context.name if stream.codec_context else "of an unknown codec"
 
 
-def _channel_peaks(container: av.container.InputContainer, sounds: Sequence[AudioStream]) -> dict[int, list[float]]:
+def _channel_peaks(container: OpenRecording, sounds: Sequence[AudioStream]) -> dict[int, list[float]]:
     """By the number of a sound stream, the largest sample of each channel in the first seconds; 1 is full scale.
 
     What does not decode is left out: the extraction says so.

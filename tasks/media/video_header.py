@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -14,9 +15,13 @@ from tasks.media.container import (
     StreamChoice,
     chosen_video,
     open_container,
+    recording_files,
     video_streams,
 )
 from tasks.media.shown_frames import ShownFrame, ShownFrames, has_wide_colours
+
+if TYPE_CHECKING:
+    import av
 
 _COUNTED_S = 60  # of a video, in which packets are counted
 _TIMED_S = 20  # of a video, in which packets' times are read
@@ -42,7 +47,7 @@ class VideoHeader:
     promised_frames: int | None
     promised_s: float | None  # the header's length of the video stream, None where the container does not say
     start_s: float  # when the first frame that decodes is shown on the container's clock: second 0 of the recording
-    is_default: bool  # whether it is the file's first video, which programs that open the file themselves read
+    is_default: bool  # whether it is the first video of one file, which programs that open the file themselves read
     has_wide_colours: bool  # whether its first frame has colours beyond BT.709: HDR or a wide gamut
 
 
@@ -90,14 +95,18 @@ def _nominal_fps(frames: ShownFrames) -> float:
 
 
 def _promised(frames: ShownFrames) -> tuple[int | None, float | None]:
-    """The header's number of frames and of seconds; None for what the container does not say."""
-    stream = frames.stream
+    """The headers' number of frames and of seconds; None for what a container does not say."""
+    counts, lengths_s = zip(*(_promised_of(stream, frames.format) for stream in frames.streams), strict=True)
+    return sum(counts) if all(counts) else None, None if None in lengths_s else sum(lengths_s)
+
+
+def _promised_of(stream: av.VideoStream, container: str) -> tuple[int | None, float | None]:
     base = stream.time_base
     promised_s = float(stream.duration * base) if stream.duration and base else None
     if promised_s is None:
         promised_s = _tagged_duration(stream.metadata.get("DURATION", ""))
     promised_frames = stream.frames or None
-    if promised_frames and frames.format.startswith("mov,"):
+    if promised_frames and container.startswith("mov,"):
         promised_frames = sum(not entry.is_discard for entry in stream.index_entries)
     return promised_frames, promised_s
 
@@ -183,11 +192,18 @@ def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow
 
     Raises:
         RecordingError: nothing decodes.
-        TruncatedError: frames are missing (unless ``allow_truncated``).
+        TruncatedError: frames are missing (unless ``allow_truncated``), or a file that another one follows ends early.
     """
     if frames.last is None:
         raise RecordingError(f"{path.name}: no frame decodes")
-    is_torn = ends_within_a_block(path)
+    files = recording_files(path)
+    for file, following in pairwise(files):
+        if missing_bytes(file) or ends_within_a_block(file):
+            raise TruncatedError(
+                f"{file.name}: the file is truncated, so when the first frame of {following.name} is shown is unknown: "
+                "copy it again, or make what follows a session of its own"
+            )
+    is_torn = ends_within_a_block(files[-1])
     reason = _what_is_missing(path, header, frames, frames.last, torn=int(is_torn and frames.torn_packets == 1))
     if reason and not allow_truncated:
         raise TruncatedError(
@@ -251,10 +267,14 @@ def _tagged_duration(text: str) -> float | None:
 
 
 def missing_bytes(path: Path) -> int:
-    """By how many bytes the file is shorter than its container says; 0 where it is whole or the container says nothing.
+    """By how many bytes a recording is shorter than its containers say; 0 where it is whole or they say nothing.
 
     AVI, Matroska and MP4 write the length of their parts into the file; only these numbers are read.
     """
+    return sum(_missing_bytes(file) for file in recording_files(path))
+
+
+def _missing_bytes(path: Path) -> int:
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(12)

@@ -22,6 +22,7 @@ from tasks.media.container import (
     StreamChoice,
     chosen_video,
     open_container,
+    recording_files,
     video_streams,
 )
 from tasks.media.sound import chosen_sound
@@ -90,8 +91,10 @@ def cut_recording(path: Path, target: Path, seconds: float, streams: StreamChoic
             copies = {stream.index: cut.add_stream_from_template(stream) for stream in chosen}
             ended: set[int] = set()
             end_s = (source.start_time or 0) / av.time_base + seconds  # a broadcast does not begin at 0
-            for packet in source.demux(chosen):
+            for packet in source.demux(*chosen):
                 start = packet.dts if packet.dts is not None else packet.pts
+                if start is None and not packet.size:
+                    continue  # the end of a file, which another one may follow
                 if start is None or start * packet.time_base >= end_s:
                     ended.add(packet.stream.index)
                     if len(ended) == len(copies):
@@ -99,7 +102,7 @@ def cut_recording(path: Path, target: Path, seconds: float, streams: StreamChoic
                 elif packet.stream.index not in ended:
                     packet.stream = copies[packet.stream.index]
                     cut.mux(packet)
-        status = path.stat()
+        status = recording_files(path)[0].stat()
         if os.geteuid() == 0:
             os.chown(target, status.st_uid, status.st_gid)
         target.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IWUSR)

@@ -18,7 +18,16 @@ from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
 from tasks.extractors.source import CurveFiles, Microphone, Microphones, Region
-from tasks.media.container import RecordingError, StreamChoice, open_container, video_streams
+from tasks.media.container import (
+    RecordingError,
+    StreamChoice,
+    check_one_folder,
+    open_container,
+    recording_digest,
+    recording_files,
+    recording_state,
+    video_streams,
+)
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.units import recording_s
@@ -219,8 +228,8 @@ def input_file(path: Path, name: str = "", digest: Callable[[Path], str] = sha25
     Raises:
         OSError: it cannot be read.
     """
-    status = path.stat()  # before it is read: a file that is replaced from here on is not what the extraction finds
-    return InputFile(path, name or path.name, digest(path), status.st_size, status.st_mtime_ns)
+    state = recording_state(path)  # before it is read: what is replaced from here on is not what the extraction finds
+    return InputFile(path, name or path.name, recording_digest(path, digest), *state)
 
 
 def _files_of(study: Study, session_id: str, track: str) -> Session | Track:
@@ -305,7 +314,11 @@ def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCach
         RecordingError: it is no recording.
         OSError: a file is not there, or cannot be read.
     """
-    for path in (recording, *others.values()):
+    try:
+        check_one_folder(recording.as_posix())
+    except ValueError as error:
+        raise RecordingError(str(error)) from None
+    for path in (*recording_files(recording), *others.values()):
         path.open("rb").close()  # a file that is not there is its caller's mistake, no fault of a recording
         try:
             str(path.absolute()).encode()

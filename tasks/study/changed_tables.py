@@ -22,7 +22,7 @@ from storyframes.store.storage.scratch import scratch_folder
 from tasks.study.csv_text import csv_bytes
 from tasks.study.forgotten_ids import NAME, read_forgotten_ids
 from tasks.study.labels import listed
-from tasks.study.load import read_study
+from tasks.study.load import read_study, recording_names
 from tasks.study.problems import Problem, shortened
 from tasks.study.rows import NUMBER_COLUMNS, PATH_COLUMNS, TABLES
 from tasks.study.strict_tables import as_words, is_empty, is_pandas_index, read_table, with_slashes
@@ -294,18 +294,19 @@ class ChangedTables:
         return named
 
     def files_named(self) -> dict[str, str]:
-        """The session of each file that the tables tracks and sessions name, however its path is written.
+        """The session of each file that the tables tracks and sessions name or join, however its path is written.
 
         Raises:
             TableChangeError: a table cannot be changed.
         """
-        return {
+        cells = {
             PurePosixPath(str(with_slashes(self.root, row[column])).strip()).as_posix(): _recording(row, name)[0]
             for name in ("tracks", "sessions")
             for row in self.open(name).rows
             for column in PATH_COLUMNS
             if not is_empty(row.get(column))
         }
+        return {file: cells[cell] for cell in cells for file in recording_names(self.root, cell)} | cells
 
     def add_recordings(self, rows: Mapping[str, Sequence[Mapping[str, str]]]) -> list[str]:
         """Add rows to the tables tracks and sessions, where no row has their session or track, or one of their files.
@@ -327,16 +328,16 @@ class ChangedTables:
         keys = {_recording(row, name) for name, table in tables.items() for row in table.rows}
         named, forgotten = self.files_named(), read_forgotten_ids(self.root)
         made = [row for of_table in rows.values() for row in of_table]
-        owners = {row["session_id"]: named[path] for row in made for path in _files(row) if path in named}
+        owners = {row["session_id"]: named[path] for row in made for path in _files(self.root, row) if path in named}
         gone = {row["session_id"] for row in rows["sessions"] if row["participant_id"] in forgotten.people}
-        gone |= {row["session_id"] for row in rows["sessions"] if any(map(forgotten.has_file, _files(row)))}
+        gone |= {row["session_id"] for row in rows["sessions"] if any(map(forgotten.has_file, _files(self.root, row)))}
         gone |= {name for name in (row["session_id"] for row in made) if owners.get(name, name) in forgotten.sessions}
         of_forgotten, unused = 0, []
         for name, table in tables.items():
             new = []
             for made_row in rows[name]:
                 row = {**made_row, "session_id": owners.get(made_row["session_id"], made_row["session_id"])}
-                paths, key = _files(row), _recording(row, name)
+                paths, key = _files(self.root, row), _recording(row, name)
                 added = [path for path in paths if path not in named]
                 if made_row["session_id"] in gone or key in forgotten.tracks or any(map(forgotten.has_file, paths)):
                     of_forgotten += len(added)
@@ -360,8 +361,10 @@ class ChangedTables:
         ]
 
 
-def _files(row: Mapping[str, str]) -> list[str]:
-    return [row[column] for column in PATH_COLUMNS if row.get(column)]
+def _files(root: Path, row: Mapping[str, str]) -> list[str]:
+    """The files that a row names, also those that it joins."""
+    cells = [row[column] for column in PATH_COLUMNS if row.get(column)]
+    return list(dict.fromkeys(file for cell in cells for file in (cell, *recording_names(root, cell))))
 
 
 def _recording(row: Mapping[str, Any], table: str) -> tuple[str, str]:

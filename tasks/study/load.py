@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
+from tasks.media.container import recording_files
 from tasks.study.forgotten_ids import ForgottenIds, read_forgotten_ids
 from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme
@@ -159,13 +160,14 @@ class Study:
         )
 
     def path(self, relative: str) -> Path:
-        """A file that the tables name, as a path of this machine.
+        """A file that the tables name, or the files of a recording, as a path of this machine.
 
         Raises:
-            StudyFileError: it does not exist, is no file, or leaves the study through a symbolic link.
+            StudyFileError: one does not exist, is no file, or leaves the study through a symbolic link.
         """
-        if fault := _file_fault(self.root, relative):
-            raise StudyFileError(f"{relative}: {fault}")
+        for name in recording_names(self.root, relative):
+            if fault := _file_fault(self.root, name):
+                raise StudyFileError(f"{name}: {fault}")
         return self.root / relative
 
     def table_path(self, table: str) -> Path:
@@ -298,6 +300,13 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
     """The problems, sorted by table and row."""
     order = {table: position for position, table in enumerate(TABLES)}
     return sorted(problems, key=lambda problem: (order.get(problem.table, -1), problem.row or 0))
+
+
+def recording_names(root: Path, relative: str) -> list[str]:
+    """The files of a recording that a study's table names, each relative to the study's folder."""
+    if "+" not in relative:
+        return [relative]
+    return [file.relative_to(root).as_posix() for file in recording_files(root / relative)]
 
 
 def _file_fault(root: Path, relative: str) -> str:

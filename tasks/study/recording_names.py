@@ -30,6 +30,18 @@ _DEVICE = re.compile(
     r"|main",
     re.IGNORECASE,
 )
+# Names of files that are parts of one recording: a camera of GoPro begins a new file at 4 GB (GOPR0001, GP010001, ...
+# and GX010001, GX020001, ...), and people write _part1, -pt2, "Teil 3".
+_PARTS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?P<head>)GOPR(?P<tail>\d{4})",
+        r"(?P<head>)GP(?P<number>\d{2})(?P<tail>\d{4})",
+        r"(?P<head>G[HX])(?P<number>\d{2})(?P<tail>\d{4})",
+        r"(?P<head>.+?)[ _.-]+(?:part|pt|teil)[ _.-]*(?P<number>\d{1,2})(?P<tail>.*)",
+    )
+]
+_WRITTEN = _PARTS[-1]
 _NUMBERED = re.compile(r"[-_]?(?:\d{1,2}|[a-d])?", re.IGNORECASE)
 _SHOWN = 20  # misfits that a message lists
 
@@ -136,6 +148,31 @@ def proposed(keys: Sequence[str], *, but: str | None = None, field: str = "") ->
         if 2 * count >= len(keys) and name != but and field in name
     }
     return listed([f"--names '{name}' fits {count} of {len(keys)} names" for name, count in counts.items()], 3, "; ")
+
+
+def proposed_parts(paths: Iterable[PurePosixPath]) -> list[list[PurePosixPath]]:
+    """Files that by their names are parts of one recording, in their order: numbered from 0 or 1 without a gap."""
+    groups: dict[tuple[str, ...], dict[int, PurePosixPath]] = {}
+    for path in paths:
+        if match := _part(path.stem):
+            key = str(path.parent), match["head"].lower(), match["tail"].lower(), path.suffix.lower()
+            number = int(match.groupdict().get("number") or 0)
+            groups.setdefault(key, {})[number] = path
+    return [
+        [parts[number] for number in sorted(parts)]
+        for parts in groups.values()
+        if len(parts) > 1 and sorted(parts) in (list(range(len(parts))), list(range(1, len(parts) + 1)))
+    ]
+
+
+def name_of_parts(stems: Sequence[str]) -> str:
+    """What a recording of several files is called: its first file's name, without _part1."""
+    match = _WRITTEN.fullmatch(stems[0])
+    return match["head"] + match["tail"] if match else stems[0]
+
+
+def _part(stem: str) -> re.Match[str] | None:
+    return next((match for pattern in _PARTS if (match := pattern.fullmatch(stem))), None)
 
 
 def _is_device(word: str) -> bool:

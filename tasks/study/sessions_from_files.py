@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from storyframes.spec import MAIN
 from storyframes.store.storage.files import sha256_file, write_atomically
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.media.container import RecordingError
+from tasks.media.container import SOUND_SUFFIXES, VIDEO_SUFFIXES, RecordingError, file_names
 from tasks.media.video_header import Streams, read_streams
 from tasks.study.changed_tables import ChangedTables
 from tasks.study.csv_text import csv_bytes
@@ -23,13 +23,13 @@ from tasks.study.forgotten_ids import NAME
 from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
-from tasks.study.recording_names import FilesError, Named, proposed, read_names
+from tasks.study.recording_names import FilesError, Named, name_of_parts, proposed, proposed_parts, read_names
 
 SETTINGS_FILE = "storyframes.toml"
 _FILES = ("video", "audio", "transcript", "openface")
 _BY_SUFFIX = {
-    "video": ".mp4 .mov .m4v .avi .mkv .webm .mpg .mpeg .mts .m2ts .ts .wmv .dv .flv .ogv .mxf .3gp".split(),
-    "audio": ".wav .m4a .mp3 .flac .ogg .oga .opus .aac .aif .aiff .amr .wma .caf .w64 .au".split(),
+    "video": VIDEO_SUFFIXES,
+    "audio": SOUND_SUFFIXES,
     "transcript": ".vtt .srt .json".split(),
 }
 _OF_OURS = ("zarr.json", "index.html")  # of feature stores and reports, in whose folders no recordings lie
@@ -89,7 +89,14 @@ class _Session:
         return [session | {"track": name} | files for name, files in self.devices.items() if name != main]
 
 
-def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None, *, update: bool = False) -> Made:
+def make_sessions(
+    root: Path,
+    globs: Mapping[str, str],
+    names: str | None = None,
+    *,
+    update: bool = False,
+    join: Callable[[Sequence[str]], bool] = lambda _: False,
+) -> Made:
     """Write ``sessions.csv`` into ``root`` from the files there, and ``storyframes.toml``, a configuration that fits.
 
     Sessions with several cameras or microphones are in ``tracks.csv`` as well.
@@ -101,6 +108,7 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
         names: the pattern of a recording's name without its suffix: ``{participant}_{session}_{date}``, ``{track}`` for
             its camera or microphone, ``*`` for any text.
         update: add the recordings that no table of sessions or tracks names yet; the other rows stay as they are.
+        join: whether files that by their names are parts of one recording become one, given the joined names.
 
     Raises:
         FilesError: the folder has a table already, a glob finds nothing, or names give no id, or two.
@@ -120,6 +128,8 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     of_columns = [_unusable(root, paths, headers, known) for paths in files.values()]
     set_aside = {path: why for of_column in of_columns for path, why in of_column.items()}
     files = {column: [path for path in paths if path not in set_aside] for column, paths in files.items()}
+    for column in files.keys() - {"transcript", "openface"}:
+        files[column] = _with_parts_joined(root, files[column], headers, known, join, remarks)
     columns = _columns(first, files[first], headers, remarks)
     recordings = [path for path, column in columns.items() if column != "transcript"] or list(columns)
     aside = tuple(f"{path}: {why}" for path, why in set_aside.items())
@@ -165,6 +175,45 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     else:
         remarks.append(f"{SETTINGS_FILE} is there already and stays as it is")
     return Made(len(rows), len(participants), tuple(dict.fromkeys(remarks)), len(tracks), has_settings, aside)
+
+
+def _with_parts_joined(
+    root: Path,
+    paths: Sequence[PurePosixPath],
+    headers: dict[PurePosixPath, Streams],
+    named: Collection[str],
+    join: Callable[[Sequence[str]], bool],
+    remarks: list[str],
+) -> list[PurePosixPath]:
+    """The recordings, with those as one that are parts of one by their names; not those that the tables name apart.
+
+    Args:
+        headers: of the recordings, by their paths; those that are joined are replaced.
+        named: files and joined files that the tables name, about which nothing is asked.
+        join: whether these joined files are one recording each.
+        remarks: what should be checked is added here.
+    """
+    joined: dict[PurePosixPath, list[PurePosixPath]] = {}
+    opened: dict[PurePosixPath, Streams] = {}
+    for parts in proposed_parts(path for path in paths if path in headers):
+        whole = parts[0].with_name("+".join(part.name for part in parts))
+        if str(whole) not in named and any(str(part) in named for part in parts):
+            continue
+        try:
+            opened[whole] = read_streams(root / whole)
+            joined[whole] = parts
+        except RecordingError as error:
+            remarks.append(f"{whole} is not one recording: {error}")
+    asked = [str(whole) for whole in joined if str(whole) not in named]
+    if asked and not join(asked):
+        names = listed(asked, _NAMED)
+        remarks.append(f"by their names parts of one recording, and not joined: {names}: --join joins them")
+        joined = {whole: parts for whole, parts in joined.items() if str(whole) in named}
+    whole_of = {part: whole for whole, parts in joined.items() for part in parts}
+    for part, whole in whole_of.items():
+        headers[whole] = opened[whole]
+        del headers[part]
+    return list(dict.fromkeys(whole_of.get(path, path) for path in paths))
 
 
 def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath, str], remarks: list[str]) -> bool:
@@ -329,7 +378,9 @@ def _keys(paths: Sequence[PurePosixPath], glob: str, is_deep: bool) -> list[str]
 
 
 def _stem(path: PurePosixPath) -> str:
-    """The name without its suffix; of a compressed table without both suffixes."""
+    """The name without its suffix; of a compressed table without both suffixes, of joined files what all are of."""
+    if len(files := file_names(path.name)) > 1:
+        return name_of_parts([PurePosixPath(file).stem for file in files])
     return PurePosixPath(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 

@@ -23,6 +23,7 @@ from storyframes.store.layout import STUDY, StoreError
 from storyframes.store.records import ATTEMPT, CURRENT, RecordError, now, seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.study import Forgotten, read_forgotten
+from tasks.media.container import recording_digest, recording_state
 from tasks.study.forgotten_ids import note_forgotten
 from tasks.study.labels import RaterKind, listed
 from tasks.study.load import Session, Study, StudyFileError
@@ -201,14 +202,14 @@ def _read_session(study: Study, session: Session, before: Mapping[str, _SessionR
         return _SessionRecord(session.participant_id)
     try:
         path = study.path(relative)
-        status = path.stat()
-        if (status.st_size, status.st_mtime_ns) == (recorded.bytes, recorded.mtime_ns) and recorded.recording:
+        state = recording_state(path)
+        if state == (recorded.bytes, recorded.mtime_ns) and recorded.recording:
             recording = recorded.recording
         else:
-            recording = digest_of_ends(path)
+            recording = recording_digest(path, digest_of_ends)
     except (StudyFileError, OSError):
         return _SessionRecord(session.participant_id)
-    return _SessionRecord(session.participant_id, recording, status.st_size, status.st_mtime_ns)
+    return _SessionRecord(session.participant_id, recording, *state)
 
 
 def digest_of_ends(path: Path) -> str:

@@ -24,7 +24,7 @@ from tasks.extractors.base import ExtractionError, Extractor, Source
 from tasks.extractors.frame_pass import BATCH_FRAMES, FrameConsumer, FrameExtractor
 from tasks.extractors.frames import FrameClock
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.media import container
+from tasks.media import shown_frames
 from tasks.media.container import PictureError, StreamChoice
 from tasks.media.recording import FrameBatch, PictureConverter, RecordingReader, read_frame_times
 from tasks.planning.plan import plan_extraction
@@ -113,14 +113,14 @@ def study(tmp_path: Path) -> Path:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the frames that are decoded, without the first: a header's reader decodes that one too."""
     numbers: list[int] = []
-    real = container.ShownFrames.__iter__
+    real = shown_frames.ShownFrames.__iter__
 
-    def counting(self: container.ShownFrames) -> Iterator[container.ShownFrame]:
+    def counting(self: shown_frames.ShownFrames) -> Iterator[shown_frames.ShownFrame]:
         for frame in real(self):
             numbers.extend([frame.number] if frame.number else [])
             yield frame
 
-    monkeypatch.setattr(container.ShownFrames, "__iter__", counting)
+    monkeypatch.setattr(shown_frames.ShownFrames, "__iter__", counting)
     return numbers
 
 

@@ -31,7 +31,7 @@ from tasks.extractors.source import Region, Source
 from tasks.inspect.quality import Quality, Rule
 from tasks.inspect.study_check import check_study
 from tasks.inspect.track_curves import read_curves
-from tasks.media import container
+from tasks.media import shown_frames
 from tasks.media.upright import write_lossless
 from tasks.planning.forecast import forecast, measure_study
 from tasks.planning.plan import expected_versions, plan_extraction
@@ -115,15 +115,15 @@ FEATURES = ("resnet50", "vit")
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The number of each frame that FFmpeg decodes in the block."""
     decoded: list[int] = []
-    real = container.ShownFrames.__iter__
+    real = shown_frames.ShownFrames.__iter__
 
-    def counting(self: container.ShownFrames) -> Iterator[container.ShownFrame]:
+    def counting(self: shown_frames.ShownFrames) -> Iterator[shown_frames.ShownFrame]:
         for frame in real(self):
             decoded.append(frame.number)
             yield frame
 
     with monkeypatch.context() as patched:
-        patched.setattr(container.ShownFrames, "__iter__", counting)
+        patched.setattr(shown_frames.ShownFrames, "__iter__", counting)
         yield decoded
 
 

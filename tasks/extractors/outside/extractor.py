@@ -28,7 +28,7 @@ from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRunt
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
 from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings, VenvSettings
 from tasks.extractors.regions import region_view, video_for_tool
-from tasks.media.container import RecordingError, StreamChoice
+from tasks.media.container import RecordingError, StreamChoice, recording_files
 from tasks.media.recording import FrameBatch
 from tasks.models.digests import model_digests
 from tasks.tools.containers import ContainerError
@@ -201,9 +201,15 @@ class OutsideExtractor(Extractor[S]):
         """The program opens the sound by itself, so it would hear the first of several.
 
         Raises:
-            ExtractionError: the file has several sounds, of which not the first is chosen.
+            ExtractionError: the file has several sounds, of which not the first is chosen, or there are several files.
         """
         number, sound = self.common.recording.sound_stream, inputs.get(Input.AUDIO)
+        if sound and len(files := recording_files(sound)) > 1:
+            raise ExtractionError(
+                f"{sound.name}: is {len(files)} files, and the program of {self.name} opens one: make a sound file of "
+                f"them (ffmpeg {' '.join(f'-i {file.name}' for file in files)} -filter_complex "
+                f"concat=n={len(files)}:v=0:a=1 OTHER.wav) and name it as audio in the tables"
+            )
         try:
             if sound and number and not StreamChoice(sound=number).are_first(sound):
                 raise ExtractionError(

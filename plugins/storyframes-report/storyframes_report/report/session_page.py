@@ -29,7 +29,7 @@ from storyframes_report.report.study_page.summary import FindingSummary, Session
 from storyframes_report.report.timeline import timeline
 from storyframes_report.report.timetable import Timetable, read_timetable
 from tasks.inspect import Quality, QualityFinding, SessionCurves, read_curves
-from tasks.media import NoAudioError, RecordingError, StreamChoice, find_clipped, read_header
+from tasks.media import NoAudioError, RecordingError, StreamChoice, find_clipped, read_header, recording_files
 from tasks.study import Study, UnusableFileError
 
 _WIDTH, _PICTURES = 320, 8  # pixels, and the most pictures of a track
@@ -234,9 +234,14 @@ def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, D
 
 def _other_streams(study: Study, part: TrackPart) -> str:
     """Why a browser cannot play a track; empty where it plays the picture and the sound of the track's features."""
-    if part.streams == StreamChoice.FIRST or part.device is None:
+    if part.device is None:
         return ""
     files, chosen = part.device.files, part.streams
+    paths = [path for name in (files.video, files.audio) if (path := study_file(study, name))]
+    if joined := [path.name for path in paths if len(recording_files(path)) > 1]:
+        return f"Not played: a browser plays one file, not {', '.join(joined)}: --proxy FOLDER makes a copy of a video."
+    if chosen == StreamChoice.FIRST:
+        return ""
     sound = StreamChoice(sound=chosen.sound)
     asked = [(files.video, StreamChoice(chosen.video) if files.audio else chosen), (files.audio, sound)]
     there = [(path, streams) for name, streams in asked if (path := study_file(study, name))]
