@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from tasks.media.container import RecordingError, StreamChoice, recording_files
+    from tasks.media.container import RecordingError, StreamChoice
     from tasks.media.recording import FrameBatch, read_frame_times, read_frames
     from tasks.media.sound import AudioBlock, NoAudioError, find_clipped, read_audio, sound_s
     from tasks.media.sound_bands import SoundBands
@@ -32,14 +32,13 @@ __all__ = [
     "read_frames",
     "read_header",
     "read_streams",
-    "recording_files",
     "sound_s",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "container": "RecordingError StreamChoice recording_files",
+        "container": "RecordingError StreamChoice",
         "recording": "FrameBatch read_frame_times read_frames",
         "sound": "AudioBlock NoAudioError find_clipped read_audio sound_s",
         "sound_bands": "SoundBands",

@@ -82,6 +82,11 @@ class StreamChoice:
         chosen = {"video_stream": self.video if with_picture else 0, "sound_stream": self.sound}
         return {name: number for name, number in chosen.items() if number}
 
+    @staticmethod
+    def files(path: Path) -> list[Path]:
+        """The files of the recording of which this is chosen, see :func:`recording_files`."""
+        return recording_files(path)
+
     def are_first(self, path: Path) -> bool:
         """Whether the chosen picture and sound are the first of one file, which other programs take by themselves.
 

@@ -21,7 +21,7 @@ from storyframes.store import write_atomically
 from storyframes_transcribe.ctc import AlignedWord, CtcModel, align
 from storyframes_transcribe.transcript_file import FOLDER, MADE_BY
 from storyframes_transcribe.voices import Damage
-from tasks.media import StreamChoice, promised_length_s, read_audio, read_header, recording_files
+from tasks.media import StreamChoice, promised_length_s, read_audio, read_header
 from tasks.study import Study, find_prefixes, read_transcript
 
 TEXTS = "texts"
@@ -245,7 +245,7 @@ def _words_digest(utterances: Any) -> str:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    for part in recording_files(path):
+    for part in StreamChoice.files(path):
         with part.open("rb") as file:
             hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()

@@ -19,15 +19,7 @@ import cv2
 import numpy as np
 
 from storyframes.store import lock_new_file
-from tasks.media import (
-    NoAudioError,
-    RecordingError,
-    StreamChoice,
-    read_audio,
-    read_frames,
-    read_header,
-    recording_files,
-)
+from tasks.media import NoAudioError, RecordingError, StreamChoice, read_audio, read_frames, read_header
 
 _LONGEST_SIDE = 640  # pixels
 _SOUND_RATE = 48_000
@@ -92,7 +84,7 @@ def _is_open(descriptor: int, path: Path) -> bool:
 
 def _made_of(sources: list[Path], streams: StreamChoice) -> str:
     """What a copy was made of, for its comment: a session may get another file, and two studies may share a folder."""
-    files = [file for source in sources for file in recording_files(source)]
+    files = [file for source in sources for file in streams.files(source)]
     states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     return hashlib.sha256(repr(states if streams == StreamChoice.FIRST else [states, streams]).encode()).hexdigest()
 

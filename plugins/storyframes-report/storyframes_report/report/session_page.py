@@ -29,7 +29,7 @@ from storyframes_report.report.study_page.summary import FindingSummary, Session
 from storyframes_report.report.timeline import timeline
 from storyframes_report.report.timetable import Timetable, read_timetable
 from tasks.inspect import Quality, QualityFinding, SessionCurves, read_curves
-from tasks.media import NoAudioError, RecordingError, StreamChoice, find_clipped, read_header, recording_files
+from tasks.media import NoAudioError, RecordingError, StreamChoice, find_clipped, read_header
 from tasks.study import Study, UnusableFileError
 
 _WIDTH, _PICTURES = 320, 8  # pixels, and the most pictures of a track
@@ -238,7 +238,7 @@ def _other_streams(study: Study, part: TrackPart) -> str:
         return ""
     files, chosen = part.device.files, part.streams
     paths = [path for name in (files.video, files.audio) if (path := study_file(study, name))]
-    if joined := [path.name for path in paths if len(recording_files(path)) > 1]:
+    if joined := [path.name for path in paths if len(chosen.files(path)) > 1]:
         return f"Not played: a browser plays one file, not {', '.join(joined)}: --proxy FOLDER makes a copy of a video."
     if chosen == StreamChoice.FIRST:
         return ""
