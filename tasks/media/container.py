@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from storyframes.store.storage import may_pass
 
@@ -41,7 +41,9 @@ VIDEO_SUFFIXES = ".mp4 .mov .m4v .avi .mkv .webm .mpg .mpeg .mts .m2ts .ts .wmv 
 SOUND_SUFFIXES = ".wav .m4a .mp3 .flac .ogg .oga .opus .aac .aif .aiff .amr .wma .caf .w64 .au".split()
 _SEAM = re.compile(rf"({'|'.join(map(re.escape, [*VIDEO_SUFFIXES, *SOUND_SUFFIXES]))})\+", re.IGNORECASE)
 _SOUGHT = ("mov,", "matroska,")  # formats in which seeking keeps the times of packets
-_SKIPPED = "skip_samples"  # FFmpeg's name for data of a packet: how many of its samples a player skips
+_SKIPPED: Literal["skip_samples"] = (
+    "skip_samples"  # FFmpeg's name for data of a packet: how many samples a player skips
+)
 _NEVER_CUT = ("vorbis", "opus")  # codecs of which each file begins with an encoding of its own
 _TAIL_US = 10_000_000  # of a file, in which the ends of its picture and sound are looked for first
 
