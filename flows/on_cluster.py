@@ -32,6 +32,7 @@ from flows.gather import Bundle, Executor, Future, Gather, O, Unit, WorkerLostEr
 from flows.in_process import attempt
 from flows.interruption import heeded
 from flows.run import result_of
+from storyframes.store.storage.processes import keep_private
 
 PATIENCE_S = 60.0  # for a network file system that shows this machine what a worker wrote a moment ago
 _LOOK_EVERY_S = 2.0
@@ -189,6 +190,7 @@ def do_in_turn(bundle: Bundle[O]) -> State:
         Completed where nothing failed, Failed where everything did, else PartialSuccess, which is of the type Failed.
         Its data has for each unit its outcomes, or in words why it has none.
     """
+    keep_private()
     logger = get_run_logger()
     ended: list[tuple[O, ...] | str] = []
     for unit in bundle.units:

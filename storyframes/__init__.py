@@ -39,19 +39,18 @@ if TYPE_CHECKING:
     from storyframes.config_file import ConfigFileError, read_toml
     from storyframes.derivation import Derivation
     from storyframes.feature_name import FeatureName
-    from storyframes.features import CLOCK, FEATURES, STORIES, STORY_FEATURES
+    from storyframes.features import CLOCK, FEATURES, STORIES
     from storyframes.installation import install_line
-    from storyframes.label_curves import CurveRule, curve_spec
+    from storyframes.label_curves import CurveRule
     from storyframes.notebook import percent
-    from storyframes.one_file import ExtractedFile, extract
+    from storyframes.one_file import extract
     from storyframes.plug_ins import PlugInError, PlugIns
-    from storyframes.speaking import Attribution, Speech, attribute, read_speech
+    from storyframes.speaking import attribute, read_speech
     from storyframes.spec import (
         MAIN,
         ArraySpec,
         Axis,
         FeatureSpec,
-        SpecError,
         shown_names,
     )
     from storyframes.store.feature_store import FeatureStore
@@ -74,10 +73,8 @@ __all__ = [
     "MAIN",
     "SOUND_FITS_S",
     "STORIES",
-    "STORY_FEATURES",
     "AddressError",
     "ArraySpec",
-    "Attribution",
     "Axis",
     "ClipDataset",
     "ClipInput",
@@ -88,7 +85,6 @@ __all__ = [
     "ConfigFileError",
     "CurveRule",
     "Derivation",
-    "ExtractedFile",
     "FeatureName",
     "FeatureSpec",
     "FeatureStore",
@@ -97,13 +93,10 @@ __all__ = [
     "PlugIns",
     "SequentialSampler",
     "SessionBlockSampler",
-    "SpecError",
-    "Speech",
     "SplitSpec",
     "UniformSampler",
     "__version__",
     "attribute",
-    "curve_spec",
     "exports",
     "extract",
     "install_line",
@@ -131,14 +124,14 @@ __getattr__, __dir__ = exports(
         "clips.samplers": "ClipSampler SequentialSampler SessionBlockSampler UniformSampler",
         "config_file": "ConfigFileError read_toml",
         "derivation": "Derivation",
-        "features": "CLOCK FEATURES STORIES STORY_FEATURES",
+        "features": "CLOCK FEATURES STORIES",
         "installation": "install_line",
-        "label_curves": "CurveRule curve_spec",
+        "label_curves": "CurveRule",
         "notebook": "percent",
-        "one_file": "ExtractedFile extract",
+        "one_file": "extract",
         "plug_ins": "PlugIns PlugInError",
-        "speaking": "Attribution Speech attribute read_speech",
-        "spec": "MAIN ArraySpec Axis FeatureSpec SpecError shown_names",
+        "speaking": "attribute read_speech",
+        "spec": "MAIN ArraySpec Axis FeatureSpec shown_names",
         "store.feature_store": "FeatureStore",
         "times": "SOUND_FITS_S Clock last_frame_end_s spoken_rows ticks",
     },

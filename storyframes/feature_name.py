@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from storyframes import spec
+from storyframes.spec import FeatureSpec
 
 
 class FeatureName(str):
@@ -59,6 +60,19 @@ class FeatureName(str):
     def clip_column(self) -> str:
         """The column of the clip index that says whether a session has the feature."""
         return spec.column_of(self)
+
+    def built_in(self, *, of_stories: bool = False) -> FeatureSpec | None:
+        """Its specification where it is a curve of labels or built in, else None; for a name without a track.
+
+        Args:
+            of_stories: of the story texts, not of a session.
+        """
+        from storyframes.features import FEATURES, STORY_FEATURES
+        from storyframes.label_curves import curve_spec
+
+        if self.is_label_curve:
+            return curve_spec(self)
+        return (STORY_FEATURES if of_stories else FEATURES).get(self)
 
     def unit_of(self, column: str) -> str:
         """The unit of a column of OpenFace, whose columns have several; "" for other features."""

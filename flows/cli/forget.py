@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import filesize
 from rich.markup import escape
 
 from flows.cli.terminal import (
@@ -18,7 +19,7 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
-from tasks.inspect.formatting import counted, human_bytes
+from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
     from storyframes.store.storage import Storage
@@ -165,7 +166,7 @@ def _show(done: Forgetting, scope: Scope, *, dry_run: bool, tables: bool) -> Non
     if dry_run and len(done.removed) > _MOST_SHOWN:
         shown.print(f"… and {len(done.removed) - _MOST_SHOWN} more, which --json lists")
     verb = "would remove" if dry_run else "removed"
-    shown.print(f"{verb} {counted(len(done.removed), 'trace')}, {human_bytes(done.bytes)}")
+    shown.print(f"{verb} {counted(len(done.removed), 'trace')}, {filesize.decimal(done.bytes)}")
     for line in scope.remarks:
         shown.print(f"[yellow]remains[/] {escape(line)}", soft_wrap=True)
     for table, rows in done.remaining.rows.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import filesize
 from rich.markup import escape
 from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 from rich.table import Table
@@ -25,7 +26,6 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
-from tasks.inspect.formatting import human_bytes
 
 if TYPE_CHECKING:
     from tasks.extractors.embed.settings import EmbedSettings
@@ -88,7 +88,7 @@ def models_table(rows: Sequence[ModelRow]) -> Table:
         table.add_column(heading, overflow="fold")
     for row in rows:
         here = "[green]yes[/]" if row.here else "no"
-        size = human_bytes(row.bytes) if row.bytes else "?"
+        size = filesize.decimal(row.bytes) if row.bytes else "?"
         table.add_row(escape(row.model), here, size, escape(row.about), escape(row.licence))
     return table
 

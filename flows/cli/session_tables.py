@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich import filesize
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
@@ -18,7 +19,7 @@ from flows.cli.terminal import finite_json
 from storyframes.features import in_order
 from storyframes.spec import MAIN
 from storyframes.store.record_status import FeatureStatus
-from tasks.inspect.formatting import counted, human_bytes
+from tasks.inspect.formatting import counted
 from tasks.inspect.quality import Quality, QualityFinding
 from tasks.inspect.session_curves import CurveSummary, SessionCurves
 from tasks.study.labels import listed
@@ -56,7 +57,7 @@ def _features_table(entries: Sequence[FeatureStatus]) -> FittingTable:
             escape(entry.feature),
             f"[{STYLE[entry.status]}]{entry.status}[/]",
             current.measured_rows if current else "",
-            human_bytes(current.nbytes) if current else "",
+            filesize.decimal(current.nbytes) if current else "",
             escape("; ".join(current.caveats)) if current else "",
             escape("; ".join(notes)),
         )

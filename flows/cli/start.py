@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import filesize
 from rich.markup import escape
 from rich.table import Table
 
@@ -39,7 +40,7 @@ from flows.cli.terminal import (
 from flows.doctor.findings import Finding, State
 from flows.progress import progress_bar
 from storyframes.spec import MAIN
-from tasks.inspect.formatting import counted, human_bytes
+from tasks.inspect.formatting import counted
 from tasks.media.synthetic_study import Shape
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def forecast_table(forecast: Forecast) -> Table:
             table.add_row(escape(feature.feature), "not measured", "-", "-")
         else:
             rate = f"{feature.cpu_s_per_minute:.2f}"
-            table.add_row(escape(feature.feature), rate, duration(feature.cpu_s), human_bytes(feature.bytes))
+            table.add_row(escape(feature.feature), rate, duration(feature.cpu_s), filesize.decimal(feature.bytes))
     return table
 
 
@@ -133,7 +134,7 @@ def summary(forecast: Forecast) -> str:
     return (
         f"{sessions}{tracks}, {duration(forecast.recorded_s)} of recordings: about {duration(forecast.wall_s)} with "
         f"{workers}, if nothing else runs here;\n{duration(forecast.cpu_s)} of processor time and "
-        f"{human_bytes(forecast.bytes)} of disk."
+        f"{filesize.decimal(forecast.bytes)} of disk."
     )
 
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from rich import filesize
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -19,7 +20,6 @@ from storyframes.features import STORIES, in_order
 from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import Status
-from tasks.inspect.formatting import human_bytes
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
 _NAMED = 3  # sessions in a note
@@ -163,7 +163,7 @@ class _Notes:
             notes.append(f"[{STYLE[status]}]{status}[/] {escape(str(sessions))} {escape(feature)}: {escape(reason)}")
         notes += self._unknown_words()
         total = ", ".join(f"{self.counts[status]} {status}" for status in Status if self.counts[status])
-        notes.append(f"{total or 'nothing extracted yet'}; {human_bytes(self.size)}")
+        notes.append(f"{total or 'nothing extracted yet'}; {filesize.decimal(self.size)}")
         return notes
 
     def _unknown_words(self) -> list[str]:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import filesize
 from rich.markup import escape
 from rich.table import Table
 
 from flows import interruption
 from flows.cli.terminal import JsonOption, StoreArgument, console, error_console, fail, show_json, usage_errors
 from storyframes.spec import MAIN, feature_and_track
-from tasks.inspect.formatting import counted, human_bytes
+from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
     from storyframes.store.maintenance import Finding, Removal
@@ -189,10 +190,10 @@ def gc(
     shown = console()
     if removals:
         shown.print(removals_table(removals))
-    size = human_bytes(sum(removal.bytes for removal in removals))
+    size = filesize.decimal(sum(removal.bytes for removal in removals))
     shown.print(f"{'would remove' if dry_run else 'removed'} {counted(len(removals), 'path')}, {size}")
     if leftovers:
-        size = human_bytes(sum(leftover.bytes for leftover in leftovers))
+        size = filesize.decimal(sum(leftover.bytes for leftover in leftovers))
         done = "to be removed" if dry_run else "removed"
         shown.print(f"temporary folders of killed processes on this machine: {len(leftovers)} {done}, {size}")
     if unread:
@@ -208,7 +209,7 @@ def removals_table(removals: Sequence[Removal]) -> Table:
     table.add_column("kind")
     table.add_column("size", justify="right")
     for removal in removals:
-        table.add_row(escape(removal.path), str(removal.kind), human_bytes(removal.bytes))
+        table.add_row(escape(removal.path), str(removal.kind), filesize.decimal(removal.bytes))
     return table
 
 
@@ -231,7 +232,8 @@ def archive(
             after += current.nbytes
             folder = f"{current.session_id}/{current.feature}/"
             before += sum(size for path, size in sizes.items() if path.startswith(folder))
-    console().print(f"{counted(count, 'feature')}, {human_bytes(before)} -> {human_bytes(after)} in {escape(out)}")
+    change = f"{filesize.decimal(before)} -> {filesize.decimal(after)}"
+    console().print(f"{counted(count, 'feature')}, {change} in {escape(out)}")
 
 
 def share(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from packaging.version import Version
+from rich import filesize
 
 from flows.clusters.gpu_sharing import gpus_here, processes_of
 from flows.clusters.settings import LocalCluster
@@ -26,7 +27,6 @@ from tasks.extractors.availability import overview
 from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.registry import broken, build_extractors, model_files
 from tasks.extractors.settings import LEAST_GPU_SHARE
-from tasks.inspect.formatting import human_bytes
 from tasks.models.libraries import torchvision_mismatch
 from tasks.planning.parts import gpu_needs
 from tasks.planning.selection import selected_extractors
@@ -87,7 +87,7 @@ def _models() -> Iterator[Finding]:
     for model in models:
         if model.name in here:
             continue
-        size = f" ({human_bytes(model.bytes)})" if model.bytes else ""
+        size = f" ({filesize.decimal(model.bytes)})" if model.bytes else ""
         advice = f"'storyframes models fetch {model.name}'{size}" if model.sha256 else f"put it at {model.path}"
         yield Finding(f"model {model.name}", State.GAP, f"not here; for {model.about}", f"{advice}, if you want it")
 

@@ -12,13 +12,13 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from rich import filesize
 
 import storyframes
 from flows.doctor.findings import Finding, State
 from storyframes.installation import install_line
 from storyframes.store.layout import StoreError, open_store
 from storyframes.store.storage import StorageError, scratch
-from tasks.inspect.formatting import human_bytes
 from tasks.models.digests import user_cache
 
 _LITTLE = 2 * 2**30  # bytes: a version of a long session, and what is written beside it
@@ -113,7 +113,7 @@ def _temporary() -> Iterator[Finding]:
     else:
         yield _folder("temporary folder", folder, "set TMPDIR to a folder on another disk")
     if leftovers := scratch.sweep(dry_run=True):
-        size = human_bytes(sum(leftover.bytes for leftover in leftovers))
+        size = filesize.decimal(sum(leftover.bytes for leftover in leftovers))
         what = f"{len(leftovers)} folders of killed processes in the temporary folder, {size}"
         yield Finding("leftovers", State.GAP, what, "'storyframes gc STORE' removes them, and so does the next run")
 
@@ -135,9 +135,9 @@ def _memory() -> Finding:
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines() if ":" in line)
     total, free = (int(lines[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
     limit = _limit("memory.max")
-    what = f"{human_bytes(free)} of {human_bytes(total)} free"
+    what = f"{filesize.decimal(free)} of {filesize.decimal(total)} free"
     if limit and limit < total:
-        what += f", {human_bytes(int(limit))} by the limit of its control group"
+        what += f", {filesize.decimal(int(limit))} by the limit of its control group"
     if min(free, limit or free) < _LITTLE:
         advice = "a worker takes up to 2 GB: fewer at once ([cluster] cpus), or end what else runs here"
         return Finding("memory", State.GAP, what, advice)
@@ -156,7 +156,7 @@ def _limit(name: str) -> float | None:
 def _folder(about: str, folder: Path, advice: str) -> Finding:
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     disk = shutil.disk_usage(existing)
-    what = f"{folder}, {human_bytes(disk.free)} of {human_bytes(disk.total)} free"
+    what = f"{folder}, {filesize.decimal(disk.free)} of {filesize.decimal(disk.total)} free"
     what += "" if existing == folder else " (it is made when something is kept)"
     if not os.access(existing, os.W_OK | os.X_OK):
         return Finding(about, State.GAP, f"{folder} cannot be written to", advice)

@@ -15,38 +15,31 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
-    from storyframes.clips.clip_index import COLUMNS, SPLITS, weight_column
+    from storyframes.clips.clip_index import COLUMNS, SPLITS
     from storyframes.clips.dataset import BatchBuffers
     from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
     from storyframes.clips.inputs import Field
-    from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
-    from storyframes.clips.window_spec import WINDOW_COLUMNS, WindowSpec
+    from storyframes.clips.named_inputs import needed_features
 
 __all__ = [
     "COLUMNS",
-    "RATING",
     "SPLITS",
-    "STORY_FEATURE",
-    "WINDOW_COLUMNS",
     "BatchBuffers",
     "Field",
-    "WindowSpec",
     "complete_clips",
     "filter_clips",
     "lacking_clips",
     "needed_features",
     "parse_filter",
-    "weight_column",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "clip_index": "COLUMNS SPLITS weight_column",
+        "clip_index": "COLUMNS SPLITS",
         "dataset": "BatchBuffers",
         "filters": "complete_clips filter_clips lacking_clips parse_filter",
         "inputs": "Field",
-        "named_inputs": "RATING STORY_FEATURE needed_features",
-        "window_spec": "WINDOW_COLUMNS WindowSpec",
+        "named_inputs": "needed_features",
     },
 )

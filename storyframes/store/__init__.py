@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         ID_PATTERN,
         StoreError,
         create_store,
-        current_path,
         open_storage,
         why_no_session,
     )
@@ -34,34 +33,29 @@ if TYPE_CHECKING:
     from storyframes.store.pooled_tables import Pooling
     from storyframes.store.publish import FeatureWriter
     from storyframes.store.record_status import FeatureStatus
-    from storyframes.store.records import Caveat, Current, Status
+    from storyframes.store.records import Caveat, Current
     from storyframes.store.session_times import SessionTimes
-    from storyframes.store.shards import Compression
     from storyframes.store.storage import Storage, StorageError
     from storyframes.store.storage.files import sha256_file, write_atomically
-    from storyframes.store.storage.locks import if_free, lock_new_file, locked
-    from storyframes.store.storage.processes import keep_private
+    from storyframes.store.storage.locks import lock_new_file, locked
     from storyframes.store.storage.scratch import new_folder, scratch_folder
     from storyframes.store.study import (
         Forgotten,
         StudyRecord,
     )
-    from storyframes.store.tables import Block, Table
+    from storyframes.store.tables import Table
     from storyframes.store.validation import parse_json
 
 __all__ = [
     "CLIPS",
     "ID_PATTERN",
-    "Block",
     "Caveat",
-    "Compression",
     "Current",
     "FeatureStatus",
     "FeatureWriter",
     "Forgotten",
     "Pooling",
     "SessionTimes",
-    "Status",
     "Storage",
     "StorageError",
     "StoreError",
@@ -69,10 +63,7 @@ __all__ = [
     "Table",
     "compact",
     "create_store",
-    "current_path",
-    "if_free",
     "is_intact",
-    "keep_private",
     "lock_new_file",
     "locked",
     "new_folder",
@@ -91,20 +82,18 @@ __getattr__, __dir__ = exports(
         "pooled_tables": "Pooling",
         "catalogue": "compact",
         "clip_table": "write_clips",
-        "layout": "CLIPS ID_PATTERN StoreError create_store current_path open_storage why_no_session",
+        "layout": "CLIPS ID_PATTERN StoreError create_store open_storage why_no_session",
         "maintenance": "is_intact",
         "publish": "FeatureWriter",
         "record_status": "FeatureStatus",
-        "records": "Caveat Current Status",
+        "records": "Caveat Current",
         "session_times": "SessionTimes",
-        "shards": "Compression",
         "storage": "Storage StorageError",
         "storage.files": "sha256_file write_atomically",
-        "storage.locks": "if_free lock_new_file locked",
-        "storage.processes": "keep_private",
+        "storage.locks": "lock_new_file locked",
         "storage.scratch": "new_folder scratch_folder",
         "study": "Forgotten StudyRecord",
-        "tables": "Block Table",
+        "tables": "Table",
         "validation": "parse_json",
     },
 )

@@ -76,7 +76,7 @@ class FeatureWriter:
         storage: Storage,
         session_id: str,
         spec: FeatureSpec,
-        compression: Compression = Compression.NONE,
+        compression: str = Compression.NONE,
         *,
         track: str = MAIN,
         frames: bool = True,

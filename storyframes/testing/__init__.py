@@ -8,7 +8,7 @@ Running an extractor needs the pipeline (``storyframes[pipeline]``), which this 
 instead of importing it.
 """
 
-from storyframes.testing.contract import ContractError, check_extractor, violations
+from storyframes.testing.contract import check_extractor, violations
 from storyframes.testing.earlier import ChangedValuesWarning
 
-__all__ = ["ChangedValuesWarning", "ContractError", "check_extractor", "violations"]
+__all__ = ["ChangedValuesWarning", "check_extractor", "violations"]

@@ -27,31 +27,25 @@ if TYPE_CHECKING:
         ExtractionError,
         Extractor,
         ExtractorSettings,
-        Input,
         MissingInputError,
         Run,
-        Scope,
         Source,
         Tolerance,
     )
     from tasks.extractors.dope.extractor import Dope
-    from tasks.extractors.dope.joints import BONES
     from tasks.extractors.embed.sources import snapshot_of
     from tasks.extractors.frame_pass import FrameConsumer, FrameExtractor
     from tasks.extractors.frames import FrameClock
     from tasks.extractors.image.extractor import ImageEmbedding
-    from tasks.extractors.image.settings import ImageSettings
     from tasks.extractors.openface.all_faces import OpenFaceBoxes
     from tasks.extractors.outside.environment import Requirements
     from tasks.extractors.outside.extractor import OutsideExtractor, OutsideFrameExtractor
     from tasks.extractors.outside.settings import ContainerSettings, OutsideSettings, VenvSettings
     from tasks.extractors.registry import ExtractorsSettings, registered
     from tasks.extractors.sbert import SbertSettings
-    from tasks.extractors.settings import TranscriptSettings
     from tasks.extractors.text.speech import speaker_labels
 
 __all__ = [
-    "BONES",
     "AudioShape",
     "CommonSettings",
     "ContainerSettings",
@@ -66,8 +60,6 @@ __all__ = [
     "FrameExtractor",
     "FrameRows",
     "ImageEmbedding",
-    "ImageSettings",
-    "Input",
     "MissingInputError",
     "OpenFaceBoxes",
     "OutsideExtractor",
@@ -76,13 +68,11 @@ __all__ = [
     "Requirements",
     "Run",
     "SbertSettings",
-    "Scope",
     "Sound",
     "SoundExtractor",
     "SoundRows",
     "Source",
     "Tolerance",
-    "TranscriptSettings",
     "VenvSettings",
     "moments",
     "registered",
@@ -96,22 +86,19 @@ __getattr__, __dir__ = exports(
         "audio.shape": "AudioShape",
         "audio.sound": "FrameRows Sound SoundExtractor",
         "audio.windows": "SoundRows moments",
-        "base": "CommonSettings Cost ExtractionError Extractor ExtractorSettings Input MissingInputError Run Scope "
+        "base": "CommonSettings Cost ExtractionError Extractor ExtractorSettings MissingInputError Run "
         "Source Tolerance",
         "dope.extractor": "Dope",
-        "dope.joints": "BONES",
         "embed.sources": "snapshot_of",
         "frame_pass": "FrameConsumer FrameExtractor",
         "frames": "FrameClock",
         "image.extractor": "ImageEmbedding",
-        "image.settings": "ImageSettings",
         "openface.all_faces": "OpenFaceBoxes",
         "outside.environment": "Requirements",
         "outside.extractor": "OutsideExtractor OutsideFrameExtractor",
         "outside.settings": "ContainerSettings OutsideSettings VenvSettings",
         "registry": "ExtractorsSettings registered",
         "sbert": "SbertSettings",
-        "settings": "TranscriptSettings",
         "text.speech": "speaker_labels",
     },
 )

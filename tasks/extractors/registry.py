@@ -97,13 +97,13 @@ def broken() -> Mapping[str, str]:
     return _plug_ins()[1]
 
 
-def registered(scope: Scope = Scope.SESSION) -> dict[str, type[Extractor[Any]]]:
-    """The extractors of sessions, or of the stories, by feature, in the order in which they run.
+def registered(scope: str = Scope.SESSION) -> dict[str, type[Extractor[Any]]]:
+    """The extractors of sessions, or of the ``stories``, by feature, in the order in which they run.
 
     Without those that a configuration's sections ``[[embed]]`` make, nor labels' curves: :func:`extractor_classes`
     has the former.
     """
-    return {cls.spec.name: cls for cls in _all() if cls.scope is scope}
+    return {cls.spec.name: cls for cls in _all() if cls.scope == scope}
 
 
 def model_files() -> dict[str, ModelFile]:

@@ -16,22 +16,18 @@ from storyframes.lazy import exports
 if TYPE_CHECKING:
     from tasks.inspect.formatting import (
         counted,
-        human_bytes,
         human_time,
         markdown_table,
-        plain_markdown,
     )
     from tasks.inspect.key_tables import StudySplits
     from tasks.inspect.quality import Quality, QualityFinding, Rule
     from tasks.inspect.session_curves import (
-        CurveSummary,
         SessionCurves,
     )
     from tasks.inspect.stored_feature import StoredFeature
     from tasks.inspect.track_curves import has_curves, read_curves
 
 __all__ = [
-    "CurveSummary",
     "Quality",
     "QualityFinding",
     "Rule",
@@ -40,10 +36,8 @@ __all__ = [
     "StudySplits",
     "counted",
     "has_curves",
-    "human_bytes",
     "human_time",
     "markdown_table",
-    "plain_markdown",
     "read_curves",
 ]
 
@@ -51,9 +45,9 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         "key_tables": "StudySplits",
-        "formatting": "counted human_bytes human_time markdown_table plain_markdown",
+        "formatting": "counted human_time markdown_table",
         "quality": "Quality QualityFinding Rule",
-        "session_curves": "CurveSummary SessionCurves",
+        "session_curves": "SessionCurves",
         "stored_feature": "StoredFeature",
         "track_curves": "has_curves read_curves",
     },

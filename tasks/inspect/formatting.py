@@ -5,15 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def human_bytes(count: float) -> str:
-    """``1500`` is ``1.5 kB``."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
 def counted(count: int, noun: str) -> str:
     """``2`` and ``"clip"`` are ``2 clips``."""
     return f"{count} {noun if count == 1 else f'{noun}s'}"

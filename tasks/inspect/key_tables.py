@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
+from rich import filesize
 
 from storyframes.features import in_order
 from storyframes.spec import feature_and_track
@@ -15,7 +16,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.record_status import WHOLE_SESSION
 from storyframes.store.records import Status
-from tasks.inspect.formatting import human_bytes, markdown_table, plain_markdown
+from tasks.inspect.formatting import markdown_table, plain_markdown
 from tasks.study.load import Study
 
 _SPLITS = {"train": 0, "val": 1, "test": 2}  # their order
@@ -56,7 +57,7 @@ def key_tables(study: Study, store: FeatureStore) -> str:
     splits = StudySplits.of(study, clips)
     size = sum(entry.current.nbytes for entry in entries if entry.current)
     people = len(set().union(*splits.participants.values()))
-    totals = (len(study.sessions), people, 0 if clips is None else len(clips), human_bytes(size))
+    totals = (len(study.sessions), people, 0 if clips is None else len(clips), filesize.decimal(size))
     counts = Counter((entry.feature, entry.status) for entry in entries)
     states = [
         (*feature_and_track(feature), *(counts[feature, status] for status in Status))

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from tasks.study.csv_text import decode
     from tasks.study.curves import CurveSamples
     from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
-    from tasks.study.load import Phase, Study, Timepoint, declared_schemes, load_study, read_study
-    from tasks.study.problems import Problem, StudyError, UnusableFileError, shown_value
+    from tasks.study.load import Study, load_study, read_study
+    from tasks.study.problems import StudyError, UnusableFileError, shown_value
     from tasks.study.recording_names import as_id, session_in_name
-    from tasks.study.rows import Curve, Person, Track, spoken_name
+    from tasks.study.rows import Track, spoken_name
     from tasks.study.sessions_from_files import make_sessions
     from tasks.study.strict_tables import (
         Table,
@@ -40,26 +40,20 @@ __all__ = [
     "SURE_LANGUAGE",
     "Boxes",
     "ChangedTables",
-    "Curve",
     "CurveSamples",
     "Label",
-    "Person",
-    "Phase",
-    "Problem",
     "Scheme",
     "SchemeType",
     "Study",
     "StudyError",
     "Table",
     "TableChangeError",
-    "Timepoint",
     "Track",
     "UnusableFileError",
     "Utterance",
     "Word",
     "as_id",
     "check_study_record",
-    "declared_schemes",
     "decode",
     "did_you_mean",
     "find_prefixes",
@@ -81,10 +75,10 @@ __getattr__, __dir__ = exports(
         "csv_text": "decode",
         "curves": "CurveSamples",
         "labels": "Label Scheme SchemeType did_you_mean",
-        "load": "Phase Study Timepoint declared_schemes load_study read_study",
-        "problems": "Problem StudyError UnusableFileError shown_value",
+        "load": "Study load_study read_study",
+        "problems": "StudyError UnusableFileError shown_value",
         "recording_names": "as_id session_in_name",
-        "rows": "Curve Person Track spoken_name",
+        "rows": "Track spoken_name",
         "sessions_from_files": "make_sessions",
         "strict_tables": "Table",
         "study_identity": "check_study_record",

@@ -90,6 +90,7 @@ class Study:
         excluded: sessions that give no clips, with the reason.
         unread: by table, the columns that nothing reads.
         schemes: by name, the kinds of labels.
+        declared: the schemes of the table ``schemes``; what others are follows from their values alone.
         labels: of the table ``ratings`` (scheme ``empathy``), then those of the table ``labels``.
         curves: files with a scheme's value at many moments.
         raters: by id.
@@ -111,6 +112,7 @@ class Study:
     excluded: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     schemes: Mapping[str, Scheme] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
     labels: tuple[Label, ...] = ()
     curves: tuple[Curve, ...] = ()
     raters: Mapping[str, Rater] = field(default_factory=dict)
@@ -267,6 +269,7 @@ def read_study(root: Path, *, with_forgotten: bool = False) -> Reading:
         {row.session_id: row for row in tables.of("sessions")},
         **{table: tuple(tables.of(table)) for table in _AS_ROWS if table != "sessions"},
         schemes=schemes,
+        declared=frozenset(row.scheme for row in tables.of("schemes")),
         raters=raters_of(tables),
         persons=persons_of(tables),
         clocks=clocks_of(tables),
@@ -286,14 +289,6 @@ def read_study(root: Path, *, with_forgotten: bool = False) -> Reading:
         if row.end_s is not None and row.session_id not in tables.excluded
     ]
     return Reading(study, in_order(tables.problems), tables.session_problems, tables.files, parts)
-
-
-def declared_schemes(root: Path) -> set[str]:
-    """The schemes of the table ``schemes``; what a study's other schemes are follows from their values alone."""
-    tables = TableRows(root)
-    tables.find_tables()
-    tables.read("schemes")
-    return {row.scheme for row in tables.of("schemes")}
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:

@@ -14,6 +14,7 @@ from support.synthetic_features import StudySpec, write_features
 import storyframes
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.one_file import ExtractedFile
+from storyframes.speaking import Attribution, Speech
 from storyframes.store import record_status
 from storyframes.store.publish import record_attempt
 from storyframes.store.records import Status
@@ -69,8 +70,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]
         (WindowSpec(), "window=120"),
         (store.storage, str(root)),
         (storyframes.Clock("lapel", (0.0, 9.0), (2.0, 11.0)), "session_s=(2.0, 11.0)"),
-        (storyframes.Speech(np.zeros(1), np.ones(1)), "probability=array([1.])"),
-        (storyframes.Attribution("anna", 0.98), "Attribution(track='anna', probability=0.98)"),
+        (Speech(np.zeros(1), np.ones(1)), "probability=array([1.])"),
+        (Attribution("anna", 0.98), "Attribution(track='anna', probability=0.98)"),
         (storyframes.CurveRule(longest_gap_s=2.0), "longest_gap_s=2.0"),
         (storyframes.Derivation(store.spec("s00", "openface"), ("frames",)), "features=('frames',)"),
         (storyframes.ColumnTable(("pitch", "yaw")), "ColumnTable(pitch yaw)"),

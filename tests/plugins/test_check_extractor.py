@@ -16,7 +16,7 @@ from support.media.video_variants import ffmpeg
 from support.messages import missing, naming
 from support.tools import bad_extractors as bad
 
-from storyframes.testing import ChangedValuesWarning, ContractError, check_extractor, contract, rules, violations
+from storyframes.testing import ChangedValuesWarning, check_extractor, contract, rules, violations
 from tasks.extractors.base import Tolerance
 from tasks.extractors.registry import registered
 from tasks.media.recording import read_frame_times, read_frames
@@ -142,7 +142,7 @@ def test_a_class_that_nobody_can_import_is_none(video: Path) -> None:
 def test_all_are_told_at_once(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "RULES", IN_THIS_PROCESS)
     monkeypatch.setattr(bad.Good, "Settings", bad.TolerantSettings)
-    with pytest.raises(ContractError) as error:
+    with pytest.raises(contract.ContractError) as error:
         check_extractor(bad.SettingForgotten, video)
     first, *lines = str(error.value).splitlines()
     assert missing(first, "3 rules", "SettingForgotten") == []

@@ -24,7 +24,6 @@ from storyframes import (
     FeatureName,
     FeatureSpec,
     FeatureStore,
-    SpecError,
     last_frame_end_s,
     spoken_rows,
     ticks,
@@ -96,7 +95,7 @@ def adopt(
         progress(session_id, number, len(sources))
         try:
             looked_at.append(_look_at(store, session_id, source, how, force=force))
-        except (AdoptError, SpecError) as error:
+        except AdoptError as error:
             problems.append(f"{source.file.name}: {error}")
     if not problems:
         problems += _differences(store, looked_at, how)

@@ -65,7 +65,7 @@ class Adoption:
         """The specification of the feature that has these rows.
 
         Raises:
-            SpecError: the feature or a column cannot be called so.
+            AdoptError: the feature or a column cannot be called so.
         """
         axis = Axis.FRAME if self.per_frame else Axis.MOMENT
         about = "as in the file; NaN where it has none"
@@ -75,7 +75,10 @@ class Adoption:
                 told = f"when the row {what}, on the recording's clock, by its file"
                 arrays[name] = ArraySpec(axis, "float64", told, units="s")
         arrays[MEASURED] = ArraySpec(axis, "uint8", "1 where the row is a measurement", fill=0)
-        return FeatureSpec(self.name, self.about, arrays, mask=MEASURED)
+        try:
+            return FeatureSpec(self.name, self.about, arrays, mask=MEASURED)
+        except ValueError as error:
+            raise AdoptError(str(error)) from None
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from storyframes_empathy.training.settings import (
     misfit,
     modalities_of,
 )
-from tasks.inspect import human_time, markdown_table, plain_markdown
+from tasks.inspect import human_time, markdown_table
 
 _PACKAGES = ("torch", "safetensors", "scipy")
 _VALUES_DEPEND_ON = ("torch", "numpy", "scipy", "scikit-learn")
@@ -143,7 +143,7 @@ def _leave_artifacts(result: BenchmarkResult) -> None:
     failed = [(str(one.run), one.reason) for one in result.failed]
     blocks = [
         "# Benchmark",
-        plain_markdown(f"{result}; it took {human_time(result.seconds)}."),
+        f"{result}; it took {human_time(result.seconds)}.",
         *(["## Failed", markdown_table(("run", "why"), failed)] if failed else []),
     ]
     create_markdown_artifact("\n\n".join(blocks), key="summary", description=str(result))

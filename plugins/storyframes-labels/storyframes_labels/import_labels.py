@@ -34,7 +34,6 @@ from tasks.study import (
     Study,
     Table,
     TableChangeError,
-    declared_schemes,
     load_study,
 )
 
@@ -145,7 +144,7 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
     check_tiers(files, how.targets, how.skip)
     study = load_study(root)
     chosen = {file.name: _chosen(file, how, study) for file in files}
-    new = _new_schemes(files, how, root, study)
+    new = _new_schemes(files, how, study)
     schemes = {name: new.get(name) or study.schemes[name] for name in how.schemes}
     curves = {name for name, scheme in schemes.items() if scheme.type is SchemeType.CURVE}
     scheme_of = {tier: target.scheme for tier, target in how.targets.items()}
@@ -300,9 +299,9 @@ def _unnamed_raters(file: AnnotationFile, how: Import, chosen: Sequence[Annotati
     return [f"{file.name}: {names} are all {scheme}, without a rater: {how_to}" for scheme, names in several.items()]
 
 
-def _new_schemes(files: Sequence[AnnotationFile], how: Import, root: Path, study: Study) -> dict[str, Scheme]:
+def _new_schemes(files: Sequence[AnnotationFile], how: Import, study: Study) -> dict[str, Scheme]:
     """The schemes that the study does not declare yet, by name."""
-    declared = declared_schemes(root) | ({"empathy"} if study.ratings else set())
+    declared = study.declared | ({"empathy"} if study.ratings else set())
     new: dict[str, Scheme] = {}
     for name in how.schemes:
         targets = {tier: target for tier, target in how.targets.items() if target.scheme == name}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from storyframes_labels.annotation_file import ImportFaultError
 from storyframes_labels.curve_files import CurveFile, write_curves
 from tasks.study import (
     ChangedTables,
-    Problem,
     Scheme,
     Study,
     Table,
@@ -56,7 +55,7 @@ def changed_tables(
     try:
         changed.check("labels")
     except TableChangeError as error:
-        lines = "\n".join(f"  {_in_the_files(problem, first, origins)}" for problem in error.problems)
+        lines = "\n".join(f"  {line}" for line in _in_the_files(error, first, origins))
         raise ImportFaultError(
             f"with these labels the study would not be valid; nothing is written:\n{lines}"
         ) from None
@@ -76,19 +75,21 @@ def _keep_answers(
     return [scheme_row(scheme) for name, scheme in answered.items() if name not in rows]
 
 
-def _in_the_files(problem: Problem, first: int, origins: Sequence[str]) -> str:
-    """A problem whose rows are those of the imported files; ``first`` is the first new row of the table labels."""
+def _in_the_files(error: TableChangeError, first: int, origins: Sequence[str]) -> Iterator[str]:
+    """The problems with the rows of the imported files; ``first`` is the first new row of the table labels."""
 
     def named(number: re.Match[str]) -> str:
         index = int(number[0]) - first
         return f"({origins[index]})" if 0 <= index < len(origins) else number[0]
 
-    if problem.table != "labels":
-        return str(problem)
-    rule = _ROWS.sub(lambda rows: re.sub(r"\d+", named, rows[0]), problem.rule)
-    if problem.row is None or problem.row < first:
-        return str(replace(problem, rule=rule))
-    return f"{origins[problem.row - first]}: {problem.column} = {problem.value}: {rule}"
+    for problem in error.problems:
+        rule = _ROWS.sub(lambda rows: re.sub(r"\d+", named, rows[0]), problem.rule)
+        if problem.table != "labels":
+            yield str(problem)
+        elif problem.row is None or problem.row < first:
+            yield str(replace(problem, rule=rule))
+        else:
+            yield f"{origins[problem.row - first]}: {problem.column} = {problem.value}: {rule}"
 
 
 def write_tables(changed: ChangedTables, curves: Sequence[CurveFile]) -> None:

@@ -19,7 +19,7 @@ from storyframes_people.attribution import Person, are_at_once, by_themselves
 from storyframes_people.detections import LOOK, look_distance
 from storyframes_people.detectors import Pictures
 from storyframes_people.pieces import AT_LEAST_S, BRIDGE_S, Piece
-from tasks.extractors import ExtractionError, ExtractorsSettings, ImageEmbedding, ImageSettings
+from tasks.extractors import ExtractionError, ExtractorsSettings, ImageEmbedding
 
 MARGIN = 0.1
 _LOOKED_AT = 8  # sure faces of each piece
@@ -47,7 +47,7 @@ class SameFace:
         name, _, limit = text.partition("=")
         section = next((each for each in settings.embed if each.name == name.strip()), None)
         try:
-            if not (isinstance(section, ImageSettings) and section.crop == "face" and 0 < float(limit) <= 1):
+            if not (isinstance(section, ImageEmbedding.Settings) and section.crop == "face" and 0 < float(limit) <= 1):
                 raise ValueError
             model = ImageEmbedding(section, settings.common)
             model.check_tool()

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rich import filesize
 from rich.markup import escape
 from rich.table import Table
 
 from flows.cli import finite_json
 from storyframes_report.compare import ColumnDifference, Comparison
-from tasks.inspect import counted, human_bytes
+from tasks.inspect import counted
 
 if TYPE_CHECKING:
     from storyframes_report.report.site import ReportSummary  # needs plotly, which only the report has to have
@@ -120,7 +121,7 @@ def report_table(built: ReportSummary) -> Table:
     table.add_row("sessions", str(facts.sessions))
     table.add_row("hours", f"{facts.hours:.2f}")
     table.add_row("clips", str(facts.clips))
-    table.add_row("on disk", human_bytes(facts.bytes))
+    table.add_row("on disk", filesize.decimal(facts.bytes))
     for state, count in facts.matrix.counts().items():
         table.add_row(f"features {state}", str(count))
     having = sum(map(bool, built.findings.values()))

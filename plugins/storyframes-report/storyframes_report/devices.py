@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from storyframes import CLOCK, MAIN, Clock, FeatureName, FeatureStore
-from tasks.extractors import Input
 from tasks.media import StreamChoice
-from tasks.study import Person, Study, Track
+from tasks.study import Study, Track
 
 
 @dataclass(frozen=True)
@@ -16,7 +15,7 @@ class Device:
 
     files: Track
     clock: Clock = Clock.SESSION  # from its seconds to the session's
-    person: Person | None = None  # whom it records; None where the study names nobody
+    about_person: str = ""  # the id and the role of the person whom it records; empty where the study names nobody
 
     @property
     def track(self) -> str:
@@ -35,13 +34,6 @@ class Device:
             return f"{start}, its clock is {abs(drifts[0]):.0f} ppm {'fast' if drifts[0] > 0 else 'slow'}"
         return f"{start}, its clock drifts between {min(drifts):.0f} and {max(drifts):.0f} ppm"
 
-    @property
-    def about_person(self) -> str:
-        """The person's id and role; empty where the study names nobody."""
-        if self.person is None:
-            return ""
-        return self.person.person_id + (f" ({self.person.role})" if self.person.role else "")
-
 
 def devices_of(study: Study, session_id: str) -> dict[str, Device]:
     """The session's tracks by name, ``main`` first; empty where the study has no such session."""
@@ -49,9 +41,13 @@ def devices_of(study: Study, session_id: str) -> dict[str, Device]:
         return {}
     session = study.sessions[session_id]
     main = Track(session_id, MAIN, session.video, session.audio, session.transcript, session.openface)
-    persons = {person.person_id: person for person in study.persons if person.session_id == session_id}
+    persons = {
+        person.person_id: person.person_id + (f" ({person.role})" if person.role else "")
+        for person in study.persons
+        if person.session_id == session_id
+    }
     return {
-        track: Device(files, study.clock(session_id, track), persons.get(files.person_id or ""))
+        track: Device(files, study.clock(session_id, track), persons.get(files.person_id or "", ""))
         for track, files in {MAIN: main, **study.tracks.get(session_id, {})}.items()
     }
 
@@ -73,6 +69,6 @@ def stored_streams(
         settings = made.get("settings", {})
         if name == CLOCK:
             video = settings.get("video_stream", 0)
-        if Input.AUDIO in made.get("inputs", {}) or "sound_stream" in settings:
+        if "audio" in made.get("inputs", {}) or "sound_stream" in settings:
             sound = settings.get("sound_stream", 0)
     return StreamChoice(video, sound)

@@ -12,7 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import cv2
@@ -21,7 +21,6 @@ import numpy as np
 from storyframes import CLOCK, MAIN, Axis, FeatureName, FeatureStore
 from storyframes.store import write_atomically
 from storyframes_report.devices import stored_streams
-from tasks.extractors import BONES
 from tasks.inspect import StoredFeature
 from tasks.media import StreamChoice, read_frames
 
@@ -31,6 +30,14 @@ _COLOURS: tuple[Colour, ...] = ((255, 160, 0), (255, 0, 120), (120, 0, 255), (0,
 _LANDMARKS: Colour = (0, 220, 0)
 LOST: Colour = (128, 128, 128)
 _SIDES = ("left", "right")
+_LIMBS = (  # joints that lines connect; the spine and the neck run between midpoints of joints
+    ("right_ankle", "right_knee", "right_hip", "left_hip", "left_knee", "left_ankle"),
+    ("right_wrist", "right_elbow", "right_shoulder", "left_shoulder", "left_elbow", "left_wrist"),
+    *(
+        ("wrist", *(f"{finger}_{joint}" for joint in ("mcp", "pip", "dip", "tip")))
+        for finger in ("thumb", "index", "middle", "ring", "little")
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,13 @@ def _joints(feature: StoredFeature, colours: Iterator[Colour]) -> Iterator[Pictu
         for number, entries in enumerate(sets):
             side = _SIDES[number] if spec.dims[:1] == ("side",) and len(sets) == len(_SIDES) else str(number)
             path = part if len(sets) == 1 else f"{part}/{side}"
-            yield PicturePoints(path, feature, name, entries, BONES.get(spec.joints, ()), next(colours))
+            yield PicturePoints(path, feature, name, entries, bones_of(spec.joints), next(colours))
+
+
+def bones_of(joints: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """The pairs of joints, by their numbers, that a line connects."""
+    pairs = (pair for limb in _LIMBS for pair in pairwise(limb))
+    return tuple((joints.index(start), joints.index(end)) for start, end in pairs if {start, end} <= {*joints})
 
 
 class OverlayError(Exception):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from storyframes import STORIES, FeatureName, FeatureStore, value_names
-from tasks.extractors import Scope, Tolerance, registered
+from tasks.extractors import Tolerance, registered
 from tasks.inspect import StoredFeature
 
 
@@ -75,7 +75,7 @@ class Tolerances:
 def _declared(session_id: str, feature: str) -> Mapping[str, Tolerance] | None:
     """The tolerance that the feature's extractor declares, for all tracks; None where it is not installed."""
     feature = FeatureName(feature).feature
-    extractor = registered(Scope.STORIES if session_id == STORIES else Scope.SESSION).get(feature)
+    extractor = (registered(STORIES) if session_id == STORIES else registered()).get(feature)
     return extractor.tolerance if extractor else None
 
 
@@ -133,11 +133,11 @@ def _readings(key: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_known(feature: str, stores: Iterable[FeatureStore]) -> bool:
-    return any(feature in registered(scope) for scope in Scope) or any(any(_stored(store, feature)) for store in stores)
+    return feature in {*registered(), *registered(STORIES)} or any(any(_stored(store, feature)) for store in stores)
 
 
 def _has_column(feature: str, column: str, stores: Iterable[FeatureStore]) -> bool:
-    specs = [registered(scope)[feature].spec for scope in Scope if feature in registered(scope)]
+    specs = [of_scope[feature].spec for of_scope in (registered(), registered(STORIES)) if feature in of_scope]
     if any(column in value_names(spec, array) for spec in specs for array in spec.arrays):
         return True
     stored = (StoredFeature.of(store, *key).spec for store in stores for key in _stored(store, feature))

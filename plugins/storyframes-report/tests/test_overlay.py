@@ -15,11 +15,11 @@ from support.studies import make_study, run
 from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
-from storyframes.features import FEATURES
+from storyframes.features import BODY_JOINTS, FEATURES, HAND_JOINTS
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
-from storyframes_report.overlay import OverlayError, draw_overlay, write_picture
+from storyframes_report.overlay import OverlayError, bones_of, draw_overlay, write_picture
 from storyframes_report.report.session_page import write_thumbnails
 from tasks.media.recording import read_frames
 from tasks.planning.selection import Selection
@@ -133,3 +133,12 @@ def test_features_of_another_study_are_not_drawn_over_this_one(
         result = command(*refused)
         assert result.exit_code == 2, refused
         assert not missing(result.stderr, "feature store", "3 sessions")
+
+
+def test_bones_connect_the_joints_of_limbs_and_fingers() -> None:
+    limbs = {(0, 2), (2, 4), (1, 3), (3, 5), (4, 5), (10, 11), (6, 8), (8, 10), (7, 9), (9, 11)}
+    assert {tuple(sorted(bone)) for bone in bones_of(BODY_JOINTS)} == limbs
+    chains = {(0, n + 1) for n in range(5)} | {(n + 1, 6 + 3 * n) for n in range(5)}
+    chains |= {(6 + 3 * n + i, 7 + 3 * n + i) for n in range(5) for i in (0, 1)}
+    assert set(bones_of(HAND_JOINTS)) == chains
+    assert bones_of(("a", "wrist")) == ()

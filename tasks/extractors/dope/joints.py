@@ -1,4 +1,4 @@
-"""The parts that DOPE detects: their joints by number, and the bones between them. Pure Python, no torch.
+"""The parts that DOPE detects, and their joints by number. Pure Python, no torch.
 
 The names of the joints, with their sources, are in :mod:`storyframes.features`.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from itertools import pairwise
 
-from storyframes.features import BODY_JOINTS, FACE_LANDMARKS, FINGERS, HAND_JOINTS
+from storyframes.features import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
 
 
 class Part(Enum):
@@ -52,31 +51,3 @@ def _mirrored(name: str) -> str:
 
 # BODY_MIRROR[j] is the joint on the other side of the body.
 BODY_MIRROR = tuple(BODY_JOINTS.index(_mirrored(name)) for name in BODY_JOINTS)
-
-
-def _between(*names: str) -> tuple[tuple[int, int], ...]:
-    joints = [BODY_JOINTS.index(name) for name in names]
-    return tuple(pairwise(joints))
-
-
-# Without the spine and the neck, which run between midpoints of joints.
-_BODY_BONES = (
-    *_between("right_ankle", "right_knee", "right_hip"),
-    *_between("left_ankle", "left_knee", "left_hip"),
-    *_between("right_hip", "left_hip"),
-    *_between("right_shoulder", "left_shoulder"),
-    *_between("right_wrist", "right_elbow", "right_shoulder"),
-    *_between("left_wrist", "left_elbow", "left_shoulder"),
-)
-_HAND_BONES = tuple(
-    (HAND_JOINTS.index(start), HAND_JOINTS.index(end))
-    for finger in FINGERS
-    for start, end in (
-        ("wrist", f"{finger}_mcp"),
-        (f"{finger}_mcp", f"{finger}_pip"),
-        (f"{finger}_pip", f"{finger}_dip"),
-        (f"{finger}_dip", f"{finger}_tip"),
-    )
-)
-BONES: dict[tuple[str, ...], tuple[tuple[int, int], ...]] = {BODY_JOINTS: _BODY_BONES, HAND_JOINTS: _HAND_BONES}
-"""By joints, the pairs of their numbers that a line connects."""

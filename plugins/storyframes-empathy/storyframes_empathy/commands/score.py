@@ -219,7 +219,7 @@ def _read(
         fail(f"--prompt is {' or '.join(Prompt)}; the name of the phase {phase!r} does not tell", 2)
     with usage_errors():
         settings, loaded = load_settings(config), load_study(study)
-        choice = SampleChoice(phase, chosen == Prompt.REFLECTION, speaker, settings.transcript)
+        choice = SampleChoice(phase, chosen == Prompt.REFLECTION, speaker, settings.common)
         try:
             samples = read_samples(loaded, FeatureStore(features), choice)
         except SampleError as error:

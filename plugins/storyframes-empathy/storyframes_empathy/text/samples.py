@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from storyframes import FeatureStore
-from tasks.extractors import TranscriptSettings, speaker_labels
+from tasks.extractors import CommonSettings, speaker_labels
 from tasks.study import (
     Study,
     UnusableFileError,
-    Utterance,
     check_study_record,
     read_transcript,
     spoken_name,
@@ -83,13 +82,13 @@ class SampleChoice:
         phase: of the clip index.
         conversation: all utterances, as lines of ``A:`` (the participant) and ``B:``; else the participant's alone.
         speaker: what transcripts call the participant.
-        allow_malformed: as for extraction.
+        common: how strictly transcripts are read.
     """
 
     phase: str
     conversation: bool = False
     speaker: str = "participant"
-    transcript: TranscriptSettings = field(default_factory=TranscriptSettings)
+    common: CommonSettings = field(default_factory=CommonSettings)
 
 
 def read_samples(study: Study, store: FeatureStore, choice: SampleChoice) -> Samples:
@@ -156,7 +155,7 @@ def read_said(study: Study, session_id: str, choice: SampleChoice) -> str:
     if session.transcript is None:
         raise SampleError("it has no transcript")
     path = study.path(session.transcript)
-    how = choice.transcript
+    how = choice.common.transcript
     transcript = read_transcript(path, allow_malformed=how.allow_malformed_cues, speaker_prefixes=how.speaker_prefixes)
     if transcript.uncertain_speakers:
         raise SampleError(
@@ -170,11 +169,11 @@ def read_said(study: Study, session_id: str, choice: SampleChoice) -> str:
     ] or ([(0.0, float("inf"))] if choice.phase == WHOLE_SESSION else [])
     known = {**transcript.pseudonyms, **study.speakers.get(session_id, {})}
     numbers, labels = speaker_labels([one.speaker for one in transcript.utterances], known)
-    named = {choice.speaker.casefold(), spoken_name(choice.speaker)}
+    requested = spoken_name(choice.speaker)
     utterances = [
         replace(
             one,
-            speaker=choice.speaker if {labels[number].casefold(), spoken_name(one.speaker)} & named else labels[number],
+            speaker=choice.speaker if requested in map(spoken_name, (labels[number], one.speaker)) else labels[number],
         )
         for number, one in zip(numbers, transcript.utterances, strict=True)
     ]
@@ -186,13 +185,6 @@ def read_said(study: Study, session_id: str, choice: SampleChoice) -> str:
             f"nobody called {choice.speaker!r} speaks in the phase, {speakers} other speakers do: "
             "--speaker says what the transcripts call the participant"
         )
-    return "\n".join(_line(one, choice.speaker) for one in spoken) if choice.conversation else _joined(mine)
-
-
-def _line(utterance: Utterance, speaker: str) -> str:
-    who = "A" if utterance.speaker.casefold() == speaker.casefold() else "B"
-    return f"{who}: {utterance.text}"
-
-
-def _joined(utterances: list[Utterance]) -> str:
-    return " ".join(utterance.text for utterance in utterances)
+    if choice.conversation:
+        return "\n".join(f"{'A' if one in mine else 'B'}: {one.text}" for one in spoken)
+    return " ".join(one.text for one in mine)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from storyframes import ClipDataset, ClipLoader, ClipSampler
 from storyframes.clips import BatchBuffers, Field
-from storyframes.store import if_free, lock_new_file
+from storyframes.store import StorageError, lock_new_file, locked
 from storyframes_empathy.training.inputs import Preparation
 from storyframes_empathy.training.models.parts import Sequences
 from storyframes_empathy.training.moments import covering
@@ -205,10 +205,9 @@ def _temporary(path: Path) -> Iterator[Path]:
 def _remove_leavings(folder: Path) -> None:
     """Remove what processes left that were killed while they made a bank; what is being made is left alone."""
     for path in folder.glob(f".*{_TEMPORARY}"):
-        # A file system without locks cannot tell whose it is: it stays.
-        with contextlib.suppress(OSError), if_free(path) as abandoned:
-            if abandoned:
-                path.unlink(missing_ok=True)
+        # It stays where a process holds it, and where a file system without locks cannot say so.
+        with contextlib.suppress(OSError, StorageError), locked(path, 0):
+            path.unlink(missing_ok=True)
 
 
 def _fill(

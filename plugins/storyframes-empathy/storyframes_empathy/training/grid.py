@@ -128,13 +128,12 @@ _alone = threading.Lock()
 def train_unit(unit: TrainingUnit) -> TrainingOutcome:
     """Train a run of the grid, or go on with it, or find that it is done."""
     from storyframes import FeatureStore
-    from storyframes.store import StorageError, StoreError, keep_private
+    from storyframes.store import StorageError, StoreError
     from storyframes_empathy.scores.run_record import RunError
     from storyframes_empathy.training.opened import CannotTrainError
     from storyframes_empathy.training.runs import RunDiffersError, train_run
     from storyframes_empathy.training.train import CheckpointError
 
-    keep_private()
     began = time.monotonic()
 
     def failed(reason: str, *, transient: bool = False) -> TrainingOutcome:

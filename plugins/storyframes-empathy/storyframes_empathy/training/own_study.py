@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from storyframes import CLOCK, FRAME_ROW, STORIES, Axis, FeatureName, FeatureStore, SplitSpec, percent
-from storyframes.clips import SPLITS, STORY_FEATURE, filter_clips, lacking_clips, needed_features, parse_filter
+from storyframes.clips import SPLITS, filter_clips, lacking_clips, needed_features, parse_filter
 from storyframes_empathy.training.labels import numbers
 from storyframes_empathy.training.opened import CannotTrainError
 from storyframes_empathy.training.settings import MODALITIES, PRESETS, InputSettings, TrainSettings
@@ -131,7 +131,7 @@ class _Study:
         about_stories = (
             label in self.index
             and (self.index[label].notna() & self.index["story_id"].notna()).any()
-            and self.store.has(STORIES, STORY_FEATURE)
+            and self.store.has(STORIES, "sbert")
         )
         says_story = "preset" in self.given or ("target" in self.given and self.settings.target == "story")
         if not says_story and not about_stories:

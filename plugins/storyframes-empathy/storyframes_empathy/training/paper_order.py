@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from storyframes import ClipDataset, OversamplingSampler
-from storyframes.clips import RATING, SPLITS
+from storyframes.clips import SPLITS
 
 
 class PaperOrderOversamplingSampler(OversamplingSampler):
@@ -43,7 +43,14 @@ class PaperOrderOversamplingSampler(OversamplingSampler):
     """
 
     def __init__(
-        self, dataset: ClipDataset, split: str, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
+        self,
+        dataset: ClipDataset,
+        split: str,
+        *,
+        by: str = "empathy",
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         if split not in SPLITS:
             raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")

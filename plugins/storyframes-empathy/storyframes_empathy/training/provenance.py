@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from storyframes import STORIES, ClipDataset, FeatureStore, percent
-from storyframes.clips import STORY_FEATURE, needed_features
+from storyframes.clips import needed_features
 from storyframes_empathy.training.settings import ModelName, TrainSettings
 from storyframes_empathy.training.splits import Splits
 
@@ -34,7 +34,7 @@ def versions_of(
     sessions = {session for dataset in datasets.values() for session in dataset.clips["session_id"]}
     versions = {feature: _versions(store, feature, sessions) for feature in sorted(features)}
     if stories:
-        versions[f"{STORIES}/{STORY_FEATURE}"] = _versions(store, STORY_FEATURE, {STORIES})
+        versions[f"{STORIES}/sbert"] = _versions(store, "sbert", {STORIES})
     return versions
 
 

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from storyframes import Axis, ClipInput, ConfigFileError, FeatureName, read_toml
-from storyframes.clips import WindowSpec
+from storyframes import Axis, ClipInput, ConfigFileError, FeatureName, SplitSpec, read_toml
 from storyframes_empathy.training.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
 from tasks import StrictSettings
 
@@ -121,7 +120,7 @@ class TrainSettings(StrictSettings):
     keep_partial: bool = False
     missing: Literal["drop", "mask"] = "drop"  # clips whose session lacks an input of the model
     split_seed: int | None = None
-    split_shares: tuple[float, float, float] = WindowSpec.split_shares
+    split_shares: tuple[float, float, float] = SplitSpec.shares
     oversampling: Literal["uniform", "paper", "none"] = "uniform"
     # how
     epochs: Annotated[int, Field(ge=1)] = 10
@@ -169,7 +168,7 @@ class TrainSettings(StrictSettings):
 
     @model_validator(mode="after")
     def _fits(self) -> TrainSettings:
-        WindowSpec(split_shares=self.split_shares)
+        SplitSpec(shares=self.split_shares)
         named = [part.input for name in MODALITIES for part in getattr(self, name)]
         if twice := sorted({name for name in named if named.count(name) > 1}):
             raise ValueError(f"the input {twice[0]!r} is named twice among v, a and t")

@@ -21,7 +21,7 @@ from storyframes import (
     SplitSpec,
     UniformSampler,
 )
-from storyframes.clips import SPLITS, STORY_FEATURE, complete_clips, filter_clips, lacking_clips, parse_filter
+from storyframes.clips import SPLITS, complete_clips, filter_clips, lacking_clips, parse_filter
 from storyframes_empathy.training.labels import LabelScale, curve_labels, curve_range, hint, numbers, scale_of
 from storyframes_empathy.training.paper_order import PaperOrderOversamplingSampler
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
@@ -228,5 +228,5 @@ def _copies(everything: ClipDataset, order: ClipSampler, scored: ClipDataset) ->
 def _stories(store: FeatureStore, settings: TrainSettings) -> Stories | None:
     if settings.target == "none":
         return None
-    rows = {story: row for row, story in enumerate(store.story_ids(STORY_FEATURE))}
-    return Stories(store.read(STORIES, STORY_FEATURE), rows)
+    rows = {story: row for row, story in enumerate(store.story_ids("sbert"))}
+    return Stories(store.read(STORIES, "sbert"), rows)

@@ -23,7 +23,7 @@ from storyframes_empathy.text.endpoint import EndpointError, agree
 from storyframes_empathy.text.llm import Asked, Service, ask, questions
 from storyframes_empathy.text.prompts import REFLECTION, SHARE, SYSTEM, Prompt, messages, parse_answer
 from storyframes_empathy.text.samples import Sample, SampleChoice, SampleError, read_said
-from tasks.extractors.settings import TranscriptSettings
+from tasks.extractors.settings import CommonSettings, TranscriptSettings
 from tasks.study.load import load_study
 
 pytestmark = pytest.mark.usefixtures("private", "only_loopback")
@@ -120,8 +120,8 @@ def test_a_participant_is_found_by_role_label_or_name_and_uncertain_captions_are
     (tmp_path / "t.vtt").write_text("WEBVTT\n\n" + "\n".join(cues[:2]))
     with pytest.raises(SampleError, match=naming("of its captions may begin")):
         read_said(study, "s", SampleChoice("session", speaker="Anna Berg"))
-    certain = TranscriptSettings(speaker_prefixes=True)
-    assert read_said(study, "s", SampleChoice("session", speaker="Anna Berg", transcript=certain)) == "one"
+    certain = CommonSettings(transcript=TranscriptSettings(speaker_prefixes=True))
+    assert read_said(study, "s", SampleChoice("session", speaker="Anna Berg", common=certain)) == "one"
 
 
 # --- where texts may go ----------------------------------------------------------------------------------------------

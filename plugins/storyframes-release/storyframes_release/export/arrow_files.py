@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from storyframes.store import Block, Table
+from storyframes.store import Table
 
 
 def write_parquet(table: Table, path: Path) -> None:
@@ -22,7 +24,7 @@ def write_parquet(table: Table, path: Path) -> None:
     schema = arrow_schema(table)
     with pq.ParquetWriter(path.with_name(f"{path.name}.parquet"), schema, compression="zstd") as writer:
         for block in table.blocks():
-            writer.write_table(arrow_table(table, block, schema))
+            writer.write_table(arrow_table(table.named(block), schema))
 
 
 def write_named_sessions(table: Table, path: Path) -> None:
@@ -33,7 +35,7 @@ def write_named_sessions(table: Table, path: Path) -> None:
         path.with_name(f"{path.name}.parquet"), schema.insert(0, session), compression="zstd"
     ) as file:
         for block in table.blocks():
-            rows = arrow_table(table, block, schema)
+            rows = arrow_table(table.named(block), schema)
             file.write_table(rows.add_column(0, session, pa.repeat(table.session_id, len(rows))))
 
 
@@ -51,9 +53,8 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema(fields, {"storyframes": json.dumps(whole)})
 
 
-def arrow_table(table: Table, block: Block, schema: pa.Schema) -> pa.Table:
-    """Some rows of a table; NaN stays NaN and does not become null."""
-    columns = table.named(block)
+def arrow_table(columns: Mapping[str, np.ndarray], schema: pa.Schema) -> pa.Table:
+    """Some rows of a table by their columns; NaN stays NaN and does not become null."""
     arrays = [pa.array(columns[field.name], field.type, from_pandas=field.type == pa.string()) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -68,7 +69,7 @@ def write_csv(table: Table, path: Path) -> None:
     schema = arrow_schema(table)
     with path.with_name(f"{path.name}.csv").open("wb") as file:
         for number, block in enumerate(table.blocks()):
-            rows = arrow_table(table, block, schema)
+            rows = arrow_table(table.named(block), schema)
             rows = rows.set_column(rows.column_names.index("mask"), "mask", rows["mask"].cast(pa.uint8()))
             lines = pa.BufferOutputStream()
             pyarrow.csv.write_csv(rows, lines, pyarrow.csv.WriteOptions(include_header=number == 0))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 import storyframes
 from storyframes import MAIN, Axis, ClipDataset, ClipInput, FeatureName, FeatureSpec, FeatureStore, ticks
-from storyframes.clips import RATING, SPLITS, needed_features, parse_filter
+from storyframes.clips import SPLITS, needed_features, parse_filter
 from storyframes.store import Pooling, new_folder
 from storyframes_release.export.clip_formats import CLIP_WRITERS, LOST, MODALITIES, OPENED, Clips, Tokenizer
 from storyframes_release.export.formats import ExportError, check_pooling
@@ -241,9 +241,9 @@ def _spec(store: FeatureStore, name: str, needed: Sequence[str]) -> FeatureSpec:
 
 
 def _label(dataset: ClipDataset, label: str) -> str:
-    numeric = [name for name in dataset.clips.select_dtypes("number") if name in {RATING, *dataset.schemes}]
+    numeric = [name for name in dataset.clips.select_dtypes("number") if name in {"empathy", *dataset.schemes}]
     numeric = [name for name in numeric if dataset.clips[name].notna().any()]
-    chosen = label or next((name for name in (RATING, *numeric) if name in numeric), "")
+    chosen = label or next((name for name in ("empathy", *numeric) if name in numeric), "")
     if chosen not in numeric:
         raise ExportError(
             f"--label {label!r}: MMSA's labels are numbers, and the clips have {', '.join(numeric) or 'none'}"

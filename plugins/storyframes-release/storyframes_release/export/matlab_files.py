@@ -9,13 +9,13 @@ import csv
 import math
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import scipy.io
 
-from storyframes.store import Block, Table
+from storyframes.store import Table
 from storyframes_release.export.array_files import array_name
 from storyframes_release.export.formats import ExportError
 
@@ -40,7 +40,8 @@ def write_matlab(table: Table, path: Path) -> None:
     Raises:
         ExportError: a matrix is too large for version 5.
     """
-    empty = _matrices(table, table.read(0, 0))
+    no_rows = table.read(0, 0)
+    empty = _matrices(table, no_rows.keys, no_rows.flat)
     for name, rows in empty.items():
         _check_size(table, name, table.rows * rows.shape[1] * rows.dtype.itemsize)
     columns: dict[str, list[str]] = {}
@@ -61,7 +62,7 @@ def write_matlab(table: Table, path: Path) -> None:
     laid_out = {name: _lay_out(file, shown[name], table.rows, rows, name == "mask") for name, rows in empty.items()}
     start = 0
     for block in table.blocks() if table.rows else ():
-        for name, rows in _matrices(table, block).items():
+        for name, rows in _matrices(table, block.keys, block.flat).items():
             laid_out[name][start : start + len(rows)] = rows
         start += len(rows)
     with path.with_name(f"{path.name}.columns.csv").open("w", newline="", encoding="utf-8") as stream:
@@ -87,13 +88,15 @@ def matlab_names(names: Sequence[str]) -> list[str]:
     return list(identifiers)
 
 
-def _matrices(table: Table, block: Block) -> dict[str, np.ndarray]:
-    """(n, columns) of each numeric key and array of a block; row numbers in 32 bits, the mask as 0 and 1."""
-    keys = {key: values[:, None] for key, values in block.keys.items() if values.dtype != object}
+def _matrices(
+    table: Table, of_keys: Mapping[str, np.ndarray], of_arrays: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """(n, columns) of each numeric key and array of some rows; row numbers in 32 bits, the mask as 0 and 1."""
+    keys = {key: values[:, None] for key, values in of_keys.items() if values.dtype != object}
     for key, values in keys.items():
         if values.dtype in (np.int64, np.bool_):
             keys[key] = values.astype(np.int32 if values.dtype == np.int64 else np.uint8)
-    return keys | {array_name(table, name): rows for name, rows in block.flat.items()}
+    return keys | {array_name(table, name): rows for name, rows in of_arrays.items()}
 
 
 def _check_size(table: Table, name: str, size: int) -> None:

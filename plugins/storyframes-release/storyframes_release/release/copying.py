@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from storyframes import STORIES, CurveRule, FeatureStore
-from storyframes.store import Caveat, Compression, Current, FeatureWriter, Storage, current_path
+from storyframes.store import Caveat, Current, FeatureWriter, Storage
 from storyframes_release.release.ids import Key
 from storyframes_release.release.provenance import FEATURE_SETS, released_provenance
 from storyframes_release.release.released_features import ReleasedArray, ReleasedFeature
@@ -41,7 +41,7 @@ def copy_feature(
     """
     attributes = store.attributes(session_id, feature)
     new = session_id if session_id == STORIES else key.names["sessions"][session_id]
-    with FeatureWriter(target, new, released.spec, Compression.ZSTD) as out:
+    with FeatureWriter(target, new, released.spec, "zstd") as out:
         out.attributes = _attributes(attributes, key)
         order = _order_of_stories(out.attributes) if session_id == STORIES else None
         out.caveats = {_caveat(text) for text in attributes.get("stamps", [])}
@@ -101,5 +101,5 @@ def _timeless(current: Current, root: Path, key: Key) -> Current:
     os.rename(folder / current.version, folder / version)
     files = {name: replace(file, mtime_ns=MOMENT_S * 10**9) for name, file in current.files.items()}
     current = replace(current, version=version, created_at=_CREATED_AT, files=files, sequence=1, condemned=[])
-    (root / current_path(current.session_id, current.feature)).write_bytes(current.to_json())
+    (folder / "current.json").write_bytes(current.to_json())
     return current

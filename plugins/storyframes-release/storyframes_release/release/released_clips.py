@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from storyframes import FEATURES, FeatureName
-from storyframes.clips import COLUMNS, WINDOW_COLUMNS, weight_column
+from storyframes.clips import COLUMNS
 from storyframes_release.release.ids import Key
 from storyframes_release.release.settings import ReleaseError, ReleaseSettings
 
@@ -83,7 +83,7 @@ def released_clips(
     sort = ["session_id", "phase", "start_frame", "position", "target"]
     index = index.sort_values(sort, kind="stable", ignore_index=True)
     index["split_group"] = index["split_group"].astype("int32")
-    whole = {name: dtype for name, dtype in WINDOW_COLUMNS.items() if dtype == "Int32" and name in index}
+    whole = {name: dtype for name, dtype in COLUMNS.items() if dtype == "Int32" and name in index}
     index = index.astype(whole)  # where some are missing, they were read as floats
     index = index[[*COLUMNS, *(name for name in index if name not in COLUMNS)]]
     index.attrs = {"schemes": {label: schemes[label] for label in settings.labels}}
@@ -108,5 +108,5 @@ def _without_unused_names(column: pd.Series) -> pd.Series:
 
 def _columns(labels: Iterable[str], clips: pd.DataFrame) -> Iterable[str]:
     """The columns of labels: values, and the certainty of their raters."""
-    names = [column for label in labels for column in (label, weight_column(label))]
+    names = [column for label in labels for column in (label, f"{label}_weight")]
     return [column for column in names if column in clips and column not in COLUMNS]

@@ -19,13 +19,11 @@ from storyframes import (
     FEATURES,
     FRAME_ROW,
     STORIES,
-    STORY_FEATURES,
     ArraySpec,
     Axis,
     ColumnTable,
     FeatureName,
     FeatureSpec,
-    curve_spec,
     shown_names,
 )
 from storyframes_release.release.provenance import READ
@@ -77,7 +75,7 @@ def released_feature(
     Raises:
         ReleaseError: a column or array is unknown, or all of a feature that is not built in is requested.
     """
-    builtin = _builtin(session_id, feature)
+    builtin = FeatureName(feature).built_in(of_stories=session_id == STORIES)
     is_known = builtin is not None and _is_just(stored, builtin)
     if requested is None and not is_known:
         raise ReleaseError(
@@ -98,12 +96,6 @@ def released_feature(
         about = f"OpenFace 2: {', '.join(groups) or 'some columns'} (Baltrusaitis et al., 2018)"
     spec = FeatureSpec(feature, about, {name: array.spec for name, array in in_order.items()}, groups, mask)
     return ReleasedFeature(spec, in_order, is_known)
-
-
-def _builtin(session_id: str, feature: str) -> FeatureSpec | None:
-    if FeatureName(feature).is_label_curve:
-        return curve_spec(feature)
-    return (STORY_FEATURES if session_id == STORIES else FEATURES).get(feature)
 
 
 def _is_just(stored: FeatureSpec, builtin: FeatureSpec) -> bool:

@@ -18,7 +18,7 @@ from storyframes_report.report.matrix import Matrix, build_matrix
 from tasks.extractors import ExtractorsSettings
 from tasks.inspect import StudySplits
 from tasks.planning import expected_versions
-from tasks.study import Study, Timepoint
+from tasks.study import Study
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def scores_of(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
     scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for survey in study.surveys:
         scores[survey.scale][str(survey.timepoint)].append(survey.score)
-    order = {str(point): number for number, point in enumerate(Timepoint)}
+    order = {"pre": 0, "mid": 1, "post": 2}
     return {
         scale: {point: tuple(by_point[point]) for point in sorted(by_point, key=lambda point: order.get(point, 3))}
         for scale, by_point in sorted(scores.items())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from tasks.study import Curve, Label, Scheme, SchemeType, Study
+from tasks.study import Scheme, SchemeType, Study
 
 NO_LABEL = "no label"
 _COUNTED = 20  # an ordinal column with more values (means over raters) is drawn as an interval column
@@ -51,8 +51,8 @@ def scheme_facts(study: Study) -> tuple[SchemeFacts, ...]:
 
 
 def _scheme(study: Study, scheme: Scheme) -> SchemeFacts:
-    every: list[Label | Curve] = [*study.labels, *study.curves]
-    labels = [label for label in every if label.scheme == scheme.name]
+    labels = [(label.session_id, label.rater_id) for label in study.labels if label.scheme == scheme.name]
+    labels += [(curve.session_id, curve.rater_id) for curve in study.curves if curve.scheme == scheme.name]
     values = [] if scheme.private else [label.value for label in study.labels if label.scheme == scheme.name]
     counts: Mapping[str, int] = {}
     if scheme.type in (SchemeType.NOMINAL, SchemeType.ORDINAL):
@@ -61,8 +61,8 @@ def _scheme(study: Study, scheme: Scheme) -> SchemeFacts:
         name=scheme.name,
         type=str(scheme.type),
         labels=len(labels),
-        sessions=len({label.session_id for label in labels}),
-        raters=len({label.rater_id for label in labels} - {None}),
+        sessions=len({session for session, _ in labels}),
+        raters=len({rater for _, rater in labels} - {None}),
         is_numeric=scheme.is_numeric,
         private=scheme.private,
         counts=counts,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from storyframes import MAIN, STORIES, FeatureName
-from storyframes.store import FeatureStatus, Status
+from storyframes.store import FeatureStatus
 
 if TYPE_CHECKING:
     from tasks.planning import ExpectedVersion
@@ -107,8 +107,8 @@ def _cell(entry: FeatureStatus | None, expected: ExpectedVersion | None) -> Cell
         cell = Cell(
             CellState.DONE, current.rows, "", False, caveats, share, current.version, about_rows=current.measured_rows
         )
-    if entry.status is not Status.DONE:
-        state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
+    if entry.status != "done":
+        state = CellState.SKIPPED if entry.status == "missing" else CellState.FAILED
         return replace(cell, state=state, reason=without_folders(entry.reason), kept=current is not None)
     if expected and not expected.fingerprint:
         return replace(cell, reason=f"cannot be compared here: {without_folders(expected.reason)}")

@@ -13,12 +13,13 @@ from typing import Any
 
 import plotly
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
+from rich import filesize
 
 import storyframes
 from storyframes.store import new_folder
 from storyframes_report.report.chart import embed_json
 from storyframes_report.report.matrix import CellState
-from tasks.inspect import counted, human_bytes
+from tasks.inspect import counted
 
 # The state of a cell, beside its colour.
 _SIGNS = {
@@ -43,7 +44,7 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"bytes": human_bytes, "clock": clock_time, "json": embed_json}
+    environment.filters |= {"bytes": filesize.decimal, "clock": clock_time, "json": embed_json}
     environment.filters |= {"count": _count, "plural": _plural}
     environment.globals |= {"version": storyframes.__version__, "signs": _SIGNS}
     return environment

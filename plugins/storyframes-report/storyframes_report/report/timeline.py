@@ -48,7 +48,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
     rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves), *_heat_rows(curves)]
     times = curves.time if curves.has_frames or curves.sound_time is None else curves.sound_time
     is_main = curves.track == MAIN
-    phase_ends = [phase.end_s for phase in table.phases if is_main]  # another device may end before a phase does
+    phase_ends = [end_s for *_, end_s in table.phases if is_main]  # another device may end before a phase does
     end = max([curves.length_s, curves.sound_end_s or 0.0, *phase_ends])
     end = end or max((tier.end_s for tier in table.tiers), default=0.0)  # no recording, no phase: labels alone
     if not rows or end <= 0:
@@ -131,9 +131,9 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
         traces.append(
             _spans(
                 "phase",
-                [(phase.start_s, phase.end_s) for phase in table.phases],
-                [label(phase.phase) for phase in table.phases],
-                [label(phase.phase) for phase in table.phases],
+                [(start_s, end_s) for _, start_s, end_s in table.phases],
+                [label(phase) for phase, *_ in table.phases],
+                [label(phase) for phase, *_ in table.phases],
                 [COLOURS[number % len(COLOURS)] for number in range(len(table.phases))],
             )
         )

@@ -15,12 +15,9 @@ from storyframes import MAIN, Clock
 from storyframes_report.devices import Device
 from storyframes_report.report.label_facts import value_text
 from tasks.extractors import speaker_labels
-from tasks.inspect import CurveSummary, SessionCurves, counted
+from tasks.inspect import SessionCurves, counted
 from tasks.study import (
-    Curve,
     CurveSamples,
-    Label,
-    Phase,
     Scheme,
     SchemeType,
     Study,
@@ -110,7 +107,7 @@ class Tier:
 class Timetable:
     """Phases in order, the windows inside them, labels, and utterances; in seconds of a track's own recording."""
 
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[tuple[str, float, float], ...] = ()  # each its name, when it begins and when it ends
     windows: tuple[Window, ...] = ()
     spoken: tuple[Spoken, ...] = ()
     tiers: tuple[Tier, ...] = ()
@@ -152,7 +149,7 @@ def read_timetable(
     return replace(table, spoken=spoken), ""
 
 
-def _phases(study: Study, session_id: str, device: Device | None) -> tuple[Phase, ...]:
+def _phases(study: Study, session_id: str, device: Device | None) -> tuple[tuple[str, float, float], ...]:
     """The session's phases in their order, in seconds of the track's own recording."""
     if session_id in study.excluded or device is None:
         return ()  # times that are not seconds of the recording would make it a dot on its own timeline
@@ -160,10 +157,7 @@ def _phases(study: Study, session_id: str, device: Device | None) -> tuple[Phase
         (phase for phase in study.phases if phase.session_id == session_id), key=lambda phase: phase.start_s
     )
     to_device = device.clock.to_device
-    return tuple(
-        phase.model_copy(update={"start_s": float(to_device(phase.start_s)), "end_s": float(to_device(phase.end_s))})
-        for phase in phases
-    )
+    return tuple((phase.phase, float(to_device(phase.start_s)), float(to_device(phase.end_s))) for phase in phases)
 
 
 def _tiers(study: Study, session_id: str, device: Device | None, *, with_text: bool) -> tuple[tuple[Tier, ...], str]:
@@ -176,19 +170,18 @@ def _tiers(study: Study, session_id: str, device: Device | None, *, with_text: b
         return (), ""
     shown = {name: scheme for name, scheme in study.schemes.items() if not scheme.private}
 
-    def here(label: Label | Curve) -> bool:
-        mine = device.track in (MAIN, label.track)
-        return mine and label.session_id == session_id and label.scheme in shown
+    def is_here(session: str, scheme: str, track: str | None) -> bool:
+        return device.track in (MAIN, track) and session == session_id and scheme in shown
 
-    def seconds(label: Label | Curve, times: ArrayLike) -> NDArray[np.float64]:
-        clock = study.clock(session_id, label.track or MAIN) if label.track else Clock.SESSION
+    def seconds(track: str | None, times: ArrayLike) -> NDArray[np.float64]:
+        clock = study.clock(session_id, track) if track else Clock.SESSION
         return device.clock.to_device(clock.to_session(times))
 
     spans: dict[tuple[str, str], list[tuple[float, float, float | str]]] = {}
-    for label in filter(here, study.labels):
-        if label.start_s is None or label.end_s is None:
-            continue  # of the whole session
-        start, end = seconds(label, [label.start_s, label.end_s]).tolist()
+    for label in study.labels:
+        if not is_here(label.session_id, label.scheme, label.track) or label.start_s is None or label.end_s is None:
+            continue  # one without times is of the whole session
+        start, end = seconds(label.track, [label.start_s, label.end_s]).tolist()
         about = ", ".join(part for part in (label.rater_id, label.person_id, label.target) if part)
         is_secret = shown[label.scheme].type is SchemeType.TEXT and not with_text
         spans.setdefault((label.scheme, about), []).append((start, end, "" if is_secret else label.value))
@@ -197,13 +190,15 @@ def _tiers(study: Study, session_id: str, device: Device | None, *, with_text: b
         for (scheme, about), of in sorted(spans.items())
     ]
     problems = []
-    for curve in filter(here, study.curves):
+    for curve in study.curves:
+        if not is_here(curve.session_id, curve.scheme, curve.track):
+            continue
         try:
             samples = CurveSamples.read(study.path(curve.path), shown[curve.scheme])
         except UnusableFileError as error:
             problems.append(str(error))
             continue
-        samples = replace(samples, time_s=seconds(curve, samples.time_s))
+        samples = replace(samples, time_s=seconds(curve.track, samples.time_s))
         tiers.append(Tier(shown[curve.scheme], curve.rater_id or "", curve=samples))
     return tuple(tiers), " ".join(problems)
 
@@ -276,6 +271,12 @@ def speakers_of(curves: SessionCurves, table: Timetable) -> list[Speech]:
     return [speech for speech in found.values() if speech.spans]
 
 
+def _spread(values: NDArray[np.float64]) -> tuple[str, ...]:
+    """The smallest value, the median and the largest as text; empty where there is no value."""
+    finite = values[np.isfinite(values)]
+    return tuple(f"{value:.4g}" for value in np.percentile(finite, (0, 50, 100))) if len(finite) else ("", "", "")
+
+
 def in_order(words: Sequence[Word]) -> list[Word]:
     """Words by their starts, without those that have no times, as in a feature of others."""
     return sorted((word for word in words if np.isfinite(word.start_s + word.end_s)), key=lambda word: word.start_s)
@@ -294,8 +295,8 @@ def _stretches(words: Sequence[Word]) -> list[tuple[float, float]]:
 
 def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, ...]]:
     """What a track's timeline draws as rows of a table."""
-    for phase in table.phases:
-        yield f"phase {phase.phase}", *_extent([(phase.start_s, phase.end_s)]), "", "", "", ""
+    for phase, start_s, end_s in table.phases:
+        yield f"phase {phase}", *_extent([(start_s, end_s)]), "", "", "", ""
     for speech in speakers_of(curves, table):
         said = sum(stop - start for start, stop in speech.spans)
         words = f"{counted(len(speech.words), 'word')}, " if speech.words else ""
@@ -312,7 +313,7 @@ def numbers_of(curves: SessionCurves, table: Timetable) -> Iterator[tuple[str, .
         if not times:
             continue
         if tier.scheme.is_numeric:
-            yield name, *_extent(times), *CurveSummary.of(name, "", values).spread, f"{len(values)} values"
+            yield name, *_extent(times), *_spread(values), f"{len(values)} values"
         else:
             counts = Counter(value_text(value) or "labels" for *_, value in tier.spans)
             texts = ", ".join(f"{text}: {count}" for text, count in counts.most_common(_MOST))
