@@ -280,6 +280,7 @@ def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_the_other_examples_of_training(demo) -> None:
     loop, *examples = documented("docs/training.md")  # the loop is run in test_documented_loop.py
+    examples = [code for code in examples if "Empathy(" not in code and "dist." not in code]  # and so are these
     assert 40 <= len(loop.splitlines()) <= 75
     assert len(examples) == 5
     (batches,) = [code for code in documented("docs/everyday.md") if "ClipLoader" in code]

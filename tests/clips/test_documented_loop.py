@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import torch
 from support.media.recordings import write_recording
 from support.synthetic_features import StudySpec, write_features
 
+from tasks.models.libraries import import_torchvision
 from tasks.study.load import load_study
 
 ROOT = Path(__file__).parents[2]
@@ -104,6 +107,52 @@ def test_whatever_it_is_stopped_at_it_goes_on_to_the_same_end(
         said, again = run()
         assert said[-1:] == ["2"]
         assert same(weights, again), stop
+
+
+def example(words: str) -> str:
+    """The page's example with these words."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/training.md").read_text(), re.MULTILINE | re.DOTALL)
+    (code,) = [block for block in blocks if words in block]
+    return str(code)
+
+
+@pytest.fixture
+def demo_here(features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder like that of ``make demo``, which is the current one."""
+    (tmp_path / "storyframes-demo").symlink_to(features)
+    monkeypatch.chdir(tmp_path)
+    import_torchvision()  # both trainers import it
+    return tmp_path
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("lightning")
+def test_lightning_as_documented(demo_here: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(example("import lightning"), "docs/training.md", "exec"), names)
+    trainer, loader = names["trainer"], names["trainer"].train_dataloader
+    assert (trainer.current_epoch, trainer.global_step) == (2, 2 * len(loader))
+    assert loader.sampler.epoch == 1  # each epoch has an order of its own
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("accelerate")
+def test_hugging_face_trainer_as_documented(demo_here: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(example("TrainingArguments"), "docs/training.md", "exec"), names)
+    assert names["trainer"].state.epoch == 2
+    assert 0 < names["trainer"].evaluate()["eval_loss"] < 10
+
+
+@pytest.mark.nightly
+def test_torchrun_as_documented(demo_here: Path) -> None:
+    (demo_here / "train.py").write_text(example("torch.distributed"))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    done = subprocess.run(torchrun, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stderr
+    ranks = re.findall(r"process (\d) of 2: (\d+) batches", done.stdout)
+    assert [rank for rank, _ in sorted(ranks)] == ["0", "1"]
+    assert len({batches for _, batches in ranks}) == 1  # otherwise the other process waits for ever
 
 
 def stopwatch() -> dict[str, Any]:

@@ -31,6 +31,9 @@ RUN_BY = {
     ("docs/one-file.md", "talk.mp4"): "test_one_file_in_one_line_as_documented",
     ("docs/speaking.md", ""): "test_the_example_of_who_speaks",
     ("docs/training.md", "CHECKPOINT"): "test_what_is_done_is_not_done_again",
+    ("docs/training.md", "import lightning"): "test_lightning_as_documented",
+    ("docs/training.md", "TrainingArguments"): "test_hugging_face_trainer_as_documented",
+    ("docs/training.md", "torch.distributed"): "test_torchrun_as_documented",
     ("docs/training.md", ""): "test_the_other_examples_of_training",
 }
 NOT_RUN = {

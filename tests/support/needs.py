@@ -38,11 +38,12 @@ PROGRAMS = {
     "systemd-analyze": ("systemd-analyze", "systemd"),
     "unshare": ("unshare", "util-linux"),
 }
-# Packages that are not in storyframes[pipeline,embed,slurm,test]: they come with [dev].
+# Packages that are not in storyframes[pipeline,embed,slurm,test]: they come with [dev], except accelerate and
+# lightning, which only examples of docs/training.md need.
 PACKAGES = frozenset(
     """
-    axe_playwright_python boto3 budoux dask_kubernetes datasets faster_whisper mlcroissant moto playwright rerun
-    sphinx umap
+    accelerate axe_playwright_python boto3 budoux dask_kubernetes datasets faster_whisper lightning mlcroissant moto
+    playwright rerun sphinx umap
     """.split()
 )
 OF_FIXTURES = {
