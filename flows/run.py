@@ -231,7 +231,7 @@ def conclude(run: Run, outcomes: Sequence[Outcome], warn: Callable[[str], None] 
 def write_tables(run: Run) -> tuple[IndexSummary, str]:
     """Write the catalogue and the clip index, unless nothing that they are made of changed.
 
-    Gives what is to be said of the index, and why they could not be written.
+    Gives the remarks about the index, and why they could not be written.
     """
     try:
         run.storage.check_place()  # it may have gone meanwhile, after days

@@ -119,7 +119,7 @@ def attribute(
             attributions.append(Attribution(None, float("nan")))
             continue
         clear = np.clip(np.nan_to_num(column), 1 - _SURE, _SURE)
-        # Of all ways in which exactly one person speaks; a person of whom nothing is known says nothing against it.
+        # All ways in which exactly one person speaks; a person without evidence does not count against any.
         odds = np.where(np.isnan(column), 0.0, clear / (1 - clear))
         best = int(odds.argmax())
         probability = float(min(odds[best] / odds.sum(), clear[best]))

@@ -260,7 +260,9 @@ def share(
             unchanged = sharing.make_private(storage)
         now = sharing.current_group(storage)
         why = sharing.why_unreachable(storage) if now else ""
-    may = f"the group {now.name} may {'read and write' if now.write else 'read'}" if now else "its owner's alone"
+    may = "only its owner may use it"
+    if now:
+        may = f"the group {now.name} may {'read and write' if now.write else 'read'}"
     console().print(escape(f"{store}: {may}"))
     for path, reason in unchanged.items():
         error_console().print(f"[yellow]not changed[/] {escape(f'{path}: {reason}')}")

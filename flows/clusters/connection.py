@@ -26,7 +26,7 @@ SAY_EVERY_S = 60.0
 
 
 class ClusterError(Exception):
-    """The work cannot be done on this cluster; the message says what is asked for and what there is."""
+    """The work cannot be done on this cluster; the message says what is requested and what is available."""
 
 
 class SchedulerLostError(Exception):

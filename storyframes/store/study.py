@@ -5,11 +5,11 @@ tables were read, and older than the catalogue where this has a version that was
 knew the study had written both. By it the sessions are found that the store has and the study does not.
 
 ``forgotten.json`` has keyed digests of the ids of sessions, tracks and people that the store was told to forget. No id
-can be read from it; whoever has the file and guesses an id can confirm it. So the store refuses a session whose folder
+can be read from it; anybody with the file who guesses an id can confirm it. So the store refuses a session whose folder
 a backup brings back, and a release is compared with ids that no table has any more.
 
 ``given.json`` notes the releases and exports that were made of the store, with their dates and sessions. Nothing brings
-back what left the store: whoever withdraws is at least told where it went.
+back what left the store: a person who withdraws can at least learn where it went.
 """
 
 from __future__ import annotations

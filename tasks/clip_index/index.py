@@ -43,11 +43,11 @@ _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last
 class ClipIndex:
     """The clips of a study."""
 
-    # one row per window and what it is labelled of (see :func:`storyframes.clips.clip_index.clip_rows`)
+    # one row per window and target of its labels (see :func:`storyframes.clips.clip_index.clip_rows`)
     clips: pd.DataFrame
     excluded: Mapping[str, str]  # sessions that give no clips because something is wrong with them, and what it is
     warnings: Mapping[str, str]  # by session, what is odd about those that do
-    # what is to be said of the index as a whole: why it is empty, a split that is, a rate that was assumed
+    # remarks about the whole index: why it is empty, a split that is, a rate that was assumed
     remarks: tuple[str, ...] = ()
 
     @property
@@ -121,7 +121,7 @@ def _remarks(
     meetings: Sequence[Sequence[str]],
     shared: Sequence[SharedRecording],
 ) -> Iterator[str]:
-    """What is to be said of the index as a whole; ``windows``: how many there are, labelled or not."""
+    """The remarks about the whole index; ``windows``: their number, labelled or not."""
     study, spec, phases = sessions.study, sessions.spec, {name: sessions.phases[name] for name in cut}
     if sessions.frameless:
         yield no_frames(len(clips), sessions.frameless, spec)
@@ -172,7 +172,7 @@ def _shared_recordings(study: Study, store: FeatureStore | None) -> list[SharedR
 
 
 def _left(store: FeatureStore, study: Study) -> Iterator[str]:
-    """What is to be said of sessions that the store has and the study does not."""
+    """The remarks about sessions that the store has and the study lacks."""
     forgotten, stored = read_forgotten(store.storage), {*store.sessions}
     if forgotten:  # the catalogue has none of them
         stored |= {path.split("/")[0] for path in store.storage.records((CURRENT,))}

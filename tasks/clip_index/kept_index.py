@@ -40,7 +40,7 @@ _LIBRARIES = ("av", "numpy", "pandas", "pyarrow", "storyframes")  # PyAV is the 
 
 @dataclass(frozen=True)
 class IndexSummary:
-    """What is to be said of a clip index."""
+    """The remarks about a clip index."""
 
     clips: int = 0  # how many it has
     excluded: Mapping[str, str] = field(default_factory=dict)  # see :class:`tasks.clip_index.index.ClipIndex`

@@ -34,7 +34,7 @@ The end is not in the part; a moment holds for the one microsecond that begins w
 
 
 def clip_targets(study: Study) -> pd.DataFrame:
-    """What the windows of each session are labelled of: its rated stories, then whatever else its labels refer to.
+    """The targets of the labels of each session: its rated stories, then everything else that its labels refer to.
 
     Columns session_id, story_id, position, empathy, target; missing where there is no such thing.
     """

@@ -97,7 +97,7 @@ class FrameExtractor(Extractor[S]):
         return _RowsWriter(self, out)
 
     def close(self) -> None:
-        """The pass is over, however it ended: let go of what :meth:`open` began, a program outside for example."""
+        """The pass is over, however it ended: release what :meth:`open` began, an external program for example."""
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """A pass of its own, where no other feature shares it.

@@ -219,7 +219,7 @@ def load_word_vectors(path: Path) -> KeyedVectors:
         path: ``glove.*.txt``.
 
     Raises:
-        WordVectorsError: a line has another number of values than the first, or something that is no number.
+        WordVectorsError: a line has another number of values than the first, or something that is not a number.
     """
     from gensim.models import KeyedVectors
 
@@ -281,7 +281,7 @@ def _fill(path: Path, vectors: np.ndarray) -> dict[str, int]:
             try:
                 row = np.array(values, dtype=np.float32)
             except ValueError:
-                raise WordVectorsError(f"{path.name}, line {number}: has something that is no number") from None
+                raise WordVectorsError(f"{path.name}, line {number}: has something that is not a number") from None
             if len(row) != width:
                 raise WordVectorsError(f"{path.name}, line {number}: has {len(row)} values, line 1 has {width}")
             text = word.decode("utf-8", errors="replace")

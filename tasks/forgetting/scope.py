@@ -104,7 +104,7 @@ def resolve(
     remarks = [_remaining(study, name, tracks) for name in shared if not whole_sessions]
     if of_nobody:
         remarks.append(
-            f"{listed(of_nobody)}: in a store and not in the study, and of whom is not known. If one is of this "
+            f"{listed(of_nobody)}: in a store and not in the study, and whose they are is not known. If one is of this "
             "participant, name it in the same command"
         )
     return Scope(earlier.with_ids([*sessions, *alone], people, tracks), tuple(remarks))

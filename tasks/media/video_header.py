@@ -208,7 +208,7 @@ def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow
     if reason and not allow_truncated:
         raise TruncatedError(
             f"{path.name}: {reason}: the file is truncated or damaged; set [recording] allow_truncated = true to use "
-            "what there is"
+            "the frames that decode"
         )
     return bool(reason) or is_torn
 

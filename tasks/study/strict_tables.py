@@ -63,7 +63,7 @@ def number_in(cell: object) -> float:
     if isinstance(cell, bool) or (isinstance(cell, str) and "_" in cell):
         return math.nan
     try:
-        return float(cell)  # type: ignore[arg-type]  # what is no number raises what is caught below
+        return float(cell)  # type: ignore[arg-type]  # what is not a number raises what is caught below
     except (TypeError, ValueError):
         return math.nan
 

@@ -79,7 +79,7 @@ class Transcript:
     malformed: tuple[str, ...] = ()
     # captions that may begin with a speaker's name, or that have no speaker where others do
     uncertain_speakers: int = 0
-    # a confidence is no number from 0 to 1 (a percentage, a log probability), so no word has one
+    # a confidence is not a number from 0 to 1 (a percentage, a log probability), so no word has one
     unknown_confidences: bool = False
     # laughter, music and the like, in the order of their start
     events: tuple[Event, ...] = ()

@@ -179,7 +179,10 @@ def test_two_workers_make_the_binary_form_together(tmp_path: Path) -> None:
         ("", "line 1: is not a word and its numbers"),
         ("only words here\n", "line 1: is not a word and its numbers"),
         (vector_line("a", 1) + "b 1 2 3\n", "line 2: has 3 values, line 1 has 300"),
-        (vector_line("a", 1) + vector_line("b", 1).replace("1.000", "x", 1), "line 2: has something that is no number"),
+        (
+            vector_line("a", 1) + vector_line("b", 1).replace("1.000", "x", 1),
+            "line 2: has something that is not a number",
+        ),
     ],
 )
 def test_a_damaged_vector_file_names_the_line(tmp_path: Path, content: str, message: str) -> None:

@@ -27,7 +27,7 @@ DONE = Outcome("s1", "openface", Status.DONE, rows=300, seconds=2.0)
 CAVEAT = Outcome("s1", "resnet50", Status.DONE, rows=300, seconds=30.0, caveats=("untrained weights",))
 SKIPPED = Outcome("s2", "openface", Status.DONE, skipped=True, rows=300)
 MISSING = Outcome("s2", "sbert", Status.MISSING, reason="no transcript")
-FAILED = Outcome("s3", "openface", Status.FAILED, reason="row 3 | <b>field</b> 7\nis no number")
+FAILED = Outcome("s3", "openface", Status.FAILED, reason="row 3 | <b>field</b> 7\nis not a number")
 
 
 def test_the_summary_says_what_was_done_how_fast_and_what_failed_and_why() -> None:
@@ -39,7 +39,7 @@ def test_the_summary_says_what_was_done_how_fast_and_what_failed_and_why() -> No
         "| failed | 1 | 1 |",
         "It took 1 min 15 s; the clip index has 42 clips.",
         "| openface | 300 | 2.0 | 150.0 |",
-        "| s3 | openface | row 3 \\| &lt;b&gt;field&lt;/b&gt; 7 is no number |",
+        "| s3 | openface | row 3 \\| &lt;b&gt;field&lt;/b&gt; 7 is not a number |",
         "## Caveats: what users of these values must know",
         "- untrained weights: resnet50",
     ):

@@ -238,7 +238,7 @@ def test_the_command(root: Path) -> None:
         done = CliRunner().invoke(app, ["share", str(root), *options])
         return done.exit_code, done.output.partition("Next: ")[0]
 
-    assert share() == (0, f"{root}: its owner's alone\n")
+    assert share() == (0, f"{root}: only its owner may use it\n")
     assert share("--group", GROUP, "--write") == (0, f"{root}: the group users may read and write\n")
     assert share() == (0, f"{root}: the group users may read and write\n")
     root.parent.chmod(0o700)
@@ -246,7 +246,7 @@ def test_the_command(root: Path) -> None:
     assert code == 1
     assert f"{root.parent} has the mode 0700" in output
     root.parent.chmod(0o755)
-    assert share("--private") == (0, f"{root}: its owner's alone\n")
+    assert share("--private") == (0, f"{root}: only its owner may use it\n")
     assert modes(root) == {("folder", "0700", GID), ("file", "0600", GID)}
     assert share("--write")[0] == share("--private", "--group", GROUP)[0] == 2
     assert CliRunner().invoke(app, ["share", "s3://bucket/features"]).exit_code == 2

@@ -60,7 +60,7 @@ def session_values(path: Path, value: str, person: str | None = None) -> dict[st
         person: only that person's rows.
 
     Raises:
-        ComparisonError: a cell is no number, no row is of that person, or earlier rules made the table.
+        ComparisonError: a cell is not a number, no row is of that person, or earlier rules made the table.
     """
     cells = read_cells(path, ["session_id", value, *(["person"] if person else [])])
     if is_of_earlier_rules(cells):

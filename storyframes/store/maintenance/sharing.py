@@ -50,7 +50,7 @@ def share(storage: Storage, name: str, *, write: bool = False) -> dict[str, str]
 
 
 def make_private(storage: Storage) -> dict[str, str]:
-    """Make a store its owner's alone again; returns the paths that were not changed, as :func:`share` does.
+    """Remove access for the group again; returns the paths that were not changed, as :func:`share` does.
 
     Raises:
         StoreError: the store is not in a folder, or another user's.

@@ -164,7 +164,7 @@ def _processor(folder: Path | None, where: str, kind: str) -> Mapping[str, Any]:
 def _rate(processor: Mapping[str, Any], where: str) -> int:
     rate = processor["sampling_rate"]
     if not isinstance(rate, int) or rate <= 0:
-        raise ExtractionError(f"{where}: sampling_rate = {rate!r} is no number of samples per second")
+        raise ExtractionError(f"{where}: sampling_rate = {rate!r} must be a number of samples per second")
     return rate
 
 

@@ -1,4 +1,4 @@
-"""The interface of a program outside: frames in, arrays out. Standard library and numpy only, Python 3.8 or later.
+"""The interface of an external program: frames in, arrays out. Standard library and numpy only, Python 3.8 or later.
 
 storyframes runs ``python -I client.py PROGRAM MANIFEST --no-network`` in the plug-in's own environment. The program (a
 file, or a folder with a ``__main__.py``) imports this very module by the name ``storyframes_outside``::

@@ -40,7 +40,7 @@ S = TypeVar("S", bound=OutsideSettings)
 
 
 class OutsideExtractor(Extractor[S]):
-    """A feature that a program outside makes of the session's files.
+    """A feature that an external program makes from the session's files.
 
     Attributes:
         run: ``Run.VENV`` or ``Run.CONTAINER``.
@@ -234,7 +234,7 @@ class OutsideExtractor(Extractor[S]):
 
 
 class OutsideFrameExtractor(OutsideExtractor[S], FrameExtractor[S]):
-    """A feature with a row for each video frame, made by a program outside that is sent the frames."""
+    """A feature with a row for each video frame, made by an external program that is sent the frames."""
 
     _feed: _Feed | None = None
 

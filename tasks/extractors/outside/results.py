@@ -1,4 +1,4 @@
-"""Reading what a program outside wrote, and using only what can be checked.
+"""Read the results of an external program, and use only what can be checked.
 
 An ending with 0 proves nothing. The record, which is written last, says how many rows each array has and their
 SHA-256; every file must have just those rows, of the declared dtype and shape, on axes that agree, and the values must

@@ -1,4 +1,4 @@
-"""One session's work by a program outside: its manifest, its frames, its end, and its checked results."""
+"""One session's work by an external program: its manifest, its frames, its end, and its checked results."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def train(
     """Train the model in place; gives back the mean loss of each epoch.
 
     Raises:
-        FinetuneError: a loss is no number.
+        FinetuneError: a loss is not a number.
     """
     import torch
 
@@ -186,7 +186,7 @@ def train(
                 batch = order[start : start + recipe.batch_size]
                 value = batch_loss(model, loss, [pairs[at] for at in batch], targets[batch])
                 if not torch.isfinite(value):
-                    raise FinetuneError(f"the loss of epoch {epoch + 1} is no number: try a lower --learning-rate")
+                    raise FinetuneError(f"the loss of epoch {epoch + 1} is not a number: try a lower --learning-rate")
                 optimiser.zero_grad()
                 value.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

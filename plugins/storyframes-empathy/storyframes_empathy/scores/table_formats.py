@@ -158,7 +158,7 @@ def _escape_tex(text: str) -> str:
 
 
 def _csv(tables: Sequence[Table]) -> str:
-    """A line for each row; plain fractions, an empty cell where there is no number."""
+    """A line for each row; plain fractions, an empty cell where there is not a number."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     about = ["phase", "scheme", "minimum", "maximum", "threshold"]

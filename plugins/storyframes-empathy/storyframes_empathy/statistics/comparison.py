@@ -33,7 +33,7 @@ class Comparison:
         t, p: of the paired t-test with ``pairs - 1`` degrees of freedom, two-sided. NaN where all differences are the
             same, or there are fewer than two.
         p_holm: p after Holm, over all comparisons of one table whose p is a number.
-        remark: why something is no number, or may be of another scale; else empty.
+        remark: why something is not a number, or may be of another scale; else empty.
     """
 
     group: Mapping[str, str]

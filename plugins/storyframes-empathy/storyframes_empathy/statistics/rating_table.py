@@ -19,7 +19,7 @@ from tasks.study import Table, did_you_mean, shown_value
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-_MISSING = {"NA", "NaN", "nan", "N/A"}  # what R and pandas write where there is no number
+_MISSING = {"NA", "NaN", "nan", "N/A"}  # what R and pandas write where there is not a number
 _SHOWN = 20
 
 
@@ -169,5 +169,5 @@ def _number(cell: Any) -> float | None:
 
 def _no_number(cell: Any) -> str:
     if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
-        return "is no number: write it with a decimal point"
-    return "is no number; where nothing was given leave the cell empty"
+        return "is not a number: write it with a decimal point"
+    return "is not a number; where nothing was given leave the cell empty"

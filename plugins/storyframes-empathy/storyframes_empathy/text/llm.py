@@ -22,7 +22,7 @@ from storyframes_empathy.text.endpoint import AnswerTooLongError, Endpoint, conn
 from storyframes_empathy.text.prompts import Prompt, messages, parse_answer
 from storyframes_empathy.text.samples import Sample
 
-_ASKED_AT_MOST = 2  # where the first answer is no number
+_ASKED_AT_MOST = 2  # where the first answer is not a number
 _UNANSWERED_IN_A_ROW = 3  # then the service is not there
 # What the client raises, or what it gives back lacks, where a server answers with something else.
 _NO_COMPLETION = (openai.APIResponseValidationError, ValueError, TypeError, AttributeError, IndexError)
@@ -198,7 +198,7 @@ class _Round:
                 self._progress(len(self.asked.answers))
 
     def _answer(self, client: openai.OpenAI, question: Question) -> Answer:
-        """Asks, and once more with another seed where the answer is no number."""
+        """Asks, and once more with another seed where the answer is not a number."""
         service = self._service
         spent = [0, 0]
         said: list[str] = []

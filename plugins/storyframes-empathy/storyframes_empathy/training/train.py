@@ -1,4 +1,4 @@
-"""The training loop: plain, resumable to the bit, and it stops at the first loss that is no number.
+"""The training loop: plain, resumable to the bit, and it stops at the first loss that is not a number.
 
 Everything random of an epoch follows from the seed and the epoch's number, so that a checkpoint after each epoch is
 enough: what a killed run makes again is what it would have made.

@@ -266,10 +266,11 @@ def test_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("unit,rater,value\ns1,a,1\ns1,b,high\n", "row 3, column 'value': 'high' is no number"),
-        ("unit,a,b\ns1,1,1\n\ns2,2,x y\n", "row 4, column 'b': (3 characters) is no number"),  # an empty line is a row
+        ("unit,rater,value\ns1,a,1\ns1,b,high\n", "row 3, column 'value': 'high' is not a number"),
+        # an empty line is a row
+        ("unit,a,b\ns1,1,1\n\ns2,2,x y\n", "row 4, column 'b': (3 characters) is not a number"),
         ('unit,a,b\n"s\n1",1,1\ns2,2,?\n', "row 3, column 'b'"),  # and a cell of two lines is in one
-        ('unit,a,b\ns1,"1,5",1\n', "row 2, column 'a': '1,5' is no number: write it with a decimal point"),
+        ('unit,a,b\ns1,"1,5",1\n', "row 2, column 'a': '1,5' is not a number: write it with a decimal point"),
         ("unit,a,b\ns1,1,5,1\n", "row 2: has 4 fields, the header has 3"),
         ("unit,a,b\ns1,inf,1\n", "row 2, column 'a'"),
         ("sep=;\nunit;a;b\ns1;x;1\n", "row 2, column 'a'"),  # spreadsheets show no such line
@@ -298,7 +299,7 @@ def test_what_is_wrong_is_said_with_its_row(tmp_path: Path, text: str, said: str
 
 def test_everything_is_said_at_once_and_thousands_are_cut(tmp_path: Path) -> None:
     message = refused(tmp_path, "unit,a,b\n" + "".join(f"s{at},x,y\n" for at in range(50)))
-    assert message.count("is no number") == 20
+    assert message.count("is not a number") == 20
     assert "and 80 more" in message
 
 

@@ -91,7 +91,7 @@ def test_a_difference_that_is_nearly_the_same_keeps_its_t() -> None:
 def test_holm() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # R: p.adjust(…, "holm")
     assert holm([0.6, 0.7]) == [1.0, 1.0]
-    adjusted = holm([0.01, math.nan, 0.02])  # what is no number is not counted among them
+    adjusted = holm([0.01, math.nan, 0.02])  # what is not a number is not counted among them
     assert adjusted[::2] == pytest.approx([0.02, 0.02])
     assert math.isnan(adjusted[1])
 
@@ -130,7 +130,7 @@ def test_models_that_are_named_and_a_comma(tmp_path: Path) -> None:
     [
         (TABLE, {}, "row 5: has the same unit as row 2"),
         (TABLE.replace("q2,3", ",3"), {"by": ["question"]}, "row 7: has no question"),
-        (TABLE.replace("5,2,4", "5,two,4"), {"by": ["question"]}, "row 4, column 'big': 'two' is no number"),
+        (TABLE.replace("5,2,4", "5,two,4"), {"by": ["question"]}, "row 4, column 'big': 'two' is not a number"),
         (TABLE, {"human": "people"}, "there is no column 'people'"),
         (TABLE, {"models": ["larg"]}, "there is no column 'larg'"),
         (TABLE, {"models": ["human"]}, "cannot be people's and a model's"),

@@ -161,7 +161,7 @@ def refused(folder: Path, text: str, **how: object) -> str:
     [
         ("story_a,x\na,1\n", {"scores": ["x"]}, "has no labels"),
         ("empathy,x\n5,2\n", {"scores": ["x"]}, "row 2: empathy = 5 is outside 1 to 4"),
-        ("empathy,x\n3,2\nhigh,1\n", {"scores": ["x"]}, "row 3, column 'empathy': 'high' is no number"),
+        ("empathy,x\n3,2\nhigh,1\n", {"scores": ["x"]}, "row 3, column 'empathy': 'high' is not a number"),
         ("empathy,x\n3,1.2\n", {"cosines": ["x"]}, "row 2: x = 1.2 is outside -1 to 1"),
         ("empathy,x\n3,.2\n4,1\n", {"scores": ["x"]}, "nowhere above 1: name cosines with --cosine"),
         ("empathy,x\n3,2\n", {"scores": ["y"]}, "there is no column 'y'"),

@@ -74,7 +74,7 @@ def read_boris(table: Table, path: Path) -> AnnotationFile:
     """The behaviours of an export: their tier is their category, or ``Behavior``; a modifier has a tier of its own.
 
     Raises:
-        ImportFaultError: a time is no number, a subject gives no id, or a session has several media one after the
+        ImportFaultError: a time is not a number, a subject gives no id, or a session has several media one after the
             other.
     """
     persons = PersonIds(path.name, "Subject")
@@ -144,4 +144,4 @@ def _seconds(path: Path, row: int, text: str) -> float:
     try:
         return clock_seconds(text) if ":" in text else round(float(str(Table.with_decimal_point(text))), 9)
     except ValueError:
-        raise ImportFaultError(f"{path.name}: row {row}: a time is no number of seconds, and no hh:mm:ss") from None
+        raise ImportFaultError(f"{path.name}: row {row}: a time is neither a number of seconds nor hh:mm:ss") from None
