@@ -359,6 +359,7 @@ def read_until(terminal: int, wanted: bytes) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # which runs are dead, and their words, are tested in flows/test_server.py
 def test_a_run_that_was_killed_is_among_the_last_ones(study_copy: Path, tmp_path: Path) -> None:
     arguments = ("extract", str(study_copy), str(tmp_path / "features"), "--server", *ONE_WORKER)
     killed = subprocess.Popen(

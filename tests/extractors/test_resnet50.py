@@ -95,8 +95,8 @@ def images_of(frames: np.ndarray, which: ResNet50Weights = V1, precision: Precis
     ("engine", "which"),
     [
         pytest.param(EngineName.OPENVINO, V1, marks=pytest.mark.end_to_end),
-        (EngineName.OPENVINO, ResNet50Weights.V2),
-        (EngineName.TORCH, V1),
+        pytest.param(EngineName.OPENVINO, ResNet50Weights.V2, marks=pytest.mark.nightly),
+        pytest.param(EngineName.TORCH, V1, marks=pytest.mark.nightly),  # each engine and each weights once by day
         (EngineName.TORCH, ResNet50Weights.V2),
     ],
 )

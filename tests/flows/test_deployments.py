@@ -273,6 +273,7 @@ def test_a_run_outlives_a_restart_of_the_server_and_an_outage_of_the_database(ho
     assert how(house.ended(run)) == ALL_DONE
 
 
+@pytest.mark.nightly  # 35 CPU-s: two runs, a second worker and a deployment
 def test_the_night_after_a_machine_died_in_an_outage_runs(house: House) -> None:
     rule = house.folder / "deploy/automations/dead-runs.yaml"
     rule.write_text(re.sub(r"within: \d+", "within: 60", rule.read_text()))  # not ten minutes; a sign comes every 30 s

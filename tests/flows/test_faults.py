@@ -116,7 +116,7 @@ def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_
     }
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.nightly), signal.SIGKILL])
 def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
     small_study: Path,
     recorded: Path,

@@ -321,6 +321,7 @@ def test_a_run_goes_on_when_its_own_server_is_killed_and_leaves_the_database_of_
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # that another server takes over once is tested by day
 def test_a_run_whose_server_does_not_stay_alive_ends_with_its_tables_written(tmp_path: Path) -> None:
     run = run_openface_that_waits(tmp_path, PREFECT_CLIENT_MAX_RETRIES="1")
     wait_for_openface(run, tmp_path)

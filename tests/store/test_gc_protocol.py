@@ -116,17 +116,17 @@ def turns_of(work: Callable[[Storage], Any], storage: Storage) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.nightly)])
-def test_a_writer_and_gc_meet_in_every_way(place: Callable[[], Storage], half: int) -> None:
+@pytest.mark.parametrize("quarter", [0, *(pytest.param(more, marks=pytest.mark.nightly) for more in (1, 2, 3))])
+def test_a_writer_and_gc_meet_in_every_way(place: Callable[[], Storage], quarter: int) -> None:
     """One of them is interrupted anywhere by the other, which is interrupted anywhere as well; of all pairs of such
-    places every second one, as the black fields of a chessboard, and the white ones at night."""
+    places every fourth one, each row of them shifted by one, and the others at night."""
     again = copies(beginning(place), place)
     writing, removing = turns_of(lambda storage: publish(storage, 4), again()), turns_of(gc, again())
     assert writing > 8
     assert removing > 6
     outcomes = set()
     for before in range(writing + 1):
-        for during in itertools.count(1 + (before + half) % 2, 2):
+        for during in itertools.count(1 + (before + quarter) % 4, 4):
             outcome, turns = meet(again(), [0] * before + [1] * during + [0] * writing)
             outcomes.add(outcome)
             if turns[0] <= before or turns[1] <= during:

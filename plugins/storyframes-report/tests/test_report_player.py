@@ -227,7 +227,7 @@ def seen_frames(visit: Visit, rate: Fraction, *clocks: Callable[[float], float])
     return [shown for shown, *_ in seen]
 
 
-@pytest.mark.parametrize("session", RATES)
+@pytest.mark.parametrize("session", [pytest.param("s15", marks=pytest.mark.nightly), "s25", "s29"])
 def test_seeking_stepping_playing_and_looping_show_the_frame_that_the_page_says(
     browser: Any, study: Path, session: str
 ) -> None:
