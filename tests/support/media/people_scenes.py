@@ -52,6 +52,10 @@ class Scene:
     hidden: Callable[[str, float], bool] = field(default=lambda name, t: False)  # behind somebody: no detection
 
     @property
+    def size(self) -> tuple[int, int]:
+        return WIDTH, HEIGHT
+
+    @property
     def time(self) -> np.ndarray:
         return np.arange(round(self.seconds * self.fps)) / self.fps
 

