@@ -39,7 +39,13 @@ class Faces(MediaPipe):
 
 
 class MediaPipeFaces:
-    """The detector ``mediapipe`` of ``storyframes people``."""
+    """The detector ``mediapipe`` of ``storyframes people``.
+
+    Of 3,488 faces in pictures of 30 real people it gave each 0.75 or more, and what is none 0.74 at most
+    (docs/two-people.md).
+    """
+
+    min_confidence = 0.75
 
     def check(self, settings: MediaPipeSettings) -> None:
         """Look for MediaPipe's environment and its models."""

@@ -1,8 +1,9 @@
 """Whose each piece is: by seats that the user names, or nobody's, with a number.
 
-A seat is a part of the picture and the name of who sits there. Its name is given where nothing that was seen speaks
-against it: nobody else is in the seat for long. Pieces are never joined across a moment at which two faces could have
-been swapped. Those which nothing but the seat joins, such as before and after somebody was away, are doubtful.
+A seat is a part of the picture, or a place in the order from left to right, and the name of who sits there. Its name is
+given where nothing that was seen speaks against it: nobody else is in the seat for long. Pieces are never joined across
+a moment at which two faces could have been swapped. Those which nothing but the seat joins, such as before and after
+somebody was away, are doubtful.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, count, pairwise
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from storyframes_people.pieces import AT_LEAST_S, BRIDGE_S, Piece
 _INSIDE = 0.75  # share of a piece's detections that have to be in the seat; the others lean over
 _CONTESTED = 0.2  # of the time that somebody has a seat: if others have it for longer, its name is nobody's
 _SITS_S = 1.0  # who is in a seat for so long does not pass through it
+_MORE = 0.05  # of the pictures: in so many there may be more faces than seats, where the order divides these
 _NAMED = 5  # others in a seat of whom a message says who they are
 _HALVES = {"left": (0, 0.5), "right": (0.5, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
 _THIRDS = {"left": (0, 1 / 3), "middle": (1 / 3, 2 / 3), "right": (2 / 3, 1), "top": (0, 0.5), "bottom": (0.5, 1)}
@@ -31,6 +33,40 @@ class SeatError(Exception):
 
 
 @dataclass(frozen=True)
+class Strip:
+    """A part of the picture from top to bottom, between two lines that move with the people beside them."""
+
+    time: np.ndarray  # (n,) seconds
+    left: np.ndarray  # (n,) shares of the picture's width
+    right: np.ndarray  # (n,)
+
+
+class SeatsInARow(dict[str, "Area | Strip"]):
+    """All seats from the left to the right, in this order: halves, thirds and so on, until people are seen in them."""
+
+    def between(self, pieces: Sequence[Piece], size: tuple[int, int]) -> SeatsInARow:
+        """The seats, divided half way between people where as many are seen at once as there are seats, hardly more."""
+        time = np.unique(np.concatenate([np.zeros(0), *(piece.time[~piece.doubtful] for piece in pieces)]))
+        shown = np.full((max(len(pieces), len(self)), len(time)), np.nan)  # where the middle of each face is
+        for row, piece in zip(shown, pieces, strict=False):
+            middle = (piece.box[:, 0] + piece.box[:, 2] / 2) / size[0]
+            row[:] = np.interp(time, piece.time, middle, left=np.nan, right=np.nan)
+        count = np.isfinite(shown).sum(axis=0)
+        is_full = count == len(self)
+        interval_s = float(np.median(np.diff(time))) if len(time) > 1 else 0.0
+        if is_full.sum() * interval_s < _SITS_S or (count > len(self)).mean() > _MORE:
+            return self
+        places = np.sort(shown[:, is_full], axis=0)[: len(self)]  # NaN is last
+        edge = np.ones((1, places.shape[1]))
+        lines = np.concatenate([-edge, (places[:-1] + places[1:]) / 2, 2 * edge])
+        strips = (Strip(time[is_full], left, right) for left, right in pairwise(lines))
+        return SeatsInARow(zip(self, strips, strict=True))
+
+
+Seats = Mapping[str, Area | Strip]
+
+
+@dataclass(frozen=True)
 class Person:
     """Somebody with a name, or a number."""
 
@@ -38,16 +74,19 @@ class Person:
     pieces: tuple[Piece, ...]  # in order; they do not overlap but in doubtful detections
 
 
-def parse_seats(given: Sequence[str]) -> dict[str, Area]:
+def parse_seats(given: Sequence[str]) -> Seats:
     """Areas by name, x, y, width and height as shares of the picture, of texts ``SEAT=NAME``.
 
-    A seat is left, right, top, bottom, middle (of three beside each other), two of them (top-left), or ``x,y,w,h``.
+    A seat is left, right, top, bottom, middle (of three beside each other), two of them (top-left), ``x,y,w,h``, or a
+    number from the left. Seats that are left and right, with or without middle, or 1 to k, are :class:`SeatsInARow`.
 
     Raises:
         SeatError: a text is no seat, or a name stands twice.
     """
     pairs = [text.rpartition("=") for text in given]
     words = _THIRDS if any("middle" in seat for seat, _, _ in pairs) else _HALVES
+    most = max((int(seat) for seat, _, _ in pairs if re.fullmatch("[1-9]", seat.strip())), default=0)
+    words = words | {str(number + 1): (number / most, (number + 1) / most) for number in range(most)}
     seats: dict[str, Area] = {}
     for (seat, _, name), text in zip(pairs, given, strict=True):
         area = _area(seat.strip(), words)
@@ -59,6 +98,10 @@ def parse_seats(given: Sequence[str]) -> dict[str, Area]:
         if name.strip() in seats:
             raise SeatError(f"--seat {text!r}: {name.strip()} has two seats; each person has one")
         seats[name.strip()] = area
+    rows = {"left", "right"}, {"left", "middle", "right"}, {str(number + 1) for number in range(most)}
+    if seats and {seat.strip() for seat, _, _ in pairs} in rows and len({*seats.values()}) == len(seats):
+        from_left = sorted(seats.items(), key=lambda named: named[1][0])
+        return SeatsInARow(from_left)
     return seats
 
 
@@ -83,15 +126,14 @@ def by_themselves(pieces: Sequence[Piece]) -> list[Person]:
     return [Person(f"p{number}", (piece,)) for number, piece in enumerate(pieces, 1)]
 
 
-def by_seats(
-    pieces: Sequence[Piece], seats: Mapping[str, Area], size: tuple[int, int]
-) -> tuple[list[Person], list[str]]:
+def by_seats(pieces: Sequence[Piece], seats: Seats, size: tuple[int, int]) -> tuple[list[Person], list[str]]:
     """People with the names of their seats, each other piece with a number, and what is not sure of them.
 
     Args:
         pieces: those of less than :data:`AT_LEAST_S` are nobody's; but one in a seat may be of whom its name means.
         size: width and height of the picture, pixels.
     """
+    seats = _divided(seats, [piece for piece in pieces if piece.sure_s >= AT_LEAST_S], size)
     short = [Person("", (piece,)) for piece in pieces if piece.sure_s < AT_LEAST_S]
     pieces = [piece for piece in pieces if piece.sure_s >= AT_LEAST_S]
     homes = [[name for name, area in seats.items() if _share_inside(each, area, size) >= _INSIDE] for each in pieces]
@@ -116,6 +158,11 @@ def by_seats(
                 reasons.append(f"{person.name}, {when}: doubtful, since only the seat says who it is")
         people.append(replace(person, pieces=tuple(marked)))
     return people, reasons
+
+
+def _divided(seats: Seats, pieces: Sequence[Piece], size: tuple[int, int]) -> Seats:
+    is_divided = any(isinstance(area, Strip) for area in seats.values())
+    return seats.between(pieces, size) if isinstance(seats, SeatsInARow) and not is_divided else seats
 
 
 def _is_seen_between(person: Person, a: Piece, b: Piece) -> bool:
@@ -152,7 +199,7 @@ def _runs(inside: Sequence[Piece], pieces: Sequence[Piece]) -> list[list[Piece]]
 
 
 def with_names_of_seats(
-    people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int], passing: Sequence[Person] = ()
+    people: Sequence[Person], seats: Seats, size: tuple[int, int], passing: Sequence[Person] = ()
 ) -> tuple[list[Person], list[str]]:
     """People with the names of their seats, in the seats' order, then others, and why these have a number.
 
@@ -164,6 +211,7 @@ def with_names_of_seats(
         size: width and height of the picture, pixels.
         passing: others, who get no name.
     """
+    seats = _divided(seats, [piece for person in people for piece in person.pieces], size)
     named, reasons = _named(people, seats, size)
     passing = [replace(person, name=f"somebody at {person.pieces[0].time[0]:.1f} s") for person in passing]
     others = {
@@ -184,9 +232,7 @@ def with_names_of_seats(
     return named, reasons
 
 
-def _sat_in(
-    person: Person, seat: str, people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int]
-) -> bool:
+def _sat_in(person: Person, seat: str, people: Sequence[Person], seats: Seats, size: tuple[int, int]) -> bool:
     """Whether it may be this person, who has another name or none, whom the seat's name means.
 
     Who comes from her own seat and goes back to it has leant over. Others may pass through for less than a second, but
@@ -204,9 +250,7 @@ def _sat_in(
     return bool(np.isin(ends[away], inside[:, 0]).any()) or float(inside[:, 1].sum()) >= _SITS_S
 
 
-def _named(
-    people: Sequence[Person], seats: Mapping[str, Area], size: tuple[int, int]
-) -> tuple[list[Person], list[str]]:
+def _named(people: Sequence[Person], seats: Seats, size: tuple[int, int]) -> tuple[list[Person], list[str]]:
     seconds = np.array([[_seconds_inside(each, area, size) for area in seats.values()] for each in people])
     numbers = (name for number in count(1) if (name := f"p{number}") not in seats)
     named, reasons = [], []
@@ -224,16 +268,16 @@ def _named(
     return sorted(named, key=lambda person: in_order.get(person.name, len(seats))), reasons
 
 
-def _seconds_inside(person: Person, area: Area, size: tuple[int, int]) -> float:
+def _seconds_inside(person: Person, area: Area | Strip, size: tuple[int, int]) -> float:
     return float(_times_inside(person, area, size)[:, 1].sum())
 
 
-def _share_inside(piece: Piece, area: Area, size: tuple[int, int]) -> float:
+def _share_inside(piece: Piece, area: Area | Strip, size: tuple[int, int]) -> float:
     """The share of the piece's sure detections that have their middle in the area."""
     return float(_is_inside(piece, area, size)[~piece.doubtful].mean())
 
 
-def _times_inside(person: Person, area: Area, size: tuple[int, int]) -> np.ndarray:
+def _times_inside(person: Person, area: Area | Strip, size: tuple[int, int]) -> np.ndarray:
     """(n, 2): when the person is surely in the area, seconds, and how long since the detection before."""
     times = []
     for piece in person.pieces:
@@ -242,8 +286,13 @@ def _times_inside(person: Person, area: Area, size: tuple[int, int]) -> np.ndarr
     return np.concatenate(times)
 
 
-def _is_inside(piece: Piece, area: Area, size: tuple[int, int]) -> np.ndarray:
+def _is_inside(piece: Piece, area: Area | Strip, size: tuple[int, int]) -> np.ndarray:
     """(n,) bool: the detection has its middle in the area."""
+    if isinstance(area, Strip):
+        middle = (piece.box[:, 0] + piece.box[:, 2] / 2) / size[0]
+        left, right = (np.interp(piece.time, area.time, line) for line in (area.left, area.right))
+        between: np.ndarray = (middle >= left) & (middle <= right)
+        return between
     centre = (piece.box[:, :2] + piece.box[:, 2:] / 2) / np.array(size)
     corner, extent = np.array(area[:2]), np.array(area[2:])
     inside: np.ndarray = ((centre >= corner) & (centre <= corner + extent)).all(axis=1)

@@ -60,8 +60,13 @@ def people(
         float, typer.Option(min=0, max=3, help="Added on each side of the face, in its own width and height.")
     ] = 0.4,
     min_confidence: Annotated[
-        float, typer.Option(min=0, max=1, help="Faces of which the detector is less sure are left out.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Leave out faces of which the detector is less sure. Default: as it declares.",
+        ),
+    ] = None,
     preview: Annotated[
         Path | None, typer.Option(help="Folder for a picture of each session with its regions drawn on it (private).")
     ] = None,
@@ -147,6 +152,8 @@ def people(
 
 def _show(proposals: list[Proposal]) -> None:
     """A row for each track, and what is not sure."""
+    from storyframes_people.pieces import AT_LEAST_S
+
     table = Table()
     for heading in ("session", "track", "seen", "doubtful", "when"):
         table.add_column(heading, justify="right" if heading in ("seen", "doubtful") else "left", overflow="fold")
@@ -164,6 +171,11 @@ def _show(proposals: list[Proposal]) -> None:
             table.add_row(escape(proposal.session_id), "nobody", "", "", "")
     console().print(table)
     for proposal in proposals:
+        if proposal.too_short_s:
+            console().print(
+                f"left out {escape(proposal.session_id)}: {proposal.too_short_s:.1f} s of faces that were followed for "
+                f"less than {AT_LEAST_S:g} s each"
+            )
         for reason in proposal.apart:
             console().print(f"[yellow]apart[/] {escape(proposal.session_id)}: {escape(reason)}")
 
@@ -182,4 +194,5 @@ def _as_json(proposal: Proposal) -> dict[str, object]:
         "of": proposal.of,
         "tracks": tracks,
         "apart": proposal.apart,
+        "too_short_s": proposal.too_short_s,
     }

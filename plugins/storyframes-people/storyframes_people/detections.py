@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cv2
@@ -26,6 +26,16 @@ class Detections:
     time: np.ndarray  # (N,) float64 seconds of the recording, ascending
     boxes: list[np.ndarray]  # of each picture (k, 4) float64: left, top, width, height, pixels
     looks: list[np.ndarray]  # of each picture (k, d) float32, see :func:`look`
+    confidence: list[np.ndarray] = field(default_factory=list)  # of each picture (k,), how sure the detector is
+
+    def within(self, least: float, below: float = np.inf) -> Detections:
+        """The faces with a confidence of at least ``least`` and less than ``below``."""
+        kept = [(values >= least) & (values < below) for values in self.confidence]
+        parts = [
+            [rows[of_picture] for rows, of_picture in zip(part, kept, strict=True)]
+            for part in (self.boxes, self.looks, self.confidence)
+        ]
+        return Detections(self.time, *parts)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -60,6 +70,7 @@ def detect_faces(
         faces = faces[faces[:, 4] >= min_confidence]
         faces = faces[_distinct(faces)]
         found.boxes.append(faces[:, :4])
+        found.confidence.append(faces[:, 4])
         found.looks.append(
             np.array([look(rgb, box) for box in faces[:, :4]], np.float32).reshape(len(faces), LOOK_SIZE)
         )

@@ -25,6 +25,7 @@ from tasks.extractors import (
 from tasks.media import StreamChoice, read_frame_times, read_frames, read_header
 
 DETECTORS = "storyframes.detectors"
+MIN_CONFIDENCE = 0.5  # of a face, where its detector declares no other
 _BATCH = 8  # frames that are decoded at once
 
 
@@ -89,6 +90,8 @@ def choose_pictures(path: Path, rate: float, streams: StreamChoice = StreamChoic
 class FaceDetector(Protocol):
     """Finds the faces in pictures.
 
+    A class may set ``min_confidence``, how sure it is of a face at least; without it that is :data:`MIN_CONFIDENCE`.
+
     Example:
         >>> class TopLeft(FaceDetector):
         ...     def faces(self, pictures, settings):
@@ -150,6 +153,11 @@ def _load(name: str) -> FaceDetector:
     if not (isinstance(cls, type) and issubclass(cls, FaceDetector)):
         raise PlugInError(f"{cls!r} is no class with the methods check and faces (docs/extending.md)")
     return cls()
+
+
+def least_confidence(detector: FaceDetector) -> float:
+    """How sure the detector is of a face, 0 to 1; what it is less sure of may be a shirt or a door."""
+    return float(getattr(detector, "min_confidence", MIN_CONFIDENCE))
 
 
 def choose_detector(settings: ExtractorsSettings, name: str | None = None) -> tuple[str, FaceDetector]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ import numpy as np
 
 from storyframes import MAIN
 from storyframes.store import write_atomically
-from storyframes_people.attribution import Area, by_seats, by_themselves, with_names_of_seats
+from storyframes_people.attribution import Person, Seats, by_seats, by_themselves, with_names_of_seats
 from storyframes_people.boxes import MARGIN, csv_of, regions_of
 from storyframes_people.detections import detect_faces
-from storyframes_people.detectors import FaceDetector, choose_pictures
+from storyframes_people.detectors import FaceDetector, choose_pictures, least_confidence
 from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, joined
-from storyframes_people.pieces import AT_LEAST_S, find_pieces
+from storyframes_people.pieces import AT_LEAST_S, Piece, find_pieces
 from tasks.forgetting import Asked, Trace
 from tasks.media import RecordingError, StreamChoice, read_frames
 from tasks.study import Boxes, ChangedTables, Study, TableChangeError
@@ -39,14 +39,15 @@ class Options:
         same_face: the model that joins pieces of one face; who has no seat is a track all the same.
         rate: pictures a second in which faces are looked for; boxes between them are interpolated.
         margin: see ``boxes.region``.
-        min_confidence: faces of which the detector is less sure are left out.
+        min_confidence: faces of which the detector is less sure are left out; None: as the detector declares. Between
+            a lower one and the detector's own a face gets no name, and ends no surer face's piece.
     """
 
-    seats: Mapping[str, Area] = field(default_factory=dict)
+    seats: Seats = field(default_factory=dict)
     same_face: SameFace | None = None
     rate: float = 10.0
     margin: float = MARGIN
-    min_confidence: float = 0.5
+    min_confidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Proposal:
     seats: tuple[str, ...] = ()  # names that its tracks may have beside p1, p2, …, found or not
     apart: tuple[str, ...] = ()  # why a model of faces did not join pieces, or why people have no seat's name
     streams: StreamChoice = StreamChoice.FIRST  # which picture of the video
+    too_short_s: float = 0.0  # of faces that were followed for less than :data:`AT_LEAST_S`, and are nobody's
 
     def file(self, track: str) -> str:
         """The file of boxes of a track, as the tables name it."""
@@ -94,8 +96,11 @@ def propose_people(
     assert named is not None  # the caller has looked
     video = study.path(named)
     pictures = choose_pictures(video, options.rate, streams)
-    faces = detect_faces(pictures, detector, settings, options.min_confidence, progress)
-    found = find_pieces(faces, also_short=True)
+    own = least_confidence(detector)
+    least = own if options.min_confidence is None else options.min_confidence
+    faces = detect_faces(pictures, detector, settings, least, progress)
+    found = find_pieces(faces.within(max(least, own)), also_short=True)
+    unsure = find_pieces(faces.within(least, own))
     pieces = [piece for piece in found if piece.sure_s >= AT_LEAST_S]
     size = pictures.width, pictures.height
     people, apart = by_themselves(pieces), list[str]()
@@ -109,6 +114,11 @@ def propose_people(
         else:  # nothing was joined by faces
             people, without_seat = by_seats(found, options.seats, size)
         apart += without_seat
+    numbers = (name for number in count(1) if (name := f"p{number}") not in {person.name for person in people})
+    for piece in unsure:
+        people.append(Person(next(numbers), (piece,)))
+        when = f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s"
+        apart.append(f"{people[-1].name}, {when}: the detector is never as sure as {own:g} that it is a face")
     regions = regions_of(people, size, pictures.frame_s, options.margin)
     length_s = float(pictures.time[-1]) + pictures.frame_s
     return Proposal(
@@ -120,7 +130,14 @@ def propose_people(
         tuple(options.seats),
         tuple(apart),
         streams,
+        too_short_s=sum(piece.sure_s for piece in found if piece.sure_s < AT_LEAST_S and not _is_kept(piece, people)),
     )
+
+
+def _is_kept(piece: Piece, people: Sequence[Person]) -> bool:
+    """Whether a piece is part of a person's, as a model of faces joins short ones."""
+    time, box = piece.time[~piece.doubtful][0], piece.box[~piece.doubtful][0]
+    return any((own.box[own.time == time] == box).all(axis=1).any() for person in people for own in person.pieces)
 
 
 def write_proposals(study: Study, proposals: Sequence[Proposal], *, replace: bool = False) -> None:

@@ -289,6 +289,48 @@ def test_a_face_that_is_found_twice_is_one_and_the_unsure_are_left_out(study: Pa
         detect_faces(pictures, Fixed([[1, 2, 0, 4, 1]]), None, 0.5)
 
 
+TORSO = """
+            yield np.vstack([rows, [60, 52, 24, 28, 0.6]])
+"""
+
+
+def test_a_detector_declares_how_sure_it_has_to_be_and_what_is_less_sure_has_no_name_and_ends_no_piece(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A torso comes as near to the left head as another face would, and is always a little less sure."""
+    source = DETECTOR.replace("class Heads(FaceDetector):", "class Torsos(FaceDetector):\n    min_confidence = 0.75")
+    source = source.replace("            yield ", "            rows = ") + TORSO
+    points = {"torsos": "torsos:Torsos"}
+    monkeypatch.syspath_prepend(write(tmp_path / "more", "torsos", points, "storyframes.detectors", torsos=source))
+    seen = {}
+    for name, more in (("sure", []), ("all", ["--min-confidence", "0.5"])):
+        result = people(study, *SEATS[:-1], "torsos", "--json", "--dry-run", *more)
+        assert result.exit_code == 0, result.output
+        tracks = json.loads(result.stdout)["recordings"][0]["tracks"]
+        seen[name] = {track: round(times["seen_s"], 1) for track, times in tracks.items()}
+    assert seen["sure"] == {"participant": 2.8, "interviewer": 4.0}
+    assert seen["all"].pop("p1") >= 1
+    assert {name: seen["all"].get(name) for name in seen["sure"]} == seen["sure"]
+
+
+def test_the_seconds_of_faces_that_are_left_out_as_too_short_are_said(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = DETECTOR.replace("Heads", "Blinking").replace(
+        "            yield ", "            number = getattr(self, 'number', 0)\n            rows = "
+    )
+    source += "            self.number = number + 1\n            yield rows[:1] if 5 <= number < 14 else rows[:0]\n"
+    points = {"blinking": "blinking:Blinking"}
+    monkeypatch.syspath_prepend(write(tmp_path / "more", "blinking", points, "storyframes.detectors", blinking=source))
+    result = people(study, "--detector", "blinking", "--dry-run", "--json")
+    assert result.exit_code == 0, result.output
+    (recording,) = json.loads(result.stdout)["recordings"]
+    assert recording["tracks"] == {}
+    assert recording["too_short_s"] == pytest.approx(0.64)
+    shown = people(study, "--detector", "blinking", "--dry-run").stdout
+    assert missing(" ".join(shown.split()), "left out", "0.6 s", "1 s") == []
+
+
 class Planned(FaceDetector):
     def __init__(self, answers: Callable[[Pictures], Iterable[np.ndarray]]) -> None:
         self.answers = answers

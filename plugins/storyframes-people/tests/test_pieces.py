@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -333,6 +334,32 @@ def test_what_a_model_of_faces_joins_in_a_seat_has_its_name_without_doubt() -> N
         ada, *_ = with_names_of_seats(given, parse_seats(["left=ada"]), (WIDTH, HEIGHT))[0]
         assert ada.name == "ada"
         assert [each.doubtful.all() for each in ada.pieces] == [doubtful] * 2
+
+
+def test_as_many_faces_as_seats_are_taken_in_their_order_wherever_they_sit() -> None:
+    """Also where the camera moves, and where somebody else passes for a moment."""
+    three = [piece(0, 10, x, look) for look, x in enumerate((100, 260, 330))]  # of 640: one in each third only by order
+    names, apart = (
+        ("left=ada", "right=cem", "middle=ben"),
+        {"ada": [(0, False)], "ben": [(0, False)], "cem": [(0, False)]},
+    )
+    assert seated(three, *names) == (apart, [])
+    assert seated(three, "1=ada", "3=cem", "2=ben") == (apart, [])
+    panned = [replace(each, box=each.box + np.outer(each.time, [20, 0, 0, 0])) for each in three]
+    assert seated(panned, *names) == (apart, [])
+    passing = piece(4, 4.35, 600, 2)
+    assert [*seated([*three, passing], *names)[0]] == ["ada", "ben", "cem"]
+
+
+def test_with_fewer_faces_than_seats_or_more_a_seat_is_a_part_of_the_picture() -> None:
+    right = piece(0, 10, 600)
+    assert seated([piece(0, 10, 100, 1), right], "left=a", "middle=b", "right=c")[0] == {
+        "a": [(0, False)],
+        "c": [(0, False)],
+    }
+    three = [piece(0, 10, 100), piece(0, 10, 250, 1), right]
+    assert [*seated(three, "left=a", "right=b")[0]] == ["b", "p1", "p2"]
+    assert [*seated([right], "right=b")[0]] == ["b"]
 
 
 def test_who_is_in_no_seat_is_a_track_with_a_number() -> None:
