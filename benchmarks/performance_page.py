@@ -21,7 +21,11 @@ from benchmarks.measure import machine
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, RESULTS = DOCS / "performance.md", DOCS / "performance.json"
-PAGES = (PAGE, DOCS / "transcripts.md")  # what a model gets right stands on the page of its feature
+PAGES = (
+    PAGE,
+    DOCS / "transcripts.md",
+    DOCS / "two-people.md",
+)  # what a model gets right stands on the page of its feature
 _BETWEEN = "\f"
 _MARKED = re.compile(r"(?<=<!-- table: )([a-z0-9-]+) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)
 

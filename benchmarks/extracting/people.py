@@ -5,6 +5,9 @@ seats. The detector is planted: the true boxes with noise, of which some are los
 ``--detector``. Planted is the model of faces, of a second row for each kind: how alike the colours of a face are to
 those of each of the three people.
 
+With ``--real`` the pictures are of real people (tests/support/media/real_faces.py; ``make voices`` fetches them), and
+the detector is MediaPipe's unless another is named.
+
 Then recordings without pictures are simulated (tests/support/media/people_walks.py), whose people look alike or not,
 cross and change seats: in how many is a track surely of two people, or a name surely somebody else's. On 2026-11-26,
 with 4 seeds and 100 recordings of each of 14 kinds, a track was of two people in 1 of 1,400 and no name was wrong.
@@ -21,45 +24,47 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, picture, planted, planted_embeddings, scenes
+from support.media.people_scenes import HEIGHT, WIDTH, Scene, picture, planted, planted_embeddings, scenes
 from support.media.people_walks import KINDS, people_of, simulated
+from support.media.real_faces import Clip, real_clips
 
 from benchmarks.performance_page import record, show
 from flows.settings import Settings
 from storyframes_people.attribution import Person, by_seats, by_themselves, parse_seats, with_names_of_seats
 from storyframes_people.boxes import region, regions_of
 from storyframes_people.detections import Detections, detect_faces, overlap
-from storyframes_people.detectors import Pictures, choose_detector, evenly
+from storyframes_people.detectors import Pictures, choose_detector, choose_pictures, evenly, least_confidence
 from storyframes_people.joining import frame_by_frame, joined
 from storyframes_people.pieces import find_pieces
 
 RATE, LIMIT = 10.0, 0.5
 
 
-def attributed(scene: Scene, detections: Detections, *, with_faces: bool) -> list[Person]:
-    """The people of a scene."""
+def attributed(scene: Scene | Clip, detections: Detections, *, with_faces: bool) -> list[Person]:
+    """The people of a scene; a model of faces is planted, so it is for planted scenes."""
     pieces = find_pieces(detections, also_short=with_faces or bool(scene.seats))
-    seats, size = parse_seats(scene.seats), (WIDTH, HEIGHT)
-    if with_faces:
+    seats, size = parse_seats(scene.seats), scene.size
+    if with_faces and isinstance(scene, Scene):
         pieces = frame_by_frame(pieces, scene.time)
         people, _ = joined(pieces, planted_embeddings(scene, pieces), LIMIT)
         return with_names_of_seats(people, seats, size)[0] if seats else people
     return by_seats(pieces, seats, size)[0] if seats else by_themselves(pieces)
 
 
-def score(scene: Scene, people: list[Person], *, with_faces: bool) -> Counter[str]:
+def score(scene: Scene | Clip, people: list[Person], *, with_faces: bool) -> Counter[str]:
     """Frames of faces that can be seen: ``all``, and those that are attributed ``right``, ``wrong`` or ``doubtful``.
 
     A track shows the person whose face its box without margin overlaps most, and by more than 0.3 of their union.
     Right is the name of the seat. For a track with a number it is who most of the track is; with a model of faces, all
     that is elsewhere of somebody of whom most is in one track is wrong.
     """
-    size, frame_s, time = (WIDTH, HEIGHT), 1 / scene.fps, scene.time
+    size, frame_s, time = scene.size, 1 / scene.fps, scene.time
     regions = regions_of(people, size, frame_s)
     truth = {name: [scene.truth(name, float(t)) for t in time] for name in scene.people}
     right, wrong, doubtful = ({name: np.zeros(len(time), bool) for name in truth} for _ in range(3))
@@ -80,7 +85,7 @@ def score(scene: Scene, people: list[Person], *, with_faces: bool) -> Counter[st
             doubtful[name] |= shown & ~is_sure
     most = {name: max((frames[name].sum() for frames in sure.values()), default=0) for name in truth}
     for track, frames in sure.items():
-        expected = track if track in NAMES else max(frames, key=lambda name: frames[name].sum())
+        expected = track if track in scene.people else max(frames, key=lambda name: frames[name].sum())
         has_most = not with_faces or frames[expected].sum() == most[expected]
         for name, seen in frames.items():
             (right if has_most and name == expected else wrong)[name] |= seen
@@ -91,6 +96,18 @@ def score(scene: Scene, people: list[Person], *, with_faces: bool) -> Counter[st
         counts["right"] += int((right[name] & ~wrong[name]).sum())
         counts["doubtful"] += int((doubtful[name] & ~wrong[name] & ~right[name]).sum())
     return counts
+
+
+def false_boxes(clip: Clip, people: list[Person]) -> int:
+    """How many boxes of tracks, counted in each frame, are of no face."""
+    size, frame_s = clip.size, 1 / clip.fps
+    count = 0
+    faces = [[face * (*size, *size) for face in clip.faces(float(t)).values()] for t in clip.time]
+    for person in people:
+        shown = region(person, size, frame_s, margin=0).at(clip.time, frame_s) * (*size, *size)
+        for box, real in zip(shown, faces, strict=True):
+            count += bool(np.isfinite(box[0])) and all(overlap(box, face) <= 0.3 for face in real)
+    return count
 
 
 @dataclass(frozen=True)
@@ -111,7 +128,7 @@ def faces_of(scene: Scene, seed: int, detector: str | None) -> Detections:
     name, finder = choose_detector(settings, detector)
     frames = evenly(len(scene.time), 1 / scene.fps, RATE)
     drawn = Drawn(Path(scene.kind), scene.time, frames, WIDTH, HEIGHT, scene=scene)
-    return detect_faces(drawn, finder, getattr(settings, name), 0.5)
+    return detect_faces(drawn, finder, getattr(settings, name), least_confidence(finder))
 
 
 def confusions(kind: str, seeds: range, *, rate: float, equal: bool) -> Counter[str]:
@@ -134,6 +151,31 @@ def confusions(kind: str, seeds: range, *, rate: float, equal: bool) -> Counter[
             counts += Counter(sure=sum(sure.values()), doubtful=of_all.total() - of_sure.total())
         counts += Counter(mixed=is_mixed, wrong=is_wrong, faces=sum(who >= 0 for who in scene.whose.values()))
     return counts
+
+
+def measure_real(detector: str) -> None:
+    """Record the table of clips of real people."""
+    settings, rows, totals = Settings(), [], Counter[str]()
+    name, finder = choose_detector(settings, detector)
+    with TemporaryDirectory() as folder:
+        for clip in real_clips(Path(folder)):
+            pictures = choose_pictures(clip.path, RATE)
+            detections = detect_faces(pictures, finder, getattr(settings, name), least_confidence(finder))
+            people = attributed(clip, detections, with_faces=False)
+            counts = score(clip, people, with_faces=False)
+            counts += Counter(frames=len(clip.time), false=false_boxes(clip, people))
+            totals += counts
+            rows.append(_real_row(clip.kind, "seats" if clip.seats else "nothing", counts))
+    rows.append(_real_row("all of them", "", totals))
+    columns = ("clip", "by", "frames", "faces", "found", "false", "right", "doubtful", "wrong")
+    record("real-people", columns, rows)
+
+
+def _real_row(kind: str, how: str, counts: Counter[str]) -> list[str]:
+    in_tracks = counts["right"] + counts["wrong"] + counts["doubtful"]
+    shares = [f"{number / counts['all']:.1%}" if counts["all"] else "" for number in (in_tracks, counts["right"])]
+    rest = [f"{counts[name]:,}" for name in ("false", "doubtful", "wrong")]
+    return [kind, how, f"{counts['frames']:,}", f"{counts['all']:,}", shares[0], rest[0], shares[1], *rest[1:]]
 
 
 def main(seeds: int, recordings: int, detector: str | None, first: int) -> None:
@@ -182,4 +224,9 @@ if __name__ == "__main__":
     )
     options.add_argument("--first", type=int, default=0, help="the first seed: others than 0 to 3 are new to the rules")
     options.add_argument("--detector", help="one that is here, such as mediapipe, in place of the planted one")
-    main(**vars(options.parse_args()))
+    options.add_argument("--real", action="store_true", help="clips of real people, and nothing else")
+    given = vars(options.parse_args())
+    if given.pop("real"):
+        measure_real(given["detector"] or "mediapipe")
+    else:
+        main(**given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 from storyframes_mediapipe.extractor import MediaPipeSettings
 from storyframes_mediapipe.people import MediaPipeFaces
 from support.media.people_scenes import HEIGHT, NAMES, WIDTH, Scene, pictures, scenes
+from support.media.real_faces import SMALL, photo_clip, video_clip
 from support.media.turned import set_matrix
 from support.media.video_variants import ffmpeg
 
+from benchmarks.extracting.people import attributed, false_boxes, score
 from storyframes_people.attribution import by_seats, parse_seats
 from storyframes_people.detections import detect_faces, overlap
 from storyframes_people.detectors import choose_pictures
@@ -55,6 +58,27 @@ def test_everybody_is_found_and_attributed_in_every_picture(video: Path, scene: 
             truth = scene.truth(person.name, float(t))
             assert truth is not None
             assert overlap(box, truth) > 0.5
+
+
+@pytest.mark.needs("real faces")
+def test_real_people_are_in_tracks_and_shirts_and_doors_are_not(tmp_path: Path) -> None:
+    """Of clips of eight people and of a title card; ``benchmarks.extracting.people --real`` has them all."""
+    clips = [
+        photo_clip("bar", tmp_path),
+        photo_clip("beach", tmp_path, SMALL),
+        video_clip("leaves"),
+        video_clip("nobody"),
+    ]
+    counts = Counter[str]()
+    for clip in clips:
+        detections = detect_faces(
+            choose_pictures(clip.path, 10), MediaPipeFaces(), MediaPipeSettings(), MediaPipeFaces.min_confidence
+        )
+        people = attributed(clip, detections, with_faces=False)
+        counts += score(clip, people, with_faces=False) + Counter(false=false_boxes(clip, people))
+    assert counts["all"] > 1250
+    assert counts["right"] > 0.97 * counts["all"]
+    assert (counts["false"], counts["wrong"]) == (0, 0)
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
