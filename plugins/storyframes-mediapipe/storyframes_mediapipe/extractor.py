@@ -7,15 +7,18 @@ do not have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from storyframes import ArraySpec, Axis, FeatureSpec
+from storyframes.store import FeatureWriter
+from storyframes_mediapipe.faceless import note_faceless
 from storyframes_mediapipe.landmarks import BODY, FACE, HAND, PARTS, SIDES
-from tasks.extractors import Cost, ExtractionError, OutsideFrameExtractor, Requirements, Run, VenvSettings
+from tasks.extractors import Cost, ExtractionError, OutsideFrameExtractor, Requirements, Run, Source, VenvSettings
 from tasks.models import ModelFile
 
 _HERE = Path(__file__).parent
@@ -121,6 +124,13 @@ class MediaPipe(OutsideFrameExtractor[MediaPipeSettings]):
     def cost(self) -> Cost:
         """As measured (docs/performance.md), with some to spare for larger frames and decoding."""
         return Cost(cpu_s_per_s=0.5, start_s=2.0)
+
+    @contextmanager
+    def session(self, source: Source, out: FeatureWriter, *given: Any) -> Iterator[Any]:
+        """The program at work on a session; a body that never has a face becomes a caveat."""
+        with super().session(source, out, *given) as work:
+            note_faceless(out, len(given[0]))
+            yield work
 
     def value_settings(self) -> Mapping[str, Any]:
         """The section without the model's path: its digest decides values."""

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import zarr
 from storyframes_mediapipe.extractor import SPEC, MediaPipe, MediaPipeSettings
+from storyframes_mediapipe.faceless import CAVEAT, SHARE
 from storyframes_mediapipe.landmarks import BODY, FACE, HAND
 from support.commands import storyframes
+from support.media.real_faces import video_clip
 from support.messages import missing, naming
 from support.studies import extract_session, one_session_study
 
@@ -111,6 +113,17 @@ def test_where_nobody_is_there_is_nothing(extracted: dict[str, np.ndarray]) -> N
             assert np.isfinite(rows[parts[:, names] == 1]).all(), name
     hands = extracted["hands_2d"].reshape(FRAMES, 2, -1)
     np.testing.assert_array_equal(np.isfinite(hands).all(axis=2), parts[:, 2:] == 1)
+
+
+@pytest.mark.needs("real faces")
+def test_the_body_of_a_title_card_is_a_caveat(tmp_path: Path) -> None:
+    study = one_session_study(tmp_path / "study", video_clip("nobody").path)
+    store, outcomes = extract_session(study, tmp_path / "features", "frames", "mediapipe", session_id="s1")
+    assert outcomes["mediapipe"].status == "done", outcomes["mediapipe"].reason
+    version = store.read_status("s1", "mediapipe").current
+    assert version is not None
+    assert CAVEAT in version.caveats
+    assert version.quality[SHARE] == pytest.approx(57 / 95)
 
 
 def test_the_face_is_where_openface_saw_it(extracted: dict[str, np.ndarray], demo_study: Path) -> None:
