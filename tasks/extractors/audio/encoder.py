@@ -106,6 +106,9 @@ class SoundEncoder:
         """What the network is given: samples, or their spectrogram."""
         if self._processor is None:
             return torch.from_numpy(np.stack(windows))
+        front_end = self._shape.front_end
+        if not self._shape.window_rows:  # what no row is made of; the processor would fill it up to another row
+            windows = [window[: front_end.samples(front_end.rows(len(window)))] for window in windows]
         return self._processor(
             [np.asarray(window) for window in windows], sampling_rate=self._shape.rate, return_tensors="pt"
         ).input_features
@@ -138,6 +141,8 @@ class SoundEncoder:
     def _check_front_end(self) -> None:
         """Row times follow from the configuration: the network's own convolutions have to be those."""
         network, shape = self._network, self._shape
+        if shape.has_spectrogram and not shape.window_rows:
+            return  # two frames of a filterbank are a row: the processor's configuration says which
         if shape.window_rows:
             convolutions = [network.conv1, network.conv2]
             spectrum = [(self._processor.n_fft, self._processor.hop_length, self._processor.n_fft // 2)]
@@ -169,7 +174,9 @@ def _load(folder: Path, shape: AudioShape, dtype: torch.dtype, device: str) -> t
     network, report = AutoModel.from_pretrained(str(folder), dtype=dtype, output_loading_info=True, **options)
     missing = sorted(name for name in report["missing_keys"] if not name.endswith(_UNUSED))
     network = network.eval()
-    if not shape.window_rows:
+    if not shape.has_spectrogram:
         return network.to(device), None, missing
     processor = AutoFeatureExtractor.from_pretrained(str(folder), **options)
+    if not shape.window_rows:
+        return network.to(device), processor, missing
     return network.get_encoder().to(device), processor, [name for name in missing if "encoder." in name]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, Self
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -11,11 +13,17 @@ from pydantic import Field, model_validator
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from tasks.extractors.audio.shape import AudioShape
+from tasks.extractors.audio.shape import OF_WINDOWS, AudioShape, WindowShape
 from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, keeping
-from tasks.extractors.audio.windows import SoundRows, moments, window_rows
+from tasks.extractors.audio.windows import SecondsOfSound, SoundRows, moments, window_rows
 from tasks.extractors.base import Cost, ExtractionError, Source
-from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
+from tasks.extractors.embed.extractor import (
+    Embedding,
+    column_names,
+    describe_output,
+    layer_groups,
+    layer_numbers,
+)
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import EmbedSettings, Kind, Origin
 from tasks.extractors.frames import FrameClock
@@ -45,14 +53,27 @@ class AudioSettings(EmbedSettings):
     chunk_s: float | None = Field(default=None, gt=0, le=600, allow_inf_nan=False)
     # seconds of sound that a window has before and after its chunk
     context_s: float = Field(default=2.0, ge=0, le=60, allow_inf_nan=False)
+    # seconds of a window that becomes one row; without it a row for each step, and of scores and of models that see a
+    # window of one length that window
+    window_s: float | None = Field(default=None, ge=0.01, le=600, allow_inf_nan=False)
+    # seconds from the start of a window to the next one's; without it windows follow each other
+    stride_s: float | None = Field(default=None, ge=0.01, le=3600, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _hears(self) -> Self:
-        if self.gives_scores:
-            raise ValueError("output = 'scores' is not available of models of sound")
+        if self.window_s is None and self.stride_s is not None:
+            raise ValueError("stride_s needs window_s, the seconds of a window")
+        if self.window_s is not None or self.gives_scores:
+            for name in sorted({"chunk_s", "context_s"} & self.model_fields_set):
+                raise ValueError(f"{name} is of a row for each step: with windows set window_s and stride_s")
         if self.origin not in (Origin.HF, Origin.PATH):
             raise ValueError(f"{self.origin}: has no models of sound: take hf:OWNER/NAME or path:FOLDER")
         return self
+
+    def value_settings(self) -> dict[str, Any]:
+        """Those of windows only where they are set: they are newer than stored features."""
+        newer = {name for name in ("window_s", "stride_s") if getattr(self, name) is None}
+        return {name: value for name, value in super().value_settings().items() if name not in newer}
 
 
 class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
@@ -66,8 +87,27 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
     def cost(self) -> Cost:
         return Cost(0.2, 8.0)
 
+    @property
+    def windowed(self) -> bool:
+        """Whether a window of seconds is a row, not each step of the model."""
+        settings = self.settings
+        is_of_windows = self.model.config.get("model_type") in OF_WINDOWS
+        return settings.gives_scores or settings.window_s is not None or is_of_windows
+
+    def value_settings(self) -> Mapping[str, Any]:
+        """Those of the section, with the seconds of windows that are meant where it does not say them."""
+        section = super().value_settings()
+        if not self.windowed:
+            return section
+        window_s, stride_s = self._windows(self._window_shape())
+        steps = ("chunk_s", "context_s")
+        kept = {name: value for name, value in section.items() if name not in steps}
+        return kept | {"window_s": window_s, "stride_s": stride_s}
+
     def make_spec(self, model: LocalModel) -> FeatureSpec:
-        """Like openSMILE's: rows at the model's own rate, and their means over frames beside them."""
+        """Like openSMILE's: rows at the model's own rate, and their means over frames beside them; or windows."""
+        if self.windowed:
+            return self._spec_of_windows(model)
         shape, layers = self._shape(model), self._layers(model)
         groups = () if self.settings.pool is AudioPool.MEAN else layers
         columns = column_names(self.name, shape.width, groups or (-1,))
@@ -87,6 +127,60 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
             },
             layer_groups(shape.width, groups) if groups else {},
         )
+
+    def _spec_of_windows(self, model: LocalModel) -> FeatureSpec:
+        shape, settings = self._window_shape(), self.settings
+        layers = (-1,)
+        if settings.gives_hidden and shape.depth is not None:
+            layers = layer_numbers(settings, shape.depth)
+        elif settings.gives_hidden and settings.layers != (-1,):
+            raise ExtractionError(f"{self._where}: layer = {settings.layer}: only the model's own row, -1, can be read")
+        columns, groups, units = self.columns(shape.width, (-1,) if settings.pool is AudioPool.MEAN else layers)
+        window_s, _ = self._windows(shape)
+        about = describe_output(settings, f"layer {', '.join(map(str, settings.layers))}")
+
+        def time(said: str) -> ArraySpec:
+            return ArraySpec(Axis.WINDOW, "float64", f"{said}, on the recording's clock", units="s")
+
+        return FeatureSpec(
+            self.name,
+            f"sound in windows of {window_s:g} s by {model.origin}:{model.name}, {about}",
+            {
+                "values": ArraySpec(
+                    Axis.WINDOW,
+                    "float32",
+                    f"the model's numbers of the window: {about}",
+                    (len(columns),),
+                    ("column",),
+                    columns=columns,
+                    units=units,
+                ),
+                "time": time("the middle of the window"),
+                "start": time("when the window begins"),
+                "end": time("when the window ends; earlier where the whole sound is shorter"),
+            },
+            groups,
+        )
+
+    def _window_shape(self) -> WindowShape:
+        return WindowShape.of(self.model.folder, self.model.config, self._where, hidden=self.settings.gives_hidden)
+
+    def _windows(self, shape: WindowShape) -> tuple[float, float]:
+        """The seconds of a window, and from the start of one to the next."""
+        window_s = self.settings.window_s or shape.longest_s
+        if window_s is None:
+            raise ExtractionError(
+                f"{self._where}: window_s is missing: the model takes windows of any length, so say how many seconds"
+            )
+        if shape.longest_s is not None and window_s > shape.longest_s:
+            raise ExtractionError(f"{self._where}: window_s = {window_s:g}, but the model sees {shape.longest_s:g} s")
+        return window_s, self.settings.stride_s or window_s
+
+    def is_untrained(self) -> bool:
+        from tasks.extractors.audio.window_encoder import load_sound_classifier
+
+        assert self.model.folder is not None  # the section allows no torchvision
+        return load_sound_classifier(self.model.folder, self._where, allow_untrained=True)[1]
 
     def _shape(self, model: LocalModel) -> AudioShape:
         """Checked against the section's chunks."""
@@ -109,7 +203,10 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
         return self.settings.label
 
     def write_sound(self, source: Source, clock: FrameClock | None, out: FeatureWriter) -> None:
-        """Write the rows, their times, and their means over frames."""
+        """Write the rows, their times, and their means over frames; or those of windows."""
+        if self.windowed:
+            self._write_windows(source, clock, out)
+            return
         shape = self._shape(self.model)
         streams = self.common.recording.streams
         blocks = Sound.blocks(source, shape.rate, streams=streams)
@@ -141,6 +238,31 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
         if means:
             means.finish()
         self._note_chunks(stream, shape, out)
+
+    def _write_windows(self, source: Source, clock: FrameClock | None, out: FeatureWriter) -> None:
+        from tasks.extractors.audio.window_encoder import WindowEncoder
+
+        shape = self._window_shape()
+        window_s, stride_s = self._windows(shape)
+        sound = Sound.of(source, shape.rate, streams=self.common.recording.streams)
+        self.note_model(out)
+        out.attributes |= {"window_s": window_s, "stride_s": stride_s}
+        encoder = WindowEncoder(self.model, shape, self.settings, self.head)
+        cut = SecondsOfSound(round(window_s * shape.rate), stride_s * shape.rate)
+        values, start, lengths = out.array("values"), [], []
+        windows = cut.of(sound.samples())
+        while batch := list(islice(windows, encoder.windows_at_once(window_s))):
+            rows = encoder.embed([samples for _, samples in batch])
+            start += [sound.start_s + first / shape.rate for first, _ in batch]
+            lengths += [len(samples) / shape.rate for _, samples in batch]
+            self._check(rows, np.array(start[-len(batch) :]))
+            values.append(rows)
+        sound.note_extent(clock, out)
+        out.quality["left_out_s"] = cut.left_out / shape.rate
+        begins, seconds = np.array(start), np.array(lengths)
+        out.write("start", begins)
+        out.write("time", begins + seconds / 2)
+        out.write("end", begins + seconds)
 
     def _open(self, shape: AudioShape) -> SoundEncoder:
         """The loaded network."""

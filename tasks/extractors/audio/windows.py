@@ -78,6 +78,40 @@ class Windows:
         yield Window(last, slice(kept - last, total - last), samples)
 
 
+class SecondsOfSound:
+    """The windows of one signal that become one row each, from its first sample on; as many as end with it.
+
+    A signal that is shorter than a window is one window, as long as it is.
+
+    Args:
+        length: samples of a window.
+        stride: samples from the start of a window to the next one's; need not be whole.
+
+    Attributes:
+        left_out: samples at the end that are in no window.
+    """
+
+    def __init__(self, length: int, stride: float) -> None:
+        self._length, self._stride = length, stride
+        self.left_out = 0
+
+    def of(self, blocks: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+        """Each window's first sample, counted from the signal's first, and its (n,) samples."""
+        buffered, first, number = np.empty(0, np.float32), 0, 0
+        for block in blocks:
+            buffered = np.concatenate([buffered, block])
+            while (begin := round(number * self._stride)) + self._length <= first + len(buffered):
+                yield begin, buffered[begin - first :][: self._length].copy()
+                number += 1
+            unused = min(max(round(number * self._stride) - first, 0), len(buffered))
+            buffered, first = buffered[unused:], first + unused
+        total = first + len(buffered)
+        if number == 0 and total:
+            yield 0, buffered
+        elif number:
+            self.left_out = max(total - round((number - 1) * self._stride) - self._length, 0)
+
+
 class SoundRows:
     """The rows of one signal.
 

@@ -1,0 +1,289 @@
+"""Models of sound with a row for each window: scores of heads, and models that see a window of one length."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from safetensors.torch import load_file, save_file
+from support.media.recordings import write_wave
+from support.messages import naming
+from support.models.tiny_audio_models import RATE
+from support.models.tiny_classifiers import LABELS, sound_classifier, speech_regression
+from support.models.tiny_text_models import DEPTH
+from support.studies import extract_session, make_study
+
+from storyframes import FeatureStore
+from tasks.extractors.audio.extractor import AudioSettings
+from tasks.extractors.audio.window_encoder import load_sound_classifier
+from tasks.extractors.audio.windows import SecondsOfSound
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.media.sound import read_audio
+
+torch.set_num_threads(1)  # as in a worker
+
+SECONDS = 2.3
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The folder of a model, made once."""
+    root = tmp_path_factory.mktemp("models")
+
+    @cache
+    def folder(make: Callable[..., Path], *arguments: Any) -> Path:
+        return make(root / f"{make.__name__}{len(list(root.iterdir()))}", *arguments)
+
+    return folder
+
+
+def sound(seconds: float = SECONDS, rate: int = RATE) -> np.ndarray:
+    """(n,) int16: a tone that rises, with noise."""
+    time = np.arange(round(seconds * rate)) / rate
+    noise = np.random.default_rng(0).normal(0, 0.1, len(time))
+    return (9000 * (np.sin(2 * np.pi * (200 + 150 * time) * time) + noise)).astype(np.int16)
+
+
+def section(folder: Path, name: str = "said", **more: Any) -> dict[str, Any]:
+    return {"name": name, "kind": "audio", "source": f"path:{folder}", **more}
+
+
+def built(folder: Path, **more: Any) -> Any:
+    return build_extractors(ExtractorsSettings.model_validate({"embed": [section(folder, **more)]}), "")["said"]
+
+
+def extracted(folder: Path, *sections: dict[str, Any], seconds: float = SECONDS, rate: int = RATE) -> FeatureStore:
+    write_wave(folder / "s.wav", sound(seconds, rate), rate)
+    names = [one["name"] for one in sections]
+    store, outcomes = extract_session(
+        make_study(folder, audio="s.wav"), folder / "features", *names, embed=list(sections)
+    )
+    assert {str(outcomes[name].status) for name in names} == {"done"}, outcomes
+    return store
+
+
+@torch.inference_mode()
+def by_transformers(folder: Path, samples: np.ndarray, loader: str = "AutoModelForAudioClassification") -> Any:
+    """The outputs of a model for all samples together, called as its documentation has it."""
+    import transformers as t
+
+    processor = t.AutoFeatureExtractor.from_pretrained(folder)
+    inputs = processor(samples, sampling_rate=processor.sampling_rate, return_tensors="pt")
+    model = getattr(t, loader).from_pretrained(folder)
+    if loader == "AutoModel" and hasattr(model, "get_audio_features"):
+        return model.get_audio_features(**inputs)
+    return model(**inputs, output_hidden_states=True)
+
+
+def as_read(path: Path, rate: int) -> np.ndarray:
+    """The file's samples at a model's rate."""
+    return np.concatenate([block.samples for block in read_audio(path, rate, None)])
+
+
+# --- windows ---------------------------------------------------------------------------------------------------------
+
+
+@given(blocks=st.lists(st.integers(0, 70), max_size=30), length=st.integers(1, 60), stride=st.floats(0.6, 90))
+def test_windows_are_those_of_the_whole_signal(blocks: list[int], length: int, stride: float) -> None:
+    signal = np.arange(sum(blocks), dtype=np.float32)
+    cut = SecondsOfSound(length, stride)
+    windows = list(cut.of(np.split(signal, np.cumsum(blocks)[:-1]) if blocks else []))
+    starts = []
+    while round(len(starts) * stride) + length <= len(signal):
+        starts.append(round(len(starts) * stride))
+    if not starts and len(signal):
+        assert [(first, len(samples)) for first, samples in windows] == [(0, len(signal))]
+        return
+    assert [first for first, _ in windows] == starts
+    for first, samples in windows:
+        np.testing.assert_array_equal(samples, signal[first : first + length])
+    assert cut.left_out == (max(len(signal) - starts[-1] - length, 0) if starts else 0)
+
+
+CASES = {
+    "wav2vec2": {"window_s": 0.5, "stride_s": 0.25},
+    "wav2vec2_bert": {"window_s": 0.52, "stride_s": 0.25},
+    "ast": {},
+    "whisper": {},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+@pytest.mark.parametrize("family", CASES)
+def test_scores_of_windows_are_what_transformers_gives(
+    made: Callable[..., Path], tmp_path: Path, family: str, rate: int
+) -> None:
+    folder = made(sound_classifier, family)
+    store = extracted(tmp_path, section(folder, output="scores", **CASES[family]), rate=rate)
+    scores, start, time, end = (store.read("s", "said", array=name) for name in ("values", "start", "time", "end"))
+    window_s = {"ast": 0.4, "whisper": 2.0}.get(family) or CASES[family]["window_s"]
+    stride_s = CASES[family].get("stride_s", window_s)
+    assert len(start) == int((SECONDS - window_s) / stride_s + 1e-9) + 1
+    np.testing.assert_allclose(np.diff(start), stride_s, atol=1e-4)
+    np.testing.assert_allclose(end - start, window_s, atol=1e-9)
+    np.testing.assert_allclose(time, start + window_s / 2, atol=1e-9)
+    samples = as_read(tmp_path / "s.wav", RATE)
+    for number in range(0, len(start), 3):
+        first = round(start[number] * RATE)
+        outputs = by_transformers(folder, samples[first : first + round(window_s * RATE)])
+        np.testing.assert_allclose(scores[number], outputs.logits[0].softmax(dim=-1), atol=1e-4)
+    assert store.spec("s", "said").columns == LABELS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+@pytest.mark.parametrize("family", ["clap", "ast"])
+def test_models_of_one_window_give_their_own_row(
+    made: Callable[..., Path], tmp_path: Path, family: str, rate: int
+) -> None:
+    folder = made(sound_classifier, family)
+    if family == "ast":  # as published without a head
+        folder = Path(shutil.copytree(folder, tmp_path / "ast"))
+        state = {
+            name: each for name, each in load_file(folder / "model.safetensors").items() if "classifier" not in name
+        }
+        save_file(state, folder / "model.safetensors", {"format": "pt"})
+    store = extracted(tmp_path, section(folder), rate=rate)
+    rows, start = store.read("s", "said"), store.read("s", "said", array="start")
+    window_s, hears = (1.0, 48_000) if family == "clap" else (0.4, RATE)
+    assert (len(start), store.attributes("s", "said")["window_s"]) == (int(SECONDS / window_s), window_s)
+    samples = as_read(tmp_path / "s.wav", hears)
+    for number in range(len(start)):
+        first = round(start[number] * hears)
+        outputs = by_transformers(folder, samples[first : first + round(window_s * hears)], "AutoModel")
+        np.testing.assert_allclose(rows[number], outputs.pooler_output[0], atol=1e-4)
+    assert np.abs(rows[0] - rows[1]).max() > 0.001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["ast", "wav2vec2", "clap"])
+def test_a_sound_shorter_than_a_window_is_one_row(made: Callable[..., Path], tmp_path: Path, family: str) -> None:
+    more = {"output": "scores"} if family != "clap" else {}
+    more |= {"window_s": 3.0} if family == "wav2vec2" else {}
+    folder = made(sound_classifier, family)
+    store = extracted(tmp_path, section(folder, **more), seconds=0.21)
+    hears = 48_000 if family == "clap" else RATE
+    loader = "AutoModel" if family == "clap" else "AutoModelForAudioClassification"
+    outputs = by_transformers(folder, as_read(tmp_path / "s.wav", hears), loader)
+    expected = outputs.pooler_output[0] if family == "clap" else outputs.logits[0].softmax(dim=-1)
+    np.testing.assert_allclose(store.read("s", "said"), expected[None], atol=1e-4)
+    np.testing.assert_allclose(store.read("s", "said", array="end"), [0.21], atol=1e-3)
+
+
+@pytest.mark.slow
+def test_both_outputs_of_a_window(made: Callable[..., Path], tmp_path: Path) -> None:
+    folder = made(sound_classifier, "wav2vec2")
+    more: dict[str, Any] = {"output": ["hidden", "scores"], "layer": [0, -1], "window_s": 0.5}
+    store = extracted(tmp_path, section(folder, **more), section(folder, "mean", **more, pool="mean"))
+    samples = as_read(tmp_path / "s.wav", RATE)[: RATE // 2]
+    outputs = by_transformers(folder, samples)
+    layers = [outputs.hidden_states[layer][0].mean(dim=0) for layer in (0, DEPTH)]
+    scores = outputs.logits[0].softmax(dim=-1)
+    np.testing.assert_allclose(store.read("s", "said")[0], torch.cat([*layers, scores]), atol=1e-4)
+    np.testing.assert_allclose(store.read("s", "mean")[0], torch.cat([(layers[0] + layers[1]) / 2, scores]), atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+def test_rows_of_w2v_bert_are_those_of_transformers(made: Callable[..., Path], tmp_path: Path, rate: int) -> None:
+    """Of steps of 20 ms, each of the 35 ms from 320 i on."""
+    folder = made(sound_classifier, "wav2vec2_bert")
+    seconds = 0.76  # so that the frames of its spectrogram are even in number
+    store = extracted(tmp_path, section(folder, layer=[0, -1]), seconds=seconds, rate=rate)
+    samples = as_read(tmp_path / "s.wav", RATE)
+    rows, time = store.read("s", "said"), store.read("s", "said", array="time")
+    frames = (len(samples) - 400) // 160 + 1
+    outputs = by_transformers(folder, samples[: 400 + 160 * (frames // 2 * 2 - 1)], "AutoModel")
+    expected = torch.cat([outputs.hidden_states[0][0], outputs.last_hidden_state[0]], dim=-1)
+    np.testing.assert_allclose(rows, expected, atol=2e-4, rtol=1e-3)
+    np.testing.assert_allclose(time, (320 * np.arange(frames // 2) + 280) / RATE, atol=1e-9)
+
+
+# --- heads of their own code -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("output", "pickled"), [("out_proj", False), ("output", False), ("out_proj", True)])
+def test_a_head_of_two_layers_is_recognised_by_its_keys(
+    made: Callable[..., Path], tmp_path: Path, output: str, *, pickled: bool
+) -> None:
+    folder = Path(shutil.copytree(made(speech_regression), tmp_path / "m"))
+    state = load_file(folder / "model.safetensors")
+    base = by_transformers(folder, as_samples := sound(0.5).astype(np.float32) / 32768, "AutoModel")
+    row = state["classifier.dense.weight"] @ base.last_hidden_state[0].mean(dim=0) + state["classifier.dense.bias"]
+    expected = state["classifier.out_proj.weight"] @ torch.tanh(row) + state["classifier.out_proj.bias"]
+    state = {name.replace("out_proj", output) if "classifier" in name else name: each for name, each in state.items()}
+    if pickled:
+        (folder / "model.safetensors").unlink()
+        torch.save(state, folder / "pytorch_model.bin")
+    else:
+        save_file(state, folder / "model.safetensors", {"format": "pt"})
+    extractor = built(folder, output="scores", window_s=0.5)
+    assert extractor.spec.columns == ("arousal", "dominance", "valence")
+    from tasks.extractors.audio.window_encoder import WindowEncoder
+
+    encoder = WindowEncoder(extractor.model, extractor._window_shape(), extractor.settings, extractor.head)
+    np.testing.assert_allclose(encoder.embed([as_samples])[0], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("change", ["two heads", "sums", "more layers"])
+def test_other_heads_are_refused_with_their_keys(made: Callable[..., Path], tmp_path: Path, change: str) -> None:
+    folder = Path(shutil.copytree(made(speech_regression), tmp_path / "m"))
+    state, config = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
+    found = ["classifier.dense.bias", "classifier.out_proj.weight"]
+    if change == "two heads":
+        state = {name.replace("classifier", "age"): each for name, each in state.items()}
+        found = ["age.dense.bias", "age.out_proj.weight"]
+    elif change == "more layers":
+        state["classifier.middle.weight"] = torch.zeros(2, 2)
+    else:
+        (folder / "config.json").write_text(json.dumps(config | {"pooling_mode": "sum"}))
+        found = ["pooling_mode", "'sum'"]
+    save_file(state, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ExtractionError, match=naming(*found)):
+        load_sound_classifier(folder, "[[embed]] said", allow_untrained=False)
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_windows_that_do_not_fit_the_model(made: Callable[..., Path]) -> None:
+    with pytest.raises(ExtractionError, match=naming("window_s is missing")):
+        _ = built(made(sound_classifier, "wav2vec2"), output="scores").spec
+    with pytest.raises(ExtractionError, match=naming("window_s = 0.5", "0.4")):
+        _ = built(made(sound_classifier, "ast"), window_s=0.5).spec
+    with pytest.raises(ExtractionError, match=naming("layer = 2")):
+        _ = built(made(sound_classifier, "ast"), layer=2).spec
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"stride_s": 1.0}, "stride_s needs window_s"),
+        ({"output": "scores", "context_s": 1.0}, "context_s is of a row for each step"),
+        ({"window_s": 2.0, "chunk_s": 9.0}, "chunk_s is of a row for each step"),
+    ],
+)
+def test_settings_that_do_not_fit(said: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        AudioSettings.model_validate(section(Path("/m"), **said))
+
+
+def test_windows_are_in_the_fingerprint_where_they_are_rows(made: Callable[..., Path]) -> None:
+    folder = made(sound_classifier, "wav2vec2")
+    windows = built(folder, window_s=0.5).value_settings()
+    assert (windows["window_s"], windows["stride_s"]) == (0.5, 0.5)
+    assert {"chunk_s", "context_s"}.isdisjoint(windows)
+    assert {"window_s", "stride_s"}.isdisjoint(built(folder).value_settings())
