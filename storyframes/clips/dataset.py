@@ -19,6 +19,7 @@ from storyframes.clips.filters import complete_clips, filter_clips, lacking_clip
 from storyframes.clips.inputs import MASK, Batch, Clip, ClipInput, ClipSource, Field
 from storyframes.clips.named_inputs import needed_features, open_input
 from storyframes.clips.readers import FeatureReader, InputReader, PaddedRows
+from storyframes.clips.standardise import Scale, Standardiser, standardiser, training_scales
 from storyframes.mistakes import explained, no_attribute, unknown
 from storyframes.notebook import html_table, percent, strip
 from storyframes.spec import MAIN
@@ -125,6 +126,7 @@ class ClipDataset:
             self.store.read_specs(key for key in keys if self.store.has(*key))
         source = ClipSource(self.store, index, self._sessions, self.clips, clocks, track, window_s)
         self._readers: list[InputReader] = []
+        self._standardisers: list[Standardiser] = []
         self.missing: dict[str, float] = {}
         self.fields: dict[str, Field] = {}
         for requested in self._inputs:
@@ -136,9 +138,29 @@ class ClipDataset:
                     )
                 self.fields[name] = field
             self._readers += readers
+            if requested.standardise is not None:
+                made = (
+                    standardiser(requested, reader, index, self.store.has, lambda of=requested: self._training(of))
+                    for reader in readers
+                )
+                self._standardisers += made
         self._of_window = [name for reader in self._readers if reader.of_window for name in reader.fields]
         self.fields["index"] = Field((), np.dtype(np.int64))
         self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
+
+    def _training(self, requested: ClipInput) -> dict[str, Scale]:
+        """The scales of an input's fields over the training clips, each window of them once."""
+        plain = ClipDataset(
+            self.store,
+            [replace(requested, standardise=None)],
+            'split == "train"',
+            drop_missing=self._drop_missing,
+            split=self.split_spec,
+        )
+        clips = (plain[int(clips[0])] for clips in plain.windows()["clips"])
+        mask = f"{requested.field}_mask"
+        others = {"index", mask, f"{requested.field}_length"}
+        return training_scales(clips, {name: mask for name in plain.fields if name not in others})
 
     def _open(self, source: ClipSource, requested: ClipInput) -> list[InputReader]:
         """The readers of an input; where it may be missing, they are made from clips that have it."""
@@ -267,6 +289,8 @@ class ClipDataset:
             reader.will_need(self.store, clip)
         for reader in self._readers:
             reader.read(self.store, clip, batch, 0)
+        for scaled in self._standardisers:
+            scaled.apply(self.store, [clip], batch, [0])
         batch["index"][0] = clip.row
         return {name: values[0] for name, values in batch.items()}
 
@@ -308,6 +332,8 @@ class ClipDataset:
                 reader.read_all(self.store, clips_of_windows, batch, windows)
             else:
                 reader.read_all(self.store, clips, batch, range(len(clips)))
+        for scaled in self._standardisers:  # of features alone, which have one row of numbers for a window
+            scaled.apply(self.store, clips_of_windows, batch, windows)
         for place, same in enumerate(alike):
             if same != place:
                 for name in self._of_window:

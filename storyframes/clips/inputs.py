@@ -19,6 +19,7 @@ from storyframes.store.named.address import AddressError, locate, parse_address
 from storyframes.times import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
 
 ERROR, MASK = "error", "mask"
+SESSION, PERSON, TRAINING = "session", "person", "training"
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,18 @@ class ClipInput:
             kept.
         functionals: of pooled rows "mean", "std" or "max" or several, of each column that is asked for; names other
             than the means' are ``<column>.<functional>``.
+        standardise: subtracts a centre from each column and divides by a spread: "session", the median and the standard
+            deviation of all measured rows of the session; "person", of all sessions of its participant in the clip
+            index (splits are by person, so they are of one split); "training", the mean and the standard deviation of
+            the training clips, which are read when the dataset is opened. A spread of 0 counts as 1. Of padded rows
+            only those whose mask is True are changed.
         aligned_to: the feature over whose words or utterances rows are pooled (``glove@lapel``: of another track); None
             takes glove for words, and sbert for utterances.
 
     Raises:
         TypeError: ``columns``, ``speakers`` or ``functionals`` is one string.
-        ValueError: the axis is unknown, the rate is not positive, ``speakers`` is empty, ``weights`` are asked of
+        ValueError: the axis is unknown, the rate is not positive, ``standardise`` is none of the three or is asked of
+            labels, stories, chosen speakers or pooled rows, ``speakers`` is empty, ``weights`` are asked of
             another input than label, ``missing`` is neither of the two, ``missing`` or ``min_confidence`` is asked of
             a label or a story, ``min_confidence`` is not from 0 to 1, or ``name`` has another track in it.
             :class:`ClipDataset` checks whether the store has such an input and such columns, speakers, confidences
@@ -90,6 +97,7 @@ class ClipInput:
     min_confidence: float | None = None
     functionals: Sequence[str] = MEAN
     aligned_to: str | None = None
+    standardise: str | None = None
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", {list(self.columns)!r}"
@@ -102,6 +110,7 @@ class ClipInput:
         confident = "" if self.min_confidence is None else f", min_confidence={self.min_confidence:g}"
         pooled = "" if tuple(self.functionals) == MEAN else f", functionals={list(self.functionals)!r}"
         pooled += "" if self.aligned_to is None else f", aligned_to={self.aligned_to!r}"
+        pooled += "" if self.standardise is None else f", standardise={self.standardise!r}"
         return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights}{missing}{confident}{pooled})"
 
     def __post_init__(self) -> None:
@@ -128,6 +137,14 @@ class ClipInput:
             raise ValueError(f"{self.name!r} has no mask, and so no min_confidence")
         if self.missing == MASK and self.name in ("label", "story"):
             raise ValueError(f"{self.name!r} has no mask: leave clips without it out with drop_missing=True")
+        if self.standardise not in (None, SESSION, PERSON, TRAINING):
+            raise ValueError(
+                f"standardise={self.standardise!r} of {self.name!r}: {SESSION!r}, {PERSON!r} or {TRAINING!r}"
+            )
+        if self.standardise and (self.feature in ("label", "story") or self.speakers or self.axis in POOLED_OVER):
+            raise ValueError(
+                f"{self.name!r} cannot be standardised: no labels, stories, chosen speakers or pooled rows"
+            )
         if self.axis is not None:
             object.__setattr__(self, "axis", Axis(self.axis))  # "frame" will do
         if tuple(self.functionals) != MEAN:

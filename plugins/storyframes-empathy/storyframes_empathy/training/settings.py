@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from storyframes import Axis, ClipInput, ConfigFileError, FeatureName, SplitSpec, read_toml
 from storyframes_empathy.training.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
@@ -49,9 +49,26 @@ class InputSettings(StrictSettings):
     speakers: tuple[str, ...] | None = None
     rate: Annotated[float, Field(gt=0)] | None = None
     axis: Axis = Axis.FRAME
+    # before the z-scores of the training clips: by the session's own median and deviation, or by those of its person
+    standardise: Literal["session", "person"] | None = None
+
+    @field_validator("standardise")
+    @classmethod
+    def _can_be(cls, standardise: str | None, given: ValidationInfo) -> str | None:
+        if standardise and given.data.get("speakers"):
+            raise ValueError("standardise is of all speakers' rows: leave speakers out")
+        return standardise
 
     def clip_input(self, missing: str = "error") -> ClipInput:
-        return ClipInput(self.input, self.columns, self.axis, self.speakers, self.rate, missing=missing)
+        return ClipInput(
+            self.input,
+            self.columns,
+            self.axis,
+            self.speakers,
+            self.rate,
+            missing=missing,
+            standardise=self.standardise,
+        )
 
     @property
     def has_own_rows(self) -> bool:
@@ -59,8 +76,9 @@ class InputSettings(StrictSettings):
         return self.axis is not Axis.FRAME and self.rate is None
 
     def deciding(self) -> dict[str, Any]:
-        """What it is, as JSON has it; as before there was an axis where it is the frames'."""
-        return self.model_dump(mode="json", exclude={"axis"} if self.axis is Axis.FRAME else None)
+        """What it is, as JSON has it; without settings that are newer than runs where they have their defaults."""
+        newer = {"axis": self.axis is Axis.FRAME, "standardise": self.standardise is None}
+        return self.model_dump(mode="json", exclude={name for name, is_default in newer.items() if is_default})
 
 
 class PersonalitySettings(StrictSettings):

@@ -129,6 +129,14 @@ def test_moments_count_every_word_and_step_of_the_sound_once(study: SyntheticStu
         np.testing.assert_allclose(found[key].std, rows.std(axis=0, dtype=float), rtol=1e-9)
 
 
+def test_an_input_by_the_person_is_in_the_record_of_a_run_and_others_are_as_before() -> None:
+    chosen = settings(a=[{"input": "audio", "standardise": "person"}], t=[{"input": "words"}])
+    of_sound, of_words = (chosen.deciding()[name][0] for name in ("a", "t"))
+    assert of_sound["standardise"] == "person"
+    assert "standardise" not in of_words  # so that runs of before it stay done
+    assert chosen.parts("a")[0].clip_input().standardise == "person"
+
+
 @pytest.mark.slow
 @take_them
 def test_a_run_with_rows_of_its_own_is_another_run_and_says_so(
