@@ -8,6 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,7 +141,7 @@ class ClipDataset:
             self._readers += readers
             if requested.standardise is not None:
                 made = (
-                    standardiser(requested, reader, index, self.store.has, lambda of=requested: self._training(of))
+                    standardiser(requested, reader, index, self.store.has, partial(self._training, requested))
                     for reader in readers
                 )
                 self._standardisers += made

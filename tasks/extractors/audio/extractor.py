@@ -130,7 +130,7 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
 
     def _spec_of_windows(self, model: LocalModel) -> FeatureSpec:
         shape, settings = self._window_shape(), self.settings
-        layers = (-1,)
+        layers: tuple[int, ...] = (-1,)
         if settings.gives_hidden and shape.depth is not None:
             layers = layer_numbers(settings, shape.depth)
         elif settings.gives_hidden and settings.layers != (-1,):
