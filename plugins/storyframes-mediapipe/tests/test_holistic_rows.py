@@ -23,6 +23,11 @@ IMPORTED = {
 
 
 @pytest.fixture
+def private_home() -> None:
+    """No cache of the plug-in's own tests, which would be that of all tests after these in the same process."""
+
+
+@pytest.fixture
 def holistic(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module of the program; MediaPipe, which it imports, is in an environment of its own."""
     for name, attributes in IMPORTED.items():
