@@ -12,10 +12,11 @@ import pytest
 from support.messages import naming
 from support.synthetic_features import StudySpec, write_features
 
-from storyframes import ClipDataset, ExtractedFile, FeatureStore
+from storyframes import ClipDataset, FeatureStore
 from storyframes.features import FEATURES
 from storyframes.installation import install_line
 from storyframes.notebook import HEIGHT, WIDTH, html_table, strip
+from storyframes.one_file import ExtractedFile
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter

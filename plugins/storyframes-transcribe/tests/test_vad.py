@@ -17,7 +17,7 @@ from support.media.recordings import write_recording, write_wave
 from support.studies import extract_session, make_study, run
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.clips import WindowSpec
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import create_store
 from storyframes.testing import check_extractor
 from tasks.clip_index.index import update_clip_index
