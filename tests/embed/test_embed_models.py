@@ -87,7 +87,7 @@ def of_folder(folder: Path, **more: Any) -> dict[str, Any]:
         ({"source": "timm:a", "revision": COMMIT}, "timm: has no models of texts"),
         ({"name": "Tiny"}, "lower-case letters"),
         ({"kind": "smell"}, "text"),
-        ({"pool": "median"}, "'model', 'cls' or 'mean'"),
+        ({"pool": "median"}, "'model', 'cls', 'mean' or 'last'"),
         ({"layer": [1, 1], "pool": "mean"}, "a layer is named twice"),
         ({"layer": 2}, "pool = 'model' is of the last layer"),
         ({"precision": "tf32"}, "'tf32' is a GPU's"),

@@ -219,6 +219,8 @@ class PooledEncoder(TextEncoder):
         super().__init__(settings, tokenizer, _limit(model, tokenizer), shape)
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
+        if settings.pool is TextPool.LAST:  # a decoder's pieces do not see what follows them, so nothing changes them
+            tokenizer.padding_side = "right"
         self._model, self._head = model, head
         self._layers = layer_numbers(settings, shape.depth) if settings.gives_hidden else ()
         self._width = shape.width * len(self._layers) + (len(head.labels) if head else 0)
@@ -244,6 +246,8 @@ class PooledEncoder(TextEncoder):
     def _pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         if self.settings.pool is TextPool.CLS:
             return states[range(len(states)), mask.argmax(dim=1)]  # the first piece, on whichever side padding is
+        if self.settings.pool is TextPool.LAST:
+            return states[range(len(states)), mask.shape[1] - 1 - mask.flip(1).argmax(dim=1)]
         mask = mask[:, :, None].to(states.dtype)
         return (states * mask).sum(dim=1) / mask.sum(dim=1)
 
@@ -260,6 +264,7 @@ def open_encoder(model: LocalModel, settings: TextSettings, head: Head | None = 
     from transformers.utils.logging import disable_progress_bar
 
     check_device(settings.device, f"{settings.section}:")
+    check_memory(model, settings)
     disable_progress_bar()
     try:
         with loading():
@@ -270,6 +275,35 @@ def open_encoder(model: LocalModel, settings: TextSettings, head: Head | None = 
         raise
     except Exception as error:  # a library raises anything for files that it does not like
         raise ExtractionError(f"{settings.label} cannot be loaded ({type(error).__name__})") from error
+
+
+def check_memory(model: LocalModel, settings: TextSettings) -> None:
+    """Refuse a model whose weights do not fit into the memory that is free where it computes; nothing is loaded yet.
+
+    Raises:
+        ExtractionError: with both numbers.
+    """
+    stored = model.config.get("dtype", model.config.get("torch_dtype"))
+    in_files = 2 if stored in ("float16", "bfloat16") else 4
+    needed = sum(path.stat().st_size for path in model.weights) * torch_dtype(settings.precision).itemsize // in_files
+    free = free_memory(str(settings.device))
+    if free is not None and needed > free:
+        smaller = "" if settings.precision is Precision.BFLOAT16 else "; precision = 'bfloat16' takes half of float32"
+        raise ExtractionError(
+            f"{settings.label} takes {needed / 1e9:.1f} GB in {settings.precision}, and {free / 1e9:.1f} GB of the "
+            f"{'memory' if str(settings.device) == 'cpu' else 'GPU'} are free{smaller}"
+        )
+
+
+def free_memory(device: str) -> int | None:
+    """Bytes that are free where a network computes; None where the system does not say."""
+    if device != "cpu":
+        return int(torch.cuda.mem_get_info()[0])
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _open_sentence_encoder(model: LocalModel, settings: TextSettings) -> SentenceEncoder:

@@ -29,6 +29,7 @@ class TextPool(StrEnum):
     MODEL = "model"  # as the model's modules.json says: a model of sentences
     CLS = "cls"  # the vector of the mark of beginning
     MEAN = "mean"  # the mean over the pieces
+    LAST = "last"  # the vector of the last piece, which has seen all others in a decoder
 
 
 class TextSettings(EmbedSettings):
@@ -76,7 +77,9 @@ def text_shape(model: LocalModel, settings: TextSettings) -> TextShape:
         return TextShape(width, depth)
     folder = model.folder or Path()
     if not model.modules:
-        raise ExtractionError(f"{where} has no pooling of its own (modules.json): set pool = 'mean' or 'cls'")
+        raise ExtractionError(
+            f"{where} has no pooling of its own (modules.json): set pool = 'mean' or 'cls', of a decoder 'last'"
+        )
     unit_length = False
     for module in model.modules:
         kind, part = module["type"].rpartition(".")[2], folder / module.get("path", "")

@@ -66,7 +66,7 @@ WORDS = {
     "mouth": f"|{_KNOWN}",
     "output": "hidden|scores",
     "people": "one|all",
-    "pool": "model|cls|mean|none",
+    "pool": "model|cls|mean|last|none",
     "post_processing": "ppi|nms",
     "precision": "float32|tf32|bfloat16|float16",
     "prompt": "|query: |passage: ",

@@ -1,0 +1,89 @@
+"""Decoder language models as encoders of texts: the last piece or the mean, whichever side their tokenizer pads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.messages import naming
+from support.models.tiny_text_models import DEPTH, WIDTH, make_tokenizer
+
+from tasks.extractors.base import CommonSettings, ExtractionError
+from tasks.extractors.text import encoder
+from tasks.extractors.text.encoder import open_encoder
+from tasks.extractors.text.extractor import TextEmbedding
+from tasks.extractors.text.model import TextSettings
+from tasks.models.libraries import import_torchvision
+
+TEXTS = ["the garden was full of bread", "rain", "he told me that failed until rain", "we walked"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
+    """A tiny model with its language head for each family, and for each side on which its tokenizer pads."""
+    import_torchvision()
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    made = {}
+    for family in ("llama", "qwen2"):
+        tokenizer = make_tokenizer("bert")
+        sizes = {"hidden_size": WIDTH, "num_hidden_layers": DEPTH, "num_attention_heads": 2, "intermediate_size": 32}
+        sizes |= {"num_key_value_heads": 1, "vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **sizes, initializer_range=0.5))
+        for side in ("left", "right"):
+            folder = tmp_path_factory.mktemp("models") / f"{family}_{side}"
+            tokenizer.padding_side = side
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            made[family, side] = folder
+    return made
+
+
+def section(folder: Path, **more: object) -> TextSettings:
+    return TextSettings.model_validate({"name": "tiny", "kind": "text", "source": f"path:{folder}", **more})
+
+
+def embed(settings: TextSettings) -> np.ndarray:
+    return open_encoder(TextEmbedding(settings, CommonSettings()).model, settings).embed_whole(TEXTS, "story")[0]
+
+
+@torch.inference_mode()
+def by_hand(folder: Path, pool: str, layer: int) -> np.ndarray:
+    """The same by transformers alone, one text at a time."""
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokenizer, rows = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder), []
+    for text in TEXTS:
+        states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states[layer][0]
+        rows.append((states[-1] if pool == "last" else states.mean(dim=0)).numpy())
+    return np.stack(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(("pool", "layer"), [("last", -1), ("mean", -1), ("last", 1)])
+def test_a_decoder_gives_what_transformers_gives(
+    folders: dict[tuple[str, str], Path], family: str, side: str, pool: str, layer: int
+) -> None:
+    folder = folders[family, side]
+    expected = by_hand(folder, pool, layer)
+    assert np.abs(expected[0] - expected[2]).max() > 0.1
+    np.testing.assert_allclose(embed(section(folder, pool=pool, layer=layer)), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_model_that_does_not_fit_is_refused_with_both_numbers(
+    folders: dict[tuple[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = section(folders["llama", "right"], pool="last")
+    model = TextEmbedding(settings, CommonSettings()).model
+    size = sum(path.stat().st_size for path in model.weights)
+    monkeypatch.setattr(encoder, "free_memory", lambda device: size - 1)
+    with pytest.raises(ExtractionError, match=naming("tiny", "GB", "bfloat16")):
+        open_encoder(model, settings)
+    halved = section(folders["llama", "right"], pool="last", precision="bfloat16")
+    encoder.check_memory(model, halved)
+    assert (encoder.free_memory("cpu") or 1) > 0
