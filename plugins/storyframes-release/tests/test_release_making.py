@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from support.stores import local
 
 from storyframes import FeatureStore
 from storyframes.features import FEATURES
-from storyframes.store import catalogue
+from storyframes.store import catalogue, write_clips
 from storyframes_release.release import copying
 from storyframes_release.release.manifest import verify_release
 from storyframes_release.release.run import make_release
@@ -52,6 +53,18 @@ def test_sessions_that_have_nothing_of_it_are_not_in_its_index(original: Feature
     names = json.loads((tmp_path / "out.key.json").read_text())["names"]
     assert sorted(names["sessions"]) == SESSIONS[:2]
     assert len(names["participants"]) == 2
+
+
+def test_a_store_whose_index_has_no_clips_is_released(original: FeatureStore, tmp_path: Path) -> None:
+    """As of recordings that are shorter than a clip."""
+    root = tmp_path / "features"
+    shutil.copytree(original.storage.location, root)
+    write_clips(local(root), original.clips().iloc[:0])
+    text = re.sub(r"^phases = .*$", "phases = []", SETTINGS.partition("[features]")[0], flags=re.MULTILINE)
+    settings = settings_of(tmp_path, text + '[features]\ngesture = ["wave"]\n')
+    done = make_release(FeatureStore(root), tmp_path / "out", settings)
+    assert (done.sessions, len(done.clips)) == (3, 0)
+    assert len(FeatureStore(tmp_path / "out/features").clips()) == 0
 
 
 def test_arrays_of_a_plug_in_are_released_as_a_whole_where_they_are_named(

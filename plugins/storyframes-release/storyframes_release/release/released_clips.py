@@ -68,9 +68,8 @@ def released_clips(
     begin = clips["session_id"] + ":" + clips["phase"].astype(str) + ":" + clips["start_frame"].astype(str).str.zfill(6)
     rest = [clip_id[len(start) :] for clip_id, start in zip(clips["clip_id"], begin, strict=True)]
     ends = [f":@{target}" if end.startswith(":@") else end for end, target in zip(rest, index["target"], strict=True)]
-    index["clip_id"] = (
-        index["session_id"] + ":" + index["phase"] + ":" + index["start_frame"].astype(str).str.zfill(6) + ends
-    )
+    starts = index["session_id"] + ":" + index["phase"] + ":" + index["start_frame"].astype(str).str.zfill(6)
+    index["clip_id"] = starts + pd.Series(ends, index.index, "str")
     groups = index.groupby("split_group")["participant_id"].min().sort_values()
     index["split_group"] = index["split_group"].map({group: number for number, group in enumerate(groups.index)})
     is_rated = EMPATHY in settings.labels
