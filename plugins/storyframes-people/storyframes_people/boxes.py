@@ -20,6 +20,8 @@ from tasks.study import Boxes
 
 SMOOTHING_S = 0.25
 MARGIN = 0.4
+RULES = 2
+"""The rules that proposed the boxes, written into each file. Files without them may show shirts and doors as faces."""
 _DECIMALS = 5
 
 
@@ -101,6 +103,7 @@ def csv_of(boxes: Boxes) -> bytes:
     table = pd.DataFrame(boxes.box, columns=["x", "y", "w", "h"])
     table.insert(0, "time_s", boxes.time_s)
     table["doubtful"] = np.where(boxes.doubtful, "true", "false")
+    table["rules"] = RULES
     written = io.StringIO()
     table.to_csv(written, index=False)
     return written.getvalue().encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, cycle
@@ -16,7 +17,7 @@ import numpy as np
 from storyframes import MAIN
 from storyframes.store import write_atomically
 from storyframes_people.attribution import Person, Seats, by_seats, by_themselves, with_names_of_seats
-from storyframes_people.boxes import MARGIN, csv_of, regions_of
+from storyframes_people.boxes import MARGIN, RULES, csv_of, regions_of
 from storyframes_people.detections import detect_faces
 from storyframes_people.detectors import FaceDetector, choose_pictures, least_confidence
 from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, joined
@@ -264,3 +265,20 @@ def find_forgotten(asked: Asked) -> Iterator[Trace]:
         session, _, track = path.stem.partition("@")
         if asked.scope.has(session, track):
             yield Trace.of_file(path, "boxes of a person")
+
+
+def find_outdated(study: Study) -> Iterator[str]:
+    """Name the boxes that this command made by older rules, and the command that makes them again."""
+    for session_id, tracks in study.tracks.items():
+        for track in tracks:
+            file = f"{FOLDER}/{session_id}@{track}.csv"
+            if tracks[track].region != file or not (path := study.path(file)).is_file():
+                continue
+            with path.open(errors="replace") as opened:
+                header, first = (opened.readline().strip().split(",") for _ in range(2))
+            if dict(zip(header, first, strict=False)).get("rules") != str(RULES):
+                command = f"storyframes people {shlex.quote(str(study.root))} --session {shlex.quote(session_id)}"
+                yield (
+                    f"{file}: made by older rules, by which a shirt or a door may be a face: look at the recording "
+                    f"again with '{command} --replace', with the seats of before; features of the region are then due"
+                )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from storyframes_people.attribution import Person
-from storyframes_people.boxes import csv_of, region, regions_of, smoothed
+from storyframes_people.boxes import RULES, csv_of, region, regions_of, smoothed
 from storyframes_people.detections import LOOK_SIZE
 from storyframes_people.pieces import Piece
 from tasks.study.boxes import Boxes
@@ -123,9 +123,9 @@ def test_the_file_is_a_table_of_boxes_with_words_for_doubt(tmp_path: Path) -> No
     path = tmp_path / "boxes.csv"
     path.write_bytes(csv_of(boxes))
     lines = path.read_text().splitlines()
-    assert lines[0] == "time_s,x,y,w,h,doubtful"
-    assert lines[2].endswith(",true")
-    assert lines[3] == "0.52,,,,,false"
+    assert lines[0] == "time_s,x,y,w,h,doubtful,rules"
+    assert lines[2].endswith(f",true,{RULES}")
+    assert lines[3] == f"0.52,,,,,false,{RULES}"
     read = Boxes.read(path)
     for name in ("time_s", "box", "doubtful"):
         np.testing.assert_array_equal(getattr(read, name), getattr(boxes, name), err_msg=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from storyframes_people.proposal import find_forgotten
+from storyframes_people.proposal import find_forgotten, find_outdated
 from tasks.forgetting import Asked
 from tasks.forgetting.scope import Scope
 from tasks.study.forgotten_ids import ForgottenIds
@@ -25,6 +25,7 @@ def test_boxes_of_forgotten_sessions_and_tracks_are_found(tmp_path: Path) -> Non
 
 def test_the_entry_point_names_it() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["storyframes.forget"] == {
-        "people": f"{find_forgotten.__module__}:{find_forgotten.__name__}"
-    }
+    for group, function in (("forget", find_forgotten), ("check", find_outdated)):
+        assert project["entry-points"][f"storyframes.{group}"] == {
+            "people": f"{function.__module__}:{function.__name__}"
+        }

@@ -31,6 +31,7 @@ from storyframes_people.detectors import (
     choose_detector,
     choose_pictures,
 )
+from storyframes_people.proposal import find_outdated
 from storyframes_report import build_report
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.dope.detector import DopeDetector
@@ -141,6 +142,23 @@ def test_a_dry_run_writes_nothing_but_the_preview_that_was_asked_for(study: Path
     drawn = cv2.imread(str(path))
     assert (drawn.astype(int) - picture(0, has_left=True)).any()
     assert drawn.shape == (120, 200, 3)
+
+
+@pytest.mark.slow
+def test_boxes_of_older_rules_are_named_until_they_are_made_again(study: Path) -> None:
+    """Boxes by hand, wherever they are, and those of now are none of them."""
+    assert people(study, *SEATS).exit_code == 0
+    path = study / "regions/s1@participant.csv"
+    assert [*find_outdated(load_study(study))] == []
+    old = pd.read_csv(path).drop(columns="rules")
+    old.to_csv(path, index=False)
+    old.to_csv(study / "mine.csv", index=False)
+    with (study / "tracks.csv").open("a") as table:
+        table.write("s1,someone,mine.csv\n")
+    (remark,) = find_outdated(load_study(study))
+    assert missing(remark, "regions/s1@participant.csv", "storyframes people", "--session s1", "--replace") == []
+    assert people(study, *SEATS, "--replace").exit_code == 0
+    assert [*find_outdated(load_study(study))] == []
 
 
 @pytest.mark.slow
