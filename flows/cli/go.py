@@ -34,13 +34,15 @@ class _Commands:
     """The commands of ``storyframes``, called as if they were typed.
 
     Attributes:
-        set_aside: what failed of them, and what is not installed.
+        set_aside: what failed of them.
+        lacking: those that are not installed.
         exit_code: of the last one that failed.
     """
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self.set_aside: list[str] = []
+        self.lacking: list[str] = []
         self.exit_code = 2
 
     def __call__(self, *words: object, about: str) -> Any:
@@ -51,7 +53,7 @@ class _Commands:
                 name = rest.pop(0)
                 command = command.get_command(self._root, name)
                 if command is None:
-                    self.set_aside.append(f"{about}: {companion_missing(name)}")
+                    self.lacking.append(f"{about}: {companion_missing(name)}")
                     return None
             error_console().print(f"[bold]storyframes {escape(shlex.join(map(str, words)))}[/]", soft_wrap=True)
             with command.make_context(name, rest, parent=self._root) as context:
@@ -62,7 +64,7 @@ class _Commands:
             self.set_aside.append(f"{about}: {ended.message}")
             self.exit_code = ended.exit_code
         except ModuleNotFoundError as error:
-            self.set_aside.append(f"{about}: needs {error.name}, which is not installed")
+            self.lacking.append(f"{about}: needs {error.name}, which is not installed")
         return None
 
 
@@ -125,18 +127,22 @@ def go(
     people = counted(made.participants, "participant")
     _show([f"{folder / 'sessions.csv'}: {counted(made.sessions, 'session')} of {people}"])
     _show(_stored(features, commands.set_aside))
+    set_aside = [*made.set_aside, *commands.set_aside]
     if (report / "index.html").exists():
         _show([f"{report / 'index.html'}: the report"])
     for title, lines in (
-        ("set aside", [*made.set_aside, *commands.set_aside]),
+        ("set aside", set_aside),
         ("assumed", assumed),
-        ("not made here", lacking),
+        ("not made here", [*lacking, *commands.lacking]),
     ):
         if lines:
             shown.print(f"[bold]{title}[/]")
             _show(grouped_remarks(lines))
     first = next(iter(study.sessions))
-    return shlex.join(["storyframes", "show", features, first])
+    following = shlex.join(["storyframes", "show", features, first])
+    if set_aside:
+        raise Partly(following)
+    return following
 
 
 def _refuse_namesakes(folder: Path) -> None:
