@@ -121,7 +121,7 @@ def import_labels(
             read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
             unmapped = dict.fromkeys(name for file in read for name in unmapped_tiers(file, targets, skipped))
             if unmapped and (yes or answers or _is_at_a_terminal()):
-                asked = _answered(proposals(read, unmapped), answers, yes=yes)
+                asked = _answered(proposals(read, unmapped, has_persons=any(to.glob("persons.*"))), answers, yes=yes)
                 pairs = [*pairs, *(f"{name}={answer}" for name, answer in asked.items() if answer != SKIP)]
                 skipped = [*skipped, *(name for name, answer in asked.items() if answer == SKIP)]
                 read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
@@ -205,7 +205,7 @@ def _is_at_a_terminal() -> bool:
 def _answered(proposed: Mapping[str, str], answers: Path | None, *, yes: bool) -> dict[str, str]:
     """What each tier or column is: as the file of answers has it, or a person at the terminal says, or as proposed."""
     from storyframes_labels.annotation_file import ImportFaultError
-    from storyframes_labels.mapping import SKIP, parse_map
+    from storyframes_labels.mapping import SKIP, Role, parse_map
 
     text = ""
     if answers is not None and answers.exists():
@@ -230,7 +230,7 @@ def _answered(proposed: Mapping[str, str], answers: Path | None, *, yes: bool) -
     for column, proposal in proposed.items():
         if (answer := kept.get(_in_one_line(column))) is None:
             answer = proposal
-            if may_ask and proposal != SKIP:
+            if may_ask and proposal not in (SKIP, f"@{Role.FILE}"):  # files are looked up, so none is guessed
                 question = f"{_in_one_line(column)}: SCHEME[:TYPE[:MIN..MAX]], @role or {SKIP}"
                 answer = typer.prompt(question, default=proposal, value_proc=checked)
             if answers is not None and proposal != SKIP:  # an empty column may have values next time

@@ -125,8 +125,12 @@ def range_in_name(name: str) -> tuple[float, float] | None:
     return (float(match[1]), float(match[2])) if match and float(match[1]) < float(match[2]) else None
 
 
-def proposals(files: Sequence[AnnotationFile], names: Iterable[str]) -> dict[str, str]:
-    """What may be meant by these tiers, as ``--map`` has it: a role, or a scheme with its type and range."""
+def proposals(files: Sequence[AnnotationFile], names: Iterable[str], *, has_persons: bool = True) -> dict[str, str]:
+    """What may be meant by these tiers, as ``--map`` has it: a role, or a scheme with its type and range.
+
+    Args:
+        has_persons: whether the study has a table of persons; without it a column of persons is left out.
+    """
     values: dict[str, set[str]] = {}
     for annotation in (annotation for file in files for annotation in file.annotations):
         values.setdefault(annotation.tier, set()).add(annotation.value)
@@ -134,7 +138,10 @@ def proposals(files: Sequence[AnnotationFile], names: Iterable[str]) -> dict[str
     proposed: dict[str, str] = {}
     schemes: set[str] = set()
     for name in names:
-        first, sign, kind = _proposal(name, values.get(name, set()), columns).partition(":")
+        proposal = _proposal(name, values.get(name, set()), columns)
+        if proposal == f"@{Role.PERSON}" and not has_persons:
+            proposal = SKIP
+        first, sign, kind = proposal.partition(":")
         numbered = (f"{first[:60]}-{number}" for number in count(2))
         scheme = next(
             name for name in chain([first], numbered) if name not in schemes

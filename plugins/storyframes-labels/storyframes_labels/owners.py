@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from storyframes import MAIN
 from storyframes.store import ID_PATTERN
 from storyframes_labels.annotation_file import Annotation, AnnotationFile, ImportFaultError, listed
+from tasks.media import StreamChoice
 from tasks.study import Study, UnusableFileError, as_id, session_in_name
 
 _KINDS = ("video", "audio", "transcript", "openface")
@@ -61,13 +62,17 @@ class Owners:
         self._checked: set[str] = set()
         self._by_pattern: dict[str, str] = {}
         self._files: dict[str, set[tuple[str, str, PurePosixPath]]] = {}  # session, track and folder, by name and stem
+        self._later: set[str] = set()  # names of files that another file of their recording comes before
         self._folders: dict[tuple[str, str, str], PurePosixPath] = {}  # of the files that annotations name
         for session_id, tracks in study.tracks.items():
             for track in tracks.values():
                 for path in map(PurePosixPath, filter(None, (getattr(track, kind) for kind in _KINDS))):
                     owner = session_id, "" if track.name == MAIN else track.name, path.parent
-                    for name in (path.name, path.stem):
-                        self._files.setdefault(name.casefold(), set()).add(owner)
+                    parts = StreamChoice.files(study.root / path)
+                    self._later |= {name.casefold() for part in parts[1:] for name in (part.name, part.stem)}
+                    for named in (path, *parts):
+                        for name in (named.name, named.stem):
+                            self._files.setdefault(name.casefold(), set()).add(owner)
 
     def of(self, file: AnnotationFile, annotation: Annotation) -> tuple[str, str, str]:
         """The session, the track (empty: the session's own) and the rater (empty: nobody is named)."""
@@ -173,6 +178,12 @@ class Owners:
             if len({session for session, _ in nearest}) == 1:
                 session_id, track = min(nearest)  # the session's own recording before its tracks
                 first = self._folders.setdefault((session_id, track, path.name.casefold()), path.parent)
+                if annotation.start_s is not None and {path.name.casefold(), path.stem.casefold()} & self._later:
+                    raise ImportFaultError(
+                        f"{file.name}: {annotation.place}: its times count from the beginning of {path.name}, which "
+                        f"follows another file of session {session_id}: --offset S --session {session_id} adds the "
+                        "seconds of the files before it"
+                    )
                 if annotation.file and first != path.parent:  # one of the two recordings is not the study's
                     break
             else:

@@ -56,6 +56,25 @@ def test_a_wrong_answer_is_refused_with_the_file_to_correct(tmp_path: Path, answ
     assert answers.read_bytes() == kept
 
 
+def test_a_column_of_persons_is_left_out_of_a_study_that_names_none(tmp_path: Path, answers: Path) -> None:
+    sheet = write_sheet(tmp_path / "r.xlsx", ("File", "Subject", "Mood"), ("b.avi", "S7", "glad"))
+    assert bring(sheet, answers)[0] == 0
+    assert {(label.scheme, label.value) for label in load_study(answers.parent).labels} == {("mood", "glad")}
+
+
+def test_labels_of_a_file_are_of_the_recording_that_joins_it(tmp_path: Path, answers: Path) -> None:
+    """Times of a later file count from another second than the recording's."""
+    sessions = answers.parent / "sessions.csv"
+    sessions.write_text("session_id,participant_id,video\ns1,p1,m/x_part1.mkv+x_part2.mkv\n")
+    sheet = write_sheet(tmp_path / "r.xlsx", ("File", "Mood"), ("x_part1.mkv", 3))
+    assert bring(sheet, answers)[0] == 0
+    sheet = write_sheet(tmp_path / "t.xlsx", ("File", "Start_s", "End_s", "Gaze"), ("x_part2.mkv", 0, 1, "away"))
+    code, output = bring(sheet, answers)
+    assert code == 2
+    assert not missing(output, "x_part2.mkv", "s1", "--offset")
+    assert [(label.session_id, label.value) for label in load_study(answers.parent).labels] == [("s1", 3)]
+
+
 def test_two_columns_are_not_one_scheme(tmp_path: Path, answers: Path) -> None:
     long = "How much did you feel that the other person understood what you were telling them "
     header = ("File", "Empathy (1-5)", "empathy", "empathy 2", "共感", "不安", f"{long}then", f"{long}now")

@@ -367,7 +367,7 @@ def test_from_a_bare_folder_to_labels_without_a_table_written_by_hand(tmp_path: 
 @pytest.mark.slow
 def test_on_a_terminal_the_command_asks_what_the_columns_are(tmp_path: Path, study: Path) -> None:
     sheet = write_sheet(tmp_path / "r.xlsx", ("File", "Mood", "Notes"), ("b.mp4", "glad", "x"))
-    answers = iter([b"\n", b"mood:txt\n", b"mood:text\n", b"skip\n"])  # the first proposal is taken as it is
+    answers = iter([b"mood:txt\n", b"mood:text\n", b"skip\n"])  # the file is looked up, and not asked about
     command = [sys.executable, "-m", "flows.cli", "import", "labels", str(sheet), "--to", str(study)]
     controller, terminal = pty.openpty()
     with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=ROOT) as process:
@@ -379,7 +379,8 @@ def test_on_a_terminal_the_command_asks_what_the_columns_are(tmp_path: Path, stu
                 os.write(controller, next(answers))
     os.close(controller)
     assert process.returncode == 0, shown.decode()
-    assert b"File: SCHEME[:TYPE[:MIN..MAX]], @role or skip [@file]: " in shown
+    assert b"Mood: SCHEME[:TYPE[:MIN..MAX]], @role or skip [mood:nominal]: " in shown
+    assert b"File: " not in shown
     assert labels(study) == [("s2", "mood", "glad", None, None)]
 
 
