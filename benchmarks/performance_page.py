@@ -25,6 +25,7 @@ PAGES = (
     PAGE,
     DOCS / "transcripts.md",
     DOCS / "two-people.md",
+    DOCS / "speaking.md",
 )  # what a model gets right stands on the page of its feature
 _BETWEEN = "\f"
 _MARKED = re.compile(r"(?<=<!-- table: )([a-z0-9-]+) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)

@@ -119,10 +119,12 @@ def attribute(
             attributions.append(Attribution(None, float("nan")))
             continue
         clear = np.clip(np.nan_to_num(column), 1 - _SURE, _SURE)
-        # All ways in which exactly one person speaks; a person without evidence does not count against any.
+        # All ways in which exactly one person speaks. The person's own probability is the limit, unless all others are
+        # known and the person probably speaks.
         odds = np.where(np.isnan(column), 0.0, clear / (1 - clear))
         best = int(odds.argmax())
-        probability = float(min(odds[best] / odds.sum(), clear[best]))
+        is_compared = len(column) > 1 and not np.isnan(column).any() and clear[best] > 0.5
+        probability = float(min(odds[best] / odds.sum(), 1.0 if is_compared else clear[best]))
         attributions.append(Attribution(tracks[best] if probability >= least else None, probability))
     return attributions
 

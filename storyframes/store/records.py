@@ -69,6 +69,7 @@ class Caveat(StrEnum):
         "values that depend on where chunks of the sound lie"  # by more than a twentieth, or by construction
     )
     REPEATED_FRAMES = "windows in which a frame is taken twice"  # the model wants more a second than the video has
+    VARYING_NOISE = "noise that is not always as loud, as with automatic gain"  # what is measured by it is less sure
     ANYBODYS_SPEECH = "speech of anybody whom the microphone hears"  # there is no other person's to compare it with
     SPARSE_CURVE = "curve without values between its moments"  # at more than a twentieth of its length, see quality
     MIXED_PARTS = "extracted with other settings or code than other parts"  # of the same array, with --allow-mixed

@@ -22,7 +22,7 @@ from tasks.extractors.regions import note_doubtful_of
 from tasks.extractors.source import Microphone, Microphones
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError
-from tasks.media.sound_bands import SoundBands, read_bands
+from tasks.media.sound_bands import SoundBands
 from tasks.media.speech import STEP_S, evidence, mouth_movement, probability
 from tasks.media.video_header import read_header
 
@@ -41,12 +41,12 @@ SPEC = FeatureSpec(
         "evidence": ArraySpec(
             Axis.AUDIO_FRAME,
             "float32",
-            "loudness of the person's microphone over its noise (dB) and over the other persons' microphones (dB, each "
-            "over its own noise), and the movement of the mouth (standard deviation over 0.7 s of the distance of the "
-            "lips, in heights of the face); NaN where there is none",
-            (3,),
+            "loudness of the person's microphone over its noise, over the other persons' microphones (each over its "
+            "own noise), and over what it hears of them (dB); the movement of the mouth (standard deviation over 0.7 s "
+            "of the distance of the lips, in heights of the face); NaN where there is none",
+            (4,),
             ("kind",),
-            columns=("over_noise_db", "over_others_db", "mouth_movement"),
+            columns=("over_noise_db", "over_others_db", "over_crosstalk_db", "mouth_movement"),
         ),
         "per_frame": ArraySpec(
             Axis.FRAME, "float32", "values of the step that the frame's time is in", units="probability"
@@ -68,7 +68,7 @@ class Speaking(Extractor[SpeakingSettings]):
 
     spec = SPEC
     Settings = SpeakingSettings
-    version = 1
+    version = 2  # a person who never spoke in a monologue spoke, and the model was fitted on synthetic voices (1)
     inputs = (Input.VIDEO, Input.AUDIO, Input.MICROPHONES)
     needs_frames: ClassVar[bool] = False
     libraries = ("av",)
@@ -92,11 +92,11 @@ class Speaking(Extractor[SpeakingSettings]):
         has_sound_file = source.frameless or source.names(Input.AUDIO)
         kind = Input.AUDIO if has_sound_file else Input.VIDEO
         heard = source.microphones or Microphones(Microphone(kind, has_sound_file, SESSION_CLOCK))
-        try:
-            own = self._bands(source, heard.own)
-        except NoAudioError as error:
-            raise MissingInputError(str(error)) from None
-        others = [(other, bands) for other in heard.others if (bands := self._bands_if_any(source, other)) is not None]
+        every = [(each, self._bands(source, each)) for each in (heard.own, *heard.others)]
+        if isinstance(error := every[0][1], NoAudioError):
+            raise MissingInputError(str(error))
+        microphones = [(each, bands) for each, bands in every if isinstance(bands, SoundBands)]
+        (_, own), *others = microphones
         if heard.is_shared and not self.settings.mouth and (others or source.track != MAIN):
             raise MissingInputError(
                 "its microphone is another person's as well, so loudness does not say who speaks: give each person a "
@@ -104,12 +104,10 @@ class Speaking(Extractor[SpeakingSettings]):
             )
         end_s = float(heard.clock.to_device(heard.own.clock.to_session(own.start_s + own.seconds)))
         steps = max(math.ceil(max(end_s, clock.end_s if clock else 0.0) / STEP_S), 0)
-        levels = [
-            SoundBands.over_floor(bands.levels(microphone.clock, heard.clock, steps, STEP_S))
-            for microphone, bands in [(heard.own, own), *others]
-        ]
+        levels = [bands.levels(each.clock, heard.clock, steps, STEP_S) for each, bands in microphones]
         mouth = self._mouth(source, clock, steps, out) if clock and self.settings.mouth else None
-        shown = evidence(levels[0], levels[1:], mouth)
+        over, *others_over = (SoundBands.over_floor(level) for level in levels)
+        shown = evidence(over, others_over, mouth)
         of_anybody = not others and not (heard.is_shared and self.settings.mouth)
         value = probability(shown, of_anybody=of_anybody)
         if heard.is_shared and mouth is not None:
@@ -118,7 +116,9 @@ class Speaking(Extractor[SpeakingSettings]):
             raise MissingInputError("nothing shows when this person speaks: is her microphone muted, her face unseen?")
         if of_anybody:
             out.caveat(Caveat.ANYBODYS_SPEECH)
-        if damaged := sum(bands.damaged for bands in (own, *(bands for _, bands in others))):
+        if any(SoundBands.has_varying_noise(level) for level in levels):
+            out.caveat(Caveat.VARYING_NOISE)
+        if damaged := sum(bands.damaged for _, bands in microphones):
             out.quality["damaged_sound_packets"] = damaged
             out.caveat(Caveat.DAMAGED_SOUND)
         out.write("values", value)
@@ -157,20 +157,14 @@ class Speaking(Extractor[SpeakingSettings]):
             raise ExtractionError(f"[speaking] mouth = {self.settings.mouth!r}: {error}") from None
         return mouth_movement(clock.time, opening, steps)
 
-    def _bands(self, source: Source, microphone: Microphone) -> SoundBands:
+    def _bands(self, source: Source, microphone: Microphone) -> SoundBands | NoAudioError:
+        """The powers of a microphone, or that it has no sound, as of a camera."""
         path = source.file(microphone.kind).path
         try:
             streams = self.common.recording.streams
             zero_s = None if microphone.is_sound_file else read_header(path, streams).start_s
-            return read_bands(path, zero_s, streams=streams)
-        except NoAudioError:
-            raise
+            return SoundBands.read(path, zero_s, streams=streams)
+        except NoAudioError as error:
+            return error
         except RecordingError as error:
             raise ExtractionError(str(error)) from None
-
-    def _bands_if_any(self, source: Source, microphone: Microphone) -> SoundBands | None:
-        """The powers of another person's microphone; None for a camera without sound."""
-        try:
-            return self._bands(source, microphone)
-        except NoAudioError:
-            return None

@@ -27,6 +27,8 @@ _SILENT_DB = -95.0  # less is digital silence: a gate, a muted microphone
 _MUTED_S = 60.0  # so much digital silence is a muted microphone; less may be a gate between two sentences
 _GATED = 0.1  # the share of digital silence from which on a microphone has a gate, and its noise cannot be heard
 _GATE_DB = 15.0  # below the softest speech of such a microphone its noise is thought to be
+_EVEN_DB, _EVEN_STEPS = 1.5, 5  # in so many steps the level changes as in the steps before: no speech
+_FEWEST_PAUSES, _VARYING_DB = 10, 3.0
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,34 @@ class SoundBands:
 
     @staticmethod
     def read(path: Path, zero_s: float | None, *, streams: StreamChoice = FIRST_STREAMS) -> SoundBands:
-        """See :func:`read_bands`."""
-        return read_bands(path, zero_s, streams=streams)
+        """The powers in the bands; the sound itself is never in memory as a whole (an hour of powers takes 15 MB).
+
+        Args:
+            zero_s, streams: as of :func:`tasks.media.sound.read_audio`.
+
+        Raises:
+            NoAudioError: there is no sound.
+            RecordingError: it cannot be decoded.
+        """
+        powers: list[np.ndarray] = []
+        kept: list[np.ndarray] = []
+        holes: list[tuple[float, float]] = []
+        count, start_s, damaged = 0, None, 0
+        for block in read_audio(path, RATE, zero_s, streams=streams):
+            start_s = block.time if start_s is None else start_s
+            damaged += block.damaged
+            if block.silence_s:
+                holes.append((block.time, block.time + block.silence_s))
+            kept.append(block.samples)
+            count += len(block.samples)
+            if count >= _BLOCK:
+                samples = np.concatenate(kept)
+                powers.append(_powers(samples))
+                kept = [samples[len(powers[-1]) * _HOP :]]
+                count = len(kept[0])
+        powers.append(_powers(np.concatenate(kept)))
+        middle_s = _WINDOW / 2 / RATE
+        return SoundBands((start_s or 0.0) + middle_s, np.concatenate(powers), tuple(holes), damaged)
 
     @property
     def seconds(self) -> float:
@@ -78,48 +106,29 @@ class SoundBands:
 
     @staticmethod
     def over_floor(levels: np.ndarray) -> np.ndarray:
-        """(steps,) dB over the microphone's noise, which is the tenth of the steps that are softest; NaN as the levels.
+        """(steps,) dB over the microphone's noise, the hundredth of the steps that is softest; NaN as the levels.
 
-        A gate leaves no noise in the pauses: it is then thought to be 15 dB below the softest speech.
+        A monologue has such pauses as well. The noise is at most 15 dB softer than the softest tenth, which sound from
+        before a microphone is plugged in may be, and with a gate, which leaves no noise in pauses, just so soft.
         """
         heard = levels[levels >= _SILENT_DB]
         if not len(heard):
             return np.full(len(levels), np.nan)
-        floor = float(np.percentile(heard, 10))
-        if np.mean(levels[~np.isnan(levels)] < _SILENT_DB) > _GATED:
-            floor -= _GATE_DB
-        return levels - floor
+        softest, soft = np.percentile(heard, [1, 10])
+        is_gated = np.mean(levels[~np.isnan(levels)] < _SILENT_DB) > _GATED
+        return levels - (soft - _GATE_DB if is_gated else max(softest, soft - _GATE_DB))
 
+    @staticmethod
+    def has_varying_noise(levels: np.ndarray) -> bool:
+        """Whether the noise in pauses differs by more than 3 dB, as it does with automatic gain.
 
-def read_bands(path: Path, zero_s: float | None, *, streams: StreamChoice = FIRST_STREAMS) -> SoundBands:
-    """The powers in the bands; the sound itself is never in memory as a whole (an hour of powers takes 15 MB).
-
-    Args:
-        zero_s, streams: as of :func:`tasks.media.sound.read_audio`.
-
-    Raises:
-        NoAudioError: there is no sound.
-        RecordingError: it cannot be decoded.
-    """
-    powers: list[np.ndarray] = []
-    kept: list[np.ndarray] = []
-    holes: list[tuple[float, float]] = []
-    count, start_s, damaged = 0, None, 0
-    for block in read_audio(path, RATE, zero_s, streams=streams):
-        start_s = block.time if start_s is None else start_s
-        damaged += block.damaged
-        if block.silence_s:
-            holes.append((block.time, block.time + block.silence_s))
-        kept.append(block.samples)
-        count += len(block.samples)
-        if count >= _BLOCK:
-            samples = np.concatenate(kept)
-            powers.append(_powers(samples))
-            kept = [samples[len(powers[-1]) * _HOP :]]
-            count = len(kept[0])
-    powers.append(_powers(np.concatenate(kept)))
-    middle_s = _WINDOW / 2 / RATE
-    return SoundBands((start_s or 0.0) + middle_s, np.concatenate(powers), tuple(holes), damaged)
+        Pauses are what is even for 0.7 s, or becomes louder evenly; speech never is.
+        """
+        levels = np.where(levels < _SILENT_DB, np.nan, levels)
+        is_even = np.abs(np.diff(levels, 2, append=[np.nan] * (_EVEN_STEPS + 2))) < _EVEN_DB
+        is_pause = np.lib.stride_tricks.sliding_window_view(is_even, _EVEN_STEPS).all(axis=1)
+        pauses = levels[np.flatnonzero(is_pause) + 1 + _EVEN_STEPS // 2]
+        return len(pauses) >= _FEWEST_PAUSES and bool(np.ptp(np.percentile(pauses, [10, 75])) > _VARYING_DB)
 
 
 def _powers(samples: np.ndarray) -> np.ndarray:

@@ -1,12 +1,14 @@
 """How likely a person speaks, step by step: by how loud her microphone is, over its noise and over the others.
 
 The probability is a logistic model of this evidence. Its coefficients are fitted, and its probabilities checked, on
-planted conversations by ``python -m benchmarks.extracting.speaking``; docs/performance.md has the numbers.
+conversations of recorded voices by ``python -m benchmarks.extracting.speaking``; docs/speaking.md has the numbers.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -16,35 +18,20 @@ STEP_S = 0.1
 _AROUND = 3  # steps on both sides of the means that are evidence as well
 
 _LOUDEST_DB, _FURTHEST_DB = 40.0, 20.0
+_LEAST_DB, _MOST_DB = -10.0, 30.0  # over the expected crosstalk
 _QUIET = 0.6  # 6 dB, as scaled: speech is as loud as this, where there is any
+_LOUD_DB = 15.0  # below its loudest steps a microphone hears speech well enough to measure how others hear it
+_LEAST_CROSSTALK_DB = -5.0  # the most that a microphone can be thought to hear of another person
 _FEWEST_FRAMES = 5  # with a face, in 0.7 s: fewer do not show whether a mouth moves
 _MOUTH_STILL = 0.005  # of the face's height: what a mouth moves that is shut, as trackers see it
 
-MODELS: Mapping[str, Sequence[float]] = {
-    "floor": (-5.277, -1.195, 1.581, -7.128, 1.6, 37.61, -23.287),
-    "floor+others": (-6.126, -0.904, 0.51, 1.265, -4.356, 2.358, 0.623, 0.111, 25.994, -13.145),
-    "floor+mouth": (-5.569, -0.203, 0.392, -4.283, -1.153, 14.457, 0.134, -12.478, 17.741, -12.033),
-    "floor+others+mouth": (
-        -6.92,
-        -0.172,
-        0.806,
-        1.48,
-        -4.569,
-        -4.173,
-        1.934,
-        13.691,
-        0.574,
-        -0.047,
-        -10.741,
-        24.552,
-        -11.388,
-    ),
-}
+MODELS: Mapping[str, Sequence[float]] = json.loads(Path(__file__).with_suffix(".json").read_text())
 """By the kinds of evidence of a step, the coefficients of :func:`probability`."""
 
 
 def evidence(own: np.ndarray, others: Sequence[np.ndarray], mouth: np.ndarray | None) -> np.ndarray:
-    """(steps, 3) float32: dB over the noise, dB over the loudest other microphone, movement of the mouth; NaN: unknown.
+    """(steps, 4) float32: dB over the noise, over the loudest other microphone and over the expected crosstalk, and the
+    movement of the mouth; NaN: unknown.
 
     Args:
         own: (steps,) dB over its noise of the person's microphone.
@@ -53,15 +40,28 @@ def evidence(own: np.ndarray, others: Sequence[np.ndarray], mouth: np.ndarray | 
     """
     # NaN where any of them is: what is heard could be of the person whose microphone does not record.
     loudest = np.max(others, axis=0) if len(others) else np.full(len(own), np.nan)
+    expected = np.max([_crosstalk(own, other) for other in others], axis=0) if len(others) else loudest
     moves = np.full(len(own), np.nan) if mouth is None else mouth
-    return np.stack([own, own - loudest, moves], axis=1).astype(np.float32)
+    return np.stack([own, own - loudest, own - 10 * np.log10(1 + expected), moves], axis=1).astype(np.float32)
+
+
+def _crosstalk(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """(steps,) the power that the own microphone hears of another person, as a multiple of its noise.
+
+    It is that of the other microphone, softer by what the own one is softer in the tenth of the steps with loud speech
+    in which it is softest: there the other person speaks alone, if ever.
+    """
+    is_known = ~np.isnan(own + other)
+    loud = is_known & (other > np.percentile(other[is_known], 95) - _LOUD_DB) if is_known.any() else is_known
+    softer_db = min(np.percentile((own - other)[loud], 10), _LEAST_CROSSTALK_DB) if loud.any() else _LEAST_CROSSTALK_DB
+    return np.maximum(10 ** (other / 10) - 1, 0.0) * 10 ** (softer_db / 10)
 
 
 def probability(evidence: np.ndarray, *, of_anybody: bool) -> np.ndarray:
     """(steps,) float32: how likely the person speaks, 0 to 1; NaN where nothing says so.
 
     Args:
-        evidence: (steps, 3), see :func:`evidence`.
+        evidence: (steps, 4), see :func:`evidence`.
         of_anybody: whether the loudness of one microphone is enough: it does not say who of several persons speaks.
     """
     has = ~np.isnan(evidence)
@@ -76,32 +76,40 @@ def probability(evidence: np.ndarray, *, of_anybody: bool) -> np.ndarray:
 
 
 def kinds_of(name: str) -> np.ndarray:
-    """(3,) which of the three kinds of evidence a model is of; its name is theirs, with ``+``."""
-    return np.array([kind in name.split("+") for kind in ("floor", "others", "mouth")])
+    """(4,) which columns of the evidence a model is of; its name is theirs, with ``+``."""
+    return np.array([kind in name.split("+") for kind in ("floor", "others", "others", "mouth")])
 
 
 def terms(evidence: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     """(steps, terms) what the coefficients are of.
 
-    They are 1 and the loudness of the recording's loudest steps; each kind of evidence, its mean over 0.7 s, and its
-    square; and how loud that mean is beside the loudest steps, which tells soft speech from loud noise.
+    They are 1 and the loudness of the recording's loudest steps. Of each kind of evidence its value, and with its
+    square its mean over 0.7 s and the most that it is before and after the step, which bridges short pauses. Of the
+    loudness these two beside the loudest steps as well, which tells soft speech from loud noise.
     """
     scaled = np.stack(
         [
             np.clip(evidence[:, 0], 0, _LOUDEST_DB) / 10,
             np.clip(evidence[:, 1], -_FURTHEST_DB, _FURTHEST_DB) / 10,
-            np.clip(np.log10(np.maximum(evidence[:, 2], 1e-6) / _MOUTH_STILL), -1.0, 1.3),
+            np.clip(evidence[:, 2], _LEAST_DB, _MOST_DB) / 10,
+            np.clip(np.log10(np.maximum(evidence[:, 3], 1e-6) / _MOUTH_STILL), -1.0, 1.3),
         ],
         axis=1,
     )[:, kinds]
     around = np.stack([_mean_around(column) for column in scaled.T], axis=1)
+    bridged = np.stack([_bridged(column) for column in scaled.T], axis=1)
     measured = scaled[~np.isnan(scaled[:, 0]), 0]
     loudest = max(float(np.percentile(measured, 95)), _QUIET) if len(measured) else _QUIET
-    constant = np.ones(len(evidence))
-    of_loudest = around[:, :1] / loudest
-    return np.concatenate(
-        [np.stack([constant, constant / loudest], axis=1), scaled, around, around**2, of_loudest, of_loudest**2], axis=1
-    )
+    constant = np.ones((len(evidence), 1))
+    smooth = np.concatenate([around, bridged, around[:, :1] / loudest, bridged[:, :1] / loudest], axis=1)
+    return np.concatenate([constant, constant / loudest, scaled, smooth, smooth**2], axis=1)
+
+
+def _bridged(values: np.ndarray) -> np.ndarray:
+    """The less of the largest values in the 0.3 s before and after each step, itself included; NaN is left out."""
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(values, _AROUND, constant_values=np.nan), 2 * _AROUND + 1)
+    before, after = (np.fmax.reduce(part, axis=1) for part in (windows[:, : _AROUND + 1], windows[:, _AROUND:]))
+    return np.asarray(np.minimum(before, after))
 
 
 def _mean_around(values: np.ndarray) -> np.ndarray:

@@ -179,10 +179,9 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
     for name, region in study.tracks[session_id].items():
         if region.of is not None and not region.audio:
             tracks[name] = replace(region, audio=tracks[region.of].audio)
-    participant = study.sessions[session_id].participant_id
-    persons = [person for person in study.persons if person.session_id == session_id]
-    own_person = next((person.person_id for person in persons if person.participant_id == participant), None)
-    owner = {name: of.person_id or (own_person if name == MAIN else None) or f"@{name}" for name, of in tracks.items()}
+    participant = (session_id, study.sessions[session_id].participant_id)
+    own = next((one.person_id for one in study.persons if (one.session_id, one.participant_id) == participant), None)
+    owner = {name: of.person_id or (own if name == MAIN else None) or f"@{name}" for name, of in tracks.items()}
 
     def is_shared(microphone: Track) -> bool:
         path = _sound_path(microphone)
@@ -195,20 +194,18 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
     of_owner: dict[str, Track] = {}
     for microphone in sorted(filter(_sound_path, tracks.values()), key=rank):
         of_owner.setdefault(owner[microphone.name], microphone)
-    own = of_owner.get(owner[track])
-    if own is None:
+    heard = of_owner.pop(owner[track], None)
+    if heard is None:
         return {}, None
-    if tracks[track].audio and rank(tracks[track]) == rank(own):
-        own = tracks[track]  # the track of another microphone of the same person
-    others = {name: mic for name, mic in of_owner.items() if name != owner[track]}
-    paths = {_sound_path(mic): mic for mic in (*others.values(), own)}  # of devices with one file, the own one
-    paths = {_sound_path(own): own} | paths
+    if tracks[track].audio and rank(tracks[track]) == rank(heard):
+        heard = tracks[track]  # the track of another microphone of the same person
+    paths = {_sound_path(mic): mic for mic in (heard, *of_owner.values(), heard)}  # of devices with one file the own
     kinds = {f"microphone/{number}": path for number, path in enumerate(paths)}
     microphones = [
         Microphone(kind, paths[path].audio is not None, study.clock(session_id, paths[path].name))
         for kind, path in kinds.items()
     ]
-    return kinds, Microphones(microphones[0], tuple(microphones[1:]), is_shared(own), study.clock(session_id, track))
+    return kinds, Microphones(microphones[0], tuple(microphones[1:]), is_shared(heard), study.clock(session_id, track))
 
 
 def _sound_path(track: Track) -> str:

@@ -74,7 +74,7 @@ def publish_speaking(store: FeatureStore, track: str, spans: list[tuple[float, f
         "values": np.where(valid, 0.1 + 0.8 * spans_at(in_session, spans), np.nan).astype(np.float32),
         "time": time,
         "valid": valid,
-        "evidence": np.zeros((len(time), 3), np.float32),
+        "evidence": np.zeros((len(time), 4), np.float32),
     }
     with FeatureWriter(store.storage, "s1", SPEAKING, track=track, frames=False) as out:
         for name, array in rows.items():

@@ -14,7 +14,7 @@ from support.media.recordings import write_wave
 from support.media.speech import RATE, recorded, speech
 
 from storyframes.times import Clock
-from tasks.media.sound_bands import SoundBands, read_bands
+from tasks.media.sound_bands import SoundBands
 
 ROOM = speech(200, 1)
 NOTHING_IN_COMMON = "nothing in common"
@@ -27,7 +27,7 @@ def listen(tmp_path: Path):
     numbers = itertools.count()
 
     def read(samples: np.ndarray, rate: int = RATE) -> SoundBands:
-        return read_bands(write_wave(tmp_path / f"{next(numbers)}.wav", samples, rate), None)
+        return SoundBands.read(write_wave(tmp_path / f"{next(numbers)}.wav", samples, rate), None)
 
     return read
 
@@ -35,7 +35,7 @@ def listen(tmp_path: Path):
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> SoundBands:
     path = tmp_path_factory.mktemp("sync") / "session.wav"
-    return read_bands(write_wave(path, recorded(ROOM, 0, 180, 100), RATE), None)
+    return SoundBands.read(write_wave(path, recorded(ROOM, 0, 180, 100), RATE), None)
 
 
 def worst_error_s(match: Match, start_s: float, ppm: float, seconds: float) -> float:

@@ -17,7 +17,7 @@ from storyframes import Clock
 from storyframes_transcribe.words import HeardWord
 from tasks.media import SoundBands, StreamChoice
 
-CROSSTALK_RULES = 2
+CROSSTALK_RULES = 3
 """Number of the rules of this module. Raise it where they change: crosstalk is then found again."""
 STEP_S = 0.04
 _AUDIBLE_DB = 10.0  # over the noise of a microphone: softer steps say nothing

@@ -45,7 +45,7 @@ def plant(store: Path, track: str, spans: list[tuple[float, float]], offset_s: f
         out.write("values", np.where(speaks, 0.97, 0.02).astype(np.float32))
         out.write("time", time)
         out.write("valid", np.ones(len(time), np.uint8))
-        out.write("evidence", np.zeros((len(time), 3), np.float32))
+        out.write("evidence", np.zeros((len(time), 4), np.float32))
         out.attributes |= {"clock": [[offset_s], [0.0]], "microphone": track, "is_shared": True}
         out.caveats |= set(caveats)
         out.publish("f", {})

@@ -91,7 +91,7 @@ def plant(
         )
         at = max(0.0, at + len(phrase) / RATE + pause)
         speaker = int(generator.choice(others)) if others and generator.random() < 0.7 else speaker
-    bangs = _bangs(generator, count)
+    bangs = add_bangs(generator, count)
     level = np.sqrt(np.mean(voice[np.abs(voice) > 0.01] ** 2)) if (voice != 0).any() else 0.05
     noise = 10 ** (-snr / 20) * level
     gains = np.where(
@@ -103,7 +103,7 @@ def plant(
     distances = 10 ** (generator.uniform(-4, 4, persons) / 20)
     room = _recorded(generator, voice, distances, bangs, noise * 10 ** (generator.normal(0, 2) / 20))
     return Conversation(
-        microphones, room, [_mouth(generator, of_one) for of_one in voice], np.stack([_truth(v) for v in voice])
+        microphones, room, [plant_mouth(generator, of_one) for of_one in voice], np.stack([_truth(v) for v in voice])
     )
 
 
@@ -128,7 +128,7 @@ def _recorded(
     return np.clip(sound * 10 ** (generator.uniform(-14, 2) / 20), -1, 1)
 
 
-def _bangs(generator: np.random.Generator, count: int) -> np.ndarray:
+def add_bangs(generator: np.random.Generator, count: int) -> np.ndarray:
     """Knocks, coughs and chairs, which every microphone hears alike."""
     sound = np.zeros(count, np.float32)
     for at in generator.uniform(0, count - RATE, generator.poisson(count / RATE / 20)).astype(int):
@@ -145,13 +145,18 @@ def _loudness(voice: np.ndarray, hop: int) -> np.ndarray:
 def _truth(voice: np.ndarray) -> np.ndarray:
     """(steps,) bool: whether the person speaks; pauses of up to 0.3 s belong to what is said."""
     speaks = _loudness(voice, _HOP) > 0.15 * 10 ** (-35 / 20)
+    return fill_pauses(speaks)
+
+
+def fill_pauses(speaks: np.ndarray) -> np.ndarray:
+    """(steps,) bool: the same with pauses of up to 0.3 s between two steps with speech."""
     edges = np.flatnonzero(np.diff(np.concatenate([[True], speaks, [True]])))
     for first, stop in edges.reshape(-1, 2).tolist():
         speaks[first:stop] |= first > 0 and stop < len(speaks) and stop - first <= 3
     return speaks
 
 
-def _mouth(generator: np.random.Generator, voice: np.ndarray) -> np.ndarray:
+def plant_mouth(generator: np.random.Generator, voice: np.ndarray) -> np.ndarray:
     """How far the lips are apart: with the syllables, with smiles and yawns, and with the tracker's noise."""
     opening = np.sqrt(_loudness(voice, round(RATE / FPS)) / 0.15)
     syllables = generator.uniform(0.03, 0.15) * opening * generator.uniform(0.4, 1, len(opening))

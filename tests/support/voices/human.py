@@ -9,6 +9,7 @@ from pathlib import Path
 
 import av
 import numpy as np
+from scipy import signal
 
 from support.voices.fetching import unpacked, voices_cache
 from support.voices.scenes import RATE, Spoken
@@ -29,7 +30,14 @@ _MONTHS = {
     "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
     "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
 }
-_BYTES_A_SECOND = 8000  # of G.722
+VOICES = {
+    **{language: f"asterisk-core-sounds-{language}-g722" for language in LANGUAGES},
+    "es-2": "asterisk-prompt-es-co",
+    "fr-2": "asterisk-prompt-fr-armelle",
+    "it-2": "asterisk-prompt-it-menardi-wav",
+}
+"""By voice, the package of the prompts of its speaker; the other ones are named as their language."""
+_BYTES_A_SECOND = {".g722": 8000, ".gsm": 1650, ".wav": 16000}
 _MARKS = re.compile(r"<s>|</s>|\(.*\)")
 
 
@@ -50,11 +58,14 @@ def english() -> list[Spoken]:
     return said
 
 
-def prompts(language: str, shortest_s: float = 1.5, longest_s: float = 12.0) -> list[Spoken]:
-    """Sentences of one professional speaker, each with its file's name as the text (asterisk-core-sounds)."""
-    paths = [path for path in sorted(_sounds(language).glob("*.g722")) if "tone" not in path.stem]
-    said = [path for path in paths if shortest_s <= path.stat().st_size / _BYTES_A_SECOND <= longest_s]
-    return [Spoken(path.stem.replace("-", " "), _g722(path)) for path in said]
+def prompts(voice: str, shortest_s: float = 1.5, longest_s: float = 12.0) -> list[Spoken]:
+    """Sentences of one professional speaker, each with its file's name as the text (of :data:`VOICES`)."""
+    said = []
+    for path in sorted(_sounds(voice).iterdir()):
+        seconds = path.stat().st_size / _BYTES_A_SECOND.get(path.suffix, np.inf)
+        if shortest_s <= seconds <= longest_s and "tone" not in path.stem:
+            said.append(Spoken(path.stem.replace("-", " "), _decoded(path)))
+    return said
 
 
 def days_and_months(language: str) -> list[Spoken]:
@@ -62,7 +73,7 @@ def days_and_months(language: str) -> list[Spoken]:
     digits = _sounds(language) / "digits"
     days = zip(LANGUAGES[language].split(), (digits / f"day-{number}.g722" for number in range(7)), strict=True)
     months = zip(_MONTHS[language].split(), (digits / f"mon-{number}.g722" for number in range(12)), strict=True)
-    return [Spoken(word, _g722(path)) for word, path in (*days, *months)]
+    return [Spoken(word, _decoded(path)) for word, path in (*days, *months)]
 
 
 def whisper_model(name: str) -> Path:
@@ -84,17 +95,21 @@ def whisper_model(name: str) -> Path:
     return folder
 
 
-def _sounds(language: str) -> Path:
-    (folder,) = (unpacked(f"asterisk-core-sounds-{language}-g722") / "usr/share/asterisk/sounds").iterdir()
-    return folder
+def _sounds(voice: str) -> Path:
+    folders = (unpacked(VOICES[voice]) / "usr/share/asterisk/sounds").iterdir()
+    return max(folders, key=lambda folder: sum(1 for _ in folder.iterdir()))  # the others are links to it
 
 
 def _read(path: Path) -> np.ndarray:
     return np.concatenate([block.samples for block in read_audio(path, RATE, None)])
 
 
-def _g722(path: Path) -> np.ndarray:
-    """A raw stream, which has no header that says what it is."""
-    with av.open(str(path), format="g722") as container:
+def _decoded(path: Path) -> np.ndarray:
+    """A raw stream has no header that says what it is."""
+    if path.suffix == ".wav":
+        return _read(path)
+    with av.open(str(path), format=path.suffix[1:]) as container:
         frames = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
-    return np.concatenate(frames).astype(np.float32) / 32768
+        rate = container.streams.audio[0].rate
+    samples = np.concatenate(frames).astype(np.float32) / 32768
+    return samples if rate == RATE else signal.resample_poly(samples, RATE, rate).astype(np.float32)

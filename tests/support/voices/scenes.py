@@ -84,7 +84,7 @@ def voiced(samples: np.ndarray) -> np.ndarray:
     levels = step_levels_db(samples)
     is_loud = levels >= max(levels.max() - _BELOW_PEAK_DB, np.percentile(levels, 10) + _OVER_NOISE_DB)
     begins = np.flatnonzero(np.convolve(is_loud, np.ones(_STEADY), "valid") == _STEADY)
-    return samples[begins[0] * _STEP : (begins[-1] + _STEADY) * _STEP]
+    return samples[begins[0] * _STEP : (begins[-1] + _STEADY) * _STEP] if len(begins) else samples[:0]
 
 
 def step_levels_db(samples: np.ndarray) -> np.ndarray:
