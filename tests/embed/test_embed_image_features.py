@@ -12,11 +12,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support.messages import missing, naming
+from support.models.tiny_classifiers import image_classifier
 from support.models.tiny_image_models import timm_model, torchvision_weights, transformers_model
 from support.stores import local
 from support.studies import extract_session, make_study
 from support.tools.outside_programs import write_colours
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import OPENFACE_COLUMNS, ArraySpec, Axis, FeatureSpec
@@ -369,3 +372,17 @@ def test_a_gpu_is_asked_for_and_never_replaced_by_a_processor(
     assert build_extractor(ExtractorsSettings(embed=[colour_section(colours)]), "s", "colour").needs == {"CPU": 1}
     _, outcomes = extracted(study, tmp_path / "f", section)
     assert missing(outcomes["colour"].reason, "device = 'cuda'", "GPU") == []
+
+
+@pytest.mark.slow
+def test_scores_of_faces_are_named_by_show_and_masked_where_no_face_is(study: Path, tmp_path: Path) -> None:
+    folder = image_classifier(tmp_path / "m", ("happy", "sad"))
+    section = {"name": "said", "kind": "image", "source": f"path:{folder}", "output": "scores", "crop": "face"}
+    store, outcomes = extracted(study, tmp_path / "f", section | {"engine": "torch"})
+    assert str(outcomes["said"].status) == "done"
+    scores = store.read("s", "said")
+    np.testing.assert_array_equal(np.isfinite(scores).all(axis=1), TRACKED)
+    np.testing.assert_allclose(scores[TRACKED].sum(axis=1), 1, atol=1e-5)
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "f"), "s", "said"])
+    assert shown.exit_code == 0, shown.output
+    assert missing(shown.output, "happy", "sad") == []
