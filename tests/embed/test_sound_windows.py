@@ -16,20 +16,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
-from support.media.recordings import write_wave
+from support.media.recordings import write_recording, write_wave
 from support.messages import naming
 from support.models.tiny_audio_models import RATE
 from support.models.tiny_classifiers import LABELS, sound_classifier, speech_regression
 from support.models.tiny_text_models import DEPTH
+from support.stores import local
 from support.studies import extract_session, make_study
 
-from storyframes import FeatureStore
+from storyframes import ClipDataset, ClipInput, FeatureStore
+from storyframes.clips.window_spec import WindowSpec
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extractors.audio.extractor import AudioSettings
 from tasks.extractors.audio.window_encoder import load_sound_classifier
 from tasks.extractors.audio.windows import SecondsOfSound
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.media.sound import read_audio
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.study.load import load_study
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -287,3 +292,41 @@ def test_windows_are_in_the_fingerprint_where_they_are_rows(made: Callable[..., 
     assert (windows["window_s"], windows["stride_s"]) == (0.5, 0.5)
     assert {"chunk_s", "context_s"}.isdisjoint(windows)
     assert {"window_s", "stride_s"}.isdisjoint(built(folder).value_settings())
+
+
+# --- clips and tracks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_clips_have_their_windows_and_at_each_frame_the_nearest(made: Callable[..., Path], tmp_path: Path) -> None:
+    write_study(tmp_path / "study", SyntheticStudy(sessions=1, seconds=16, width=64, height=48))
+    model = section(made(sound_classifier, "wav2vec2"), output="scores", window_s=0.5, stride_s=0.25)
+    store, _ = extract_session(tmp_path / "study", tmp_path / "f", "said", session_id="s0001", embed=[model])
+    windows = WindowSpec(window=30, stride=15, unlabelled="keep")
+    write_clip_index(build_clip_index(load_study(tmp_path / "study"), windows, store).clips, local(tmp_path / "f"))
+    rows, start, end, time = (store.read("s0001", "said", array=name) for name in ("values", "start", "end", "time"))
+    own = ClipDataset(tmp_path / "f", [ClipInput("said", ["laughter"])])
+    per_frame = ClipDataset(tmp_path / "f", [ClipInput("said", axis="frame")])  # type: ignore[arg-type]
+    frame = store.read("s0001", "frames", array="time")
+    assert len(own) > 5
+    for number, clip in enumerate(own.clips.itertuples()):
+        inside = (start >= clip.start_s - 0.03) & (end <= clip.stop_s + 0.03)
+        np.testing.assert_array_equal(own[number]["said"][own[number]["said_mask"]][:, 0], rows[inside, 2])
+        shown = frame[clip.start_frame : clip.stop_frame]
+        nearest = np.abs(time[:, None] - shown).argmin(axis=0)
+        mask = per_frame[number]["said_mask"]
+        assert mask.mean() > 0.8
+        near = np.abs(time[nearest] - shown) < 0.124  # beyond, two windows may be as near
+        np.testing.assert_array_equal(per_frame[number]["said"][mask & near], rows[nearest][mask & near])
+
+
+@pytest.mark.slow
+def test_a_track_with_sound_only_has_windows(made: Callable[..., Path], tmp_path: Path) -> None:
+    write_wave(tmp_path / "s.wav", sound(), RATE)
+    write_recording(tmp_path / "v.mkv", 5)
+    study = make_study(tmp_path, video="v.mkv")
+    (study / "tracks.csv").write_text("session_id,track,audio\ns,lapel,s.wav\n")
+    model = section(made(sound_classifier, "ast"), output="scores")
+    store, outcomes = extract_session(study, tmp_path / "features", "said", embed=[model])
+    assert str(outcomes["said@lapel"].status) == "done"
+    np.testing.assert_allclose(store.read("s", "said@lapel", array="start"), 0.4 * np.arange(5), atol=1e-9)
