@@ -6,8 +6,10 @@ import doctest
 import re
 import shlex
 import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -16,6 +18,7 @@ from support.synthetic_features import StudySpec, write_features
 from typer.main import get_command
 
 import storyframes
+from storyframes_empathy.commands.app import app
 
 PLUG_IN = Path(__file__).parents[1]
 ROOT = PLUG_IN.parents[1]
@@ -25,6 +28,30 @@ PAGES = [PLUG_IN / "README.md", *sorted((PLUG_IN / "docs").glob("*.md")), ROOT /
 def examples(page: str) -> list[str]:
     """The Python examples of a page."""
     return re.findall(r"```python\n(.*?)```", (PLUG_IN / page).read_text(), re.DOTALL)
+
+
+def commands(group: Any, *before: str) -> Iterator[tuple[str, Any]]:
+    """The commands without groups, with their whole names."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *before, name)
+        else:
+            yield " ".join([*before, name]), command
+
+
+COMMANDS = dict(commands(get_command(app)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_names_one_that_may_be_typed_next(name: str) -> None:
+    words = shlex.split((COMMANDS[name].epilog or "").removeprefix("Next: storyframes "))
+    given = [parameter.metavar or parameter.name.upper() for parameter in COMMANDS[name].params]
+    assert [word for word in words if word.isupper() and word not in given] == []
+    assert words[0] in ("empathy", "status")
+    group: Any = get_command(app)
+    following = words[1:] if words[0] == "empathy" else []
+    while following and hasattr(group, "commands") and following[0] != "--help":
+        group, following = group.commands[following[0]], following[1:]
 
 
 def test_it_requires_the_storyframes_whose_names_it_imports() -> None:

@@ -13,10 +13,10 @@ app = typer.Typer(
     no_args_is_help=True,
     **LOOK,
 )
-app.command()(train.train)
-app.command()(benchmark.benchmark)
-app.command()(evaluate.evaluate)
+app.command(epilog="Next: storyframes empathy evaluate OUT")(train.train)
+app.command(epilog="Next: storyframes empathy evaluate OUT")(benchmark.benchmark)
+app.command(epilog="Next: storyframes empathy benchmark --help")(evaluate.evaluate)
 app.add_typer(score.score_app, name="score")
-app.command()(topics.topics)
+app.command(epilog="Next: storyframes status STORE")(topics.topics)
 app.add_typer(pairs.pairs_app, name="pairs")
 app.add_typer(statistics.statistics_app, name="statistics")

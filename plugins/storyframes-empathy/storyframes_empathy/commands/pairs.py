@@ -16,7 +16,7 @@ from tasks.inspect import counted
 pairs_app = typer.Typer(help="Scores of how similar two stories are.", no_args_is_help=True, **LOOK)
 
 
-@pairs_app.command("score")
+@pairs_app.command("score", epilog="Next: storyframes empathy pairs evaluate --help")
 def score(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row a pair, with both texts.")],
     out: Annotated[Path, typer.Option(help="A new table of scores and labels, without texts: .csv or .parquet.")],
@@ -48,10 +48,10 @@ def score(
         console().print(f"{pairs} of {texts}{long}: {escape(str(out))}", soft_wrap=True)
 
 
-pairs_app.command("score-llm")(score_llm)
+pairs_app.command("score-llm", epilog="Next: storyframes empathy pairs evaluate --help")(score_llm)
 
 
-@pairs_app.command("finetune")
+@pairs_app.command("finetune", epilog="Next: storyframes empathy pairs score --help")
 def finetune(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row a pair, with both texts and a label.")],
     out: Annotated[Path, typer.Option(help="A new folder for the model.")],
@@ -97,7 +97,7 @@ def finetune(
         console().print(f"caveat: {caveat}", soft_wrap=True)
 
 
-@pairs_app.command("evaluate")
+@pairs_app.command("evaluate", epilog="Next: storyframes empathy pairs --help")
 def evaluate(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row a pair, with labels and scores.")],
     score: Annotated[

@@ -76,7 +76,7 @@ SplitsOption = Annotated[
 ]
 
 
-@score_app.command()
+@score_app.command(epilog="Next: storyframes empathy evaluate OUT")
 def llm(
     study: StudyArgument,
     features: StoreArgument,
@@ -144,7 +144,7 @@ def llm(
     )
 
 
-@score_app.command()
+@score_app.command(epilog="Next: storyframes empathy evaluate OUT")
 def bart(
     study: StudyArgument,
     features: StoreArgument,
@@ -184,7 +184,7 @@ def bart(
     _write(out, phase, name, samples, scores, settings, versions, as_trained or {0: None}, caveats, more, as_json)
 
 
-@score_app.command()
+@score_app.command(epilog="Next: storyframes empathy score bart --help")
 def convert(
     checkpoint: Annotated[Path, typer.Argument(help="Of PyTorch Lightning, or a saved state_dict.")],
     base: Annotated[Path, typer.Option(help="A folder of the same BART with its config.json and tokenizer.")],

@@ -16,7 +16,7 @@ statistics_app = typer.Typer(
 )
 
 
-@statistics_app.command()
+@statistics_app.command(epilog="Next: storyframes empathy statistics --help")
 def agreement(
     source: Annotated[Path, typer.Argument(help="A table of ratings (CSV, Parquet), or a study with labels.")],
     only: Annotated[
@@ -79,7 +79,7 @@ def agreement(
             shown.print(part)
 
 
-@statistics_app.command()
+@statistics_app.command(epilog="Next: storyframes empathy statistics --help")
 def compare_ratings(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row has a person's and models' ratings.")],
     human: Annotated[str, typer.Option(metavar="COLUMN", help="People's ratings.")] = "human",
@@ -110,7 +110,7 @@ def compare_ratings(
             shown.print(part)
 
 
-@statistics_app.command()
+@statistics_app.command(epilog="Next: storyframes empathy statistics --help")
 def mixed(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row is a rating of a story.")],
     outcome: Annotated[str, typer.Option(metavar="COLUMN", help="What is to be explained.")],
