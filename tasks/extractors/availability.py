@@ -23,16 +23,18 @@ class NoEnvironmentError(Exception):
 
 
 def missing_tools(settings: ExtractorsSettings, features: Iterable[str]) -> list[str]:
-    """What the extractors of these features lack here, a sentence for each."""
-    problems: list[str] = []
+    """What the extractors of these features lack here, a sentence for each reason."""
+    features_by_reason: dict[str, list[str]] = {}
     extractors = build_extractors(settings, "")
     for feature in features:
         if feature in extractors:
             try:
                 extractors[feature].check_tool()
             except ExtractionError as error:
-                problems.append(f"{feature} cannot be extracted here: {error}")
-    return problems
+                features_by_reason.setdefault(str(error), []).append(feature)
+    return [
+        f"{', '.join(lacking)} cannot be extracted here: {reason}" for reason, lacking in features_by_reason.items()
+    ]
 
 
 def check_tools(settings: ExtractorsSettings, only: Iterable[str] | None) -> None:

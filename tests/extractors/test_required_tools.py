@@ -62,6 +62,12 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     assert missing(told, feature, package, "pip install", "pipeline") == []
 
 
+def test_a_reason_of_several_features_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (told,) = missing_tools(ExtractorsSettings(), ("resnet50", "dope"))
+    assert missing(told, "resnet50", "dope", "torch") == []
+
+
 @pytest.mark.slow
 def test_without_an_engine_nothing_is_begun(study_copy: Path, tmp_path: Path) -> None:
     store = tmp_path / "features"
