@@ -43,9 +43,9 @@ def test_a_model_of_pictures_is_made_while_no_other_thread_makes_a_network(
     """A model of transformers in float16 beside it would make it in float16, and round its weights."""
     real, seen = backbones.load_torchvision, []
 
-    def load(*arguments):
+    def load(*arguments, **options):
         seen.append(another_thread_may())
-        return real(*arguments)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(backbones, "load_torchvision", load)
     encoder = Encoder(f"{way}:", Library.TORCHVISION, "squeezenet1_1", None, published="IMAGENET1K_V1", pool=Pool.MEAN)
