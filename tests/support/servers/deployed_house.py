@@ -125,7 +125,7 @@ def deployed_house(folder: Path) -> Iterator[House]:
     (csv,) = (folder / "study/openface").glob("s0002*")
     csv.write_text("not what OpenFace writes")  # the nightly run does not ask for it
     (folder / "storyframes.toml").write_text('features = ["frames"]\n[clips]\nwindow = 15\nstride = 5\n')
-    (folder / "cluster.yaml").write_text("kind: local\ncpus: 1\n")
+    (folder / "cluster.yaml").write_text("kind: local\ncpus: 2\n")
     vacuum = {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "10"}  # what is old by then is set below
     with postgres(programs) as database, prefect_server_on(database.url, folder, vacuum) as server:
         client = server.environment
