@@ -92,7 +92,12 @@ def _one_for_each_person(store: FeatureReader, session_id: str) -> list[str]:
 
 
 def attribute(
-    start_s: ArrayLike, end_s: ArrayLike, speech: Mapping[str, Speech], *, least: float = 0.9
+    start_s: ArrayLike,
+    end_s: ArrayLike,
+    speech: Mapping[str, Speech],
+    *,
+    least: float = 0.9,
+    has_everybody: bool = True,
 ) -> list[Attribution]:
     """Whose words they are that are said from ``start_s`` to ``end_s``.
 
@@ -100,6 +105,7 @@ def attribute(
         start_s, end_s: (k,) seconds of the session.
         speech: by track; one track for each person.
         least: the probability from which on a track is named.
+        has_everybody: whether ``speech`` has all persons who may have spoken.
 
     Example:
         >>> import numpy as np
@@ -120,11 +126,12 @@ def attribute(
             continue
         clear = np.clip(np.nan_to_num(column), 1 - _SURE, _SURE)
         # All ways in which exactly one person speaks. The person's own probability is the limit, unless all others are
-        # known and the person probably speaks.
+        # known and the person probably speaks. Where another one probably speaks too, the word may be of that one.
         odds = np.where(np.isnan(column), 0.0, clear / (1 - clear))
         best = int(odds.argmax())
-        is_compared = len(column) > 1 and not np.isnan(column).any() and clear[best] > 0.5
-        probability = float(min(odds[best] / odds.sum(), 1.0 if is_compared else clear[best]))
+        is_compared = has_everybody and len(column) > 1 and not np.isnan(column).any() and clear[best] > 0.5
+        most = clear[best] if not is_compared else 1.0 if (clear > 0.5).sum() == 1 else 0.5
+        probability = float(min(odds[best] / odds.sum(), most))
         attributions.append(Attribution(tracks[best] if probability >= least else None, probability))
     return attributions
 

@@ -169,6 +169,20 @@ def test_a_word_is_named_by_comparison_with_all_others(others: list[float], trac
     assert attribute([0.2], [0.8], speech)[0].track == track
 
 
+def test_a_word_that_somebody_without_a_track_may_have_said_needs_a_sure_person() -> None:
+    speech = {name: Speech(np.arange(10) / 10 + 0.05, np.full(10, p)) for name, p in (("a", 0.6), ("b", 0.05))}
+    (everybody,), (others,) = (attribute([0.2], [0.8], speech, has_everybody=known) for known in (True, False))
+    assert everybody.track == "a"
+    assert (others.track, others.probability) == (None, pytest.approx(0.6))
+
+
+def test_a_word_while_two_persons_speak_is_nobody_s() -> None:
+    speech = {name: Speech(np.arange(10) / 10 + 0.05, np.full(10, value)) for name, value in (("a", 0.99), ("b", 0.6))}
+    (word,) = attribute([0.2], [0.8], speech)
+    assert word.track is None
+    assert word.probability == pytest.approx(0.5)
+
+
 @pytest.mark.slow
 @pytest.mark.needs("espeak-ng")
 def test_another_person_s_sound_and_clock_decide_the_fingerprint(lapels: Path) -> None:

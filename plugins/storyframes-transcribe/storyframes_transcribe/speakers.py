@@ -77,7 +77,9 @@ def _with_speakers(
     on_session = [word.on_session(clock) for word in words]  # as read_speech's times are
     speech = read_speech(store, of.session_id, list(persons))
     starts, ends = [word.start_s for word in on_session], [word.end_s for word in on_session]
-    said = attribute(starts, ends, speech, least=settings.speaker_probability)
+    present = {person.person_id for person in study.persons if person.session_id == of.session_id}
+    has_everybody = present <= {*persons.values()}
+    said = attribute(starts, ends, speech, least=settings.speaker_probability, has_everybody=has_everybody)
     owners = [persons[each.track] if each.track else None for each in said]
     spoken = [
         utterance
