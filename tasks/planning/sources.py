@@ -183,9 +183,17 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
     own = next((one.person_id for one in study.persons if (one.session_id, one.participant_id) == participant), None)
     owner = {name: of.person_id or (own if name == MAIN else None) or f"@{name}" for name, of in tracks.items()}
 
+    devices = study.tracks[session_id]
+    with_own = {owner[name] for name, device in devices.items() if device.of is None and _sound_path(device)}
+
     def is_shared(microphone: Track) -> bool:
-        path = _sound_path(microphone)
-        return len({owner[name] for name, of in tracks.items() if _sound_path(of) == path}) > 1
+        """Whether others have the sound, but not through a region whose person has another microphone."""
+        path, sharing = _sound_path(microphone), set[str]()
+        for name, of in tracks.items():
+            is_picture_only = devices[name].of is not None and not devices[name].audio and owner[name] in with_own
+            if _sound_path(of) == path and not is_picture_only:
+                sharing.add(owner[name])
+        return len(sharing) > 1
 
     def rank(microphone: Track) -> tuple[bool, bool, bool]:
         is_of_session = _sound_path(microphone) == _sound_path(tracks[MAIN])

@@ -105,6 +105,16 @@ def test_a_lapel_is_its_persons_microphone_before_the_sound_of_her_region(tmp_pa
         assert found == ("anna.wav", ["ben.wav"], False), track
 
 
+def test_a_lapel_that_is_the_sessions_sound_is_not_shared_with_a_region_whose_person_has_another(
+    tmp_path: Path,
+) -> None:
+    regions = ('left,main,"0,0,0.5,1",,,anna', 'right,main,"0.5,0,0.5,1",,,ben')
+    tracks = (*regions, LAPELS[1])
+    for track in ("left", "main"):
+        assert chosen_microphones(tmp_path, track, "room.mkv,anna.wav", *tracks) == ("anna.wav", ["ben.wav"], False)
+    assert chosen_microphones(tmp_path, "right", "room.mkv,anna.wav", *tracks) == ("ben.wav", ["anna.wav"], False)
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_microphone_of_two_persons_is_shared_though_one_has_another(tmp_path: Path, order: int) -> None:
     tracks = ("desk,,,,desk.wav,anna", "other,,,,desk.wav,ben", "lapel,,,,ben.wav,ben")[::order]
