@@ -115,7 +115,8 @@ def propose_people(
         else:  # nothing was joined by faces
             people, without_seat = by_seats(found, options.seats, size)
         apart += without_seat
-    numbers = (name for number in count(1) if (name := f"p{number}") not in {person.name for person in people})
+    taken = {*options.seats, *(person.name for person in people)}
+    numbers = (name for number in count(1) if (name := f"p{number}") not in taken)
     for piece in unsure:
         people.append(Person(next(numbers), (piece,)))
         when = f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s"
@@ -272,12 +273,13 @@ def find_outdated(study: Study) -> Iterator[str]:
     for session_id, tracks in study.tracks.items():
         for track in tracks:
             file = f"{FOLDER}/{session_id}@{track}.csv"
-            if tracks[track].region != file or not (path := study.path(file)).is_file():
+            if tracks[track].region != file or not (path := study.root / file).is_file():
                 continue
             with path.open(errors="replace") as opened:
                 header, first = (opened.readline().strip().split(",") for _ in range(2))
             if dict(zip(header, first, strict=False)).get("rules") != str(RULES):
                 command = f"storyframes people {shlex.quote(str(study.root))} --session {shlex.quote(session_id)}"
+                command += f" --track {shlex.quote(of)}" if (of := tracks[track].of or MAIN) != MAIN else ""
                 yield (
                     f"{file}: made by older rules, by which a shirt or a door may be a face: look at the recording "
                     f"again with '{command} --replace', with the seats of before; features of the region are then due"
