@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from storyframes_labels.owners import Owners, Said
 from storyframes_labels.read_annotations import READERS, read_annotations
 from tasks.study import ChangedTables, Study, TableChangeError, load_study
 
-_TIER = re.compile(r"(utterances|words): (.+?)(?: \(\d+\))?")
+_TIER = re.compile(r"(utterances|words): (.+?)(?: \((?:\d+|moments(?: \d+)?)\))?")
+_ROUNDING_S = 0.1  # by which a word may be outside of its utterance, as in the transcripts of a study
+_MADE_BY = "storyframes-labels"
 FOLDER = "transcripts"
 
 
@@ -62,6 +65,14 @@ def import_transcripts(
         if path.suffix.lower() not in READERS:
             raise ImportFaultError(f"{path.name}: words are read from .eaf (ELAN) and .TextGrid (Praat)")
         file = read_annotations(path)
+        if file.origins_s:
+            begins = ", ".join(f"{origin:g} s" for origin in file.origins_s)
+            raise ImportFaultError(
+                f"{file.name}: its media begin at {begins} (TIME_ORIGIN), so its seconds are not the recording's: link "
+                "the recording from its beginning in ELAN, save, and import again"
+            )
+        if faults := [fault for tier, fault in file.faults.items() if _TIER.fullmatch(tier)]:
+            raise ImportFaultError(f"{file.name}: {'; '.join(faults)}")
         spoken = [(match, annotation) for annotation in file.annotations if (match := _TIER.fullmatch(annotation.tier))]
         if not spoken:
             raise ImportFaultError(
@@ -89,7 +100,8 @@ def import_transcripts(
     if not is_dry:
         (root / FOLDER).mkdir(exist_ok=True)
         for session, utterances in transcripts.items():
-            content = json.dumps({"utterances": utterances}, ensure_ascii=False, indent=1) + "\n"
+            made = {"provenance": {"made_by": _MADE_BY}, "utterances": utterances}
+            content = json.dumps(made, ensure_ascii=False, indent=1) + "\n"
             write_atomically(root / done.paths[session], content.encode())
         changed.put_in_place()
     return done
@@ -111,7 +123,8 @@ def _utterances(
     done: CorrectedTranscripts,
 ) -> list[dict[str, Any]]:
     """The utterances in the order of their start, each with the words whose middle is in it."""
-    persons = {person.person_id for person in study.persons if person.session_id == session_id}
+    of_session = [person for person in study.persons if person.session_id == session_id]
+    persons = {name: person.person_id for person in of_session for name in (person.role, person.person_id) if name}
     utterances: list[dict[str, Any]] = []
     different = count = 0
     for speaker in dict.fromkeys(match[2] for match, _ in spoken):
@@ -121,7 +134,8 @@ def _utterances(
         }
         made: list[dict[str, Any]] = [
             {
-                "person_id" if speaker in persons else "speaker": speaker,
+                "speaker": speaker,
+                **({"person_id": persons[speaker]} if speaker in persons else {}),
                 "start_s": annotation.start_s,
                 "end_s": annotation.end_s,
                 "text": annotation.value,
@@ -131,10 +145,8 @@ def _utterances(
         ]
         for word in of_speaker["words"]:
             middle = (_time(file, word.start_s, word) + _time(file, word.end_s, word)) / 2
-            inside = next(
-                (utterance for utterance in made if utterance["start_s"] <= middle <= utterance["end_s"]), None
-            )
-            if inside is None:
+            inside = min(made, key=partial(_distance, middle=middle), default=None)
+            if inside is None or _distance(inside, middle) > _ROUNDING_S:
                 raise ImportFaultError(f"{file.name}: {word.place}: is in no annotation of 'utterances: {speaker}'")
             inside["words"].append({"word": word.value, "start_s": word.start_s, "end_s": word.end_s})
             count += 1
@@ -152,6 +164,11 @@ def _utterances(
         )
     done.words[session_id], done.utterances[session_id] = count, len(utterances)
     return sorted(utterances, key=lambda utterance: (utterance["start_s"], utterance["end_s"]))
+
+
+def _distance(utterance: dict[str, Any], middle: float) -> float:
+    """How far a moment is outside of an utterance, seconds; 0 within it."""
+    return max(utterance["start_s"] - middle, middle - utterance["end_s"], 0.0)
 
 
 def _time(file: AnnotationFile, seconds: float | None, word: Annotation) -> float:

@@ -91,6 +91,8 @@ class Owners:
             session_id = self._by_pattern[name]
             if not annotation.file:
                 self._check_media(file, session_id)
+        if session_id and not annotation.file:
+            track = self._track_in(file.name, session_id)
         if not session_id:
             session_id, track = self._by_name(file, annotation)
         elif said.leave_out_unknown and session_id not in self._study.sessions:
@@ -187,10 +189,12 @@ class Owners:
                 if annotation.file and first != path.parent:  # one of the two recordings is not the study's
                     break
             else:
-                ids = [one for one in (name, path.stem, *path.parts[:-1]) if one in self._study.sessions]
+                of_track = path.stem.partition("@")[0]  # exports name the file of a track so
+                names_of = (name, path.stem, of_track if self._track_in(name, of_track) else "", *path.parts[:-1])
+                ids = [session for session in names_of if session in self._study.sessions]
                 if not ids:
                     continue
-                session_id, track = ids[0], ""
+                session_id, track = ids[0], self._track_in(name, ids[0])
             if not annotation.file:
                 of = f", track {track}" if track else ""
                 self.remarks.append(f"{file.name}: is of session {session_id}{of}, by the name {path.name}")
@@ -200,6 +204,11 @@ class Owners:
         else:
             self._unknown.setdefault(f"{file.name}: {names[0]}" if annotation.file else file.name)
         return "", ""
+
+    def _track_in(self, name: str, session_id: str) -> str:
+        """The track in a file name SESSION@TRACK, as an export names the file of a track; empty for none."""
+        session, _, track = _last(name).rpartition(".")[0].partition("@")
+        return track if session == session_id and track in self._study.tracks.get(session_id, {}) else ""
 
     def _rater(self, name: str, where: str) -> str:
         normal = unicodedata.normalize("NFC", name)

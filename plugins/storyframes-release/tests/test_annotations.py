@@ -20,12 +20,13 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes import FeatureStore
+from storyframes.features import FEATURES
 from storyframes.store import compact
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes_release.annotations.elan import write_elan
 from storyframes_release.annotations.praat import write_textgrid
-from storyframes_release.annotations.tiers import Span, Tier, apart, runs
+from storyframes_release.annotations.tiers import Span, Tier, _edges, apart, runs
 from tasks.study import read_transcript
 
 FRAMES = 347
@@ -158,8 +159,9 @@ def test_corrected_words_become_a_transcript(indexed: Path, tmp_path: Path, to: 
     expected = [(word.text.replace("Hello.", "Hallo."), word.start_s, word.end_s) for word in before.words()]
     assert [(word.text, word.start_s, word.end_s) for word in after.words()] == expected
     assert len(expected) > 20
-    texts = [utterance.text.replace("Hello.", "Hallo.") for utterance in before.utterances]
-    assert [utterance.text for utterance in after.utterances] == texts
+    texts = [(of.speaker, of.text.replace("Hello.", "Hallo.")) for of in before.utterances]
+    assert [(utterance.speaker, utterance.text) for utterance in after.utterances] == texts
+    assert len({speaker for speaker, _ in texts}) == 2
     assert read_transcript(tmp_path / "study/transcripts/p01-s01.json") == before
 
 
@@ -213,6 +215,84 @@ def test_wrong_calls(indexed: Path, tmp_path: Path, options: list[str], named: s
     result = run("export", indexed / "features", "--out", tmp_path / "out", *options)
     assert result.exit_code == 2
     assert named in result.output
+
+
+@pytest.mark.slow
+def test_persons_stay_who_they_are_and_interpolated_words_are_interpolated_again(indexed: Path, tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    shutil.copytree(indexed, lab)
+    (lab / "study/persons.csv").write_text(
+        "session_id,person_id,role,transcript_name\np01-s01,anna,,Anna Muster\np01-s01,p9,mother,Berta Muster\n"
+    )
+    said = [("Berta Muster", 1.0, 2.0), ("Anna Muster", 2.5, 4.0)]
+    utterances = [{"speaker": name, "start_s": s, "end_s": e, "text": "two words"} for name, s, e in said]
+    (lab / "study/transcripts/p01-s01.json").write_text(json.dumps({"utterances": utterances}))
+    export(lab, tmp_path / "out", "textgrid", "--with-text")
+    file = tmp_path / "out/p01-s01.TextGrid"
+    assert "Muster" not in file.read_text()
+    assert run("import", "transcripts", file, "--to", lab / "study").exit_code == 0
+    transcript = read_transcript(lab / "study/transcripts/p01-s01.corrected1.json")
+    assert [of.speaker for of in transcript.utterances] == ["mother", "anna"]
+    assert sorted(transcript.pseudonyms.values()) == ["anna", "mother"]
+    assert not any(word.timed for word in transcript.words())
+
+
+@pytest.mark.slow
+def test_a_track_of_who_was_forgotten_is_in_no_file(indexed: Path, tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    shutil.copytree(indexed, lab)
+    (lab / "study/tracks.csv").write_text('session_id,track,video,of,region\np01-s01,bob,,main,"0,0,0.5,1"\n')
+    valid = np.zeros(FRAMES, np.uint8)
+    faces = {"values": np.zeros((FRAMES, 714), np.float32), "valid": valid, "confidence": np.ones(FRAMES, np.float32)}
+    with FeatureWriter(local(lab / "features"), "p01-s01", FEATURES["openface"], track="bob") as out:
+        for name, rows in faces.items():
+            out.write(name, rows)
+        out.publish("f" * 64, {"inputs": {}})
+    frames = {"time": np.arange(FRAMES) / 15}
+    with FeatureWriter(local(lab / "features"), "p01-s01", FEATURES["frames"], track="bob") as out:
+        out.write("time", frames["time"])
+        out.publish("f" * 64, {"inputs": {}})
+    assert run("index", lab / "study", lab / "features").exit_code == 0
+    assert export(lab, tmp_path / "before", "eaf").exit_code == 0
+    assert b"openface@bob" in (tmp_path / "before/export.json").read_bytes()
+    (lab / "study/tracks.csv").unlink()  # a store from a backup still has the feature
+    assert export(lab, tmp_path / "after", "eaf").exit_code == 0
+    assert not any(b"bob" in path.read_bytes() for path in (tmp_path / "after").iterdir())
+
+
+def test_media_that_begin_later_and_words_without_times_are_refused(indexed: Path, tmp_path: Path) -> None:
+    export(indexed, tmp_path / "out", "eaf", "--with-text")
+    file = tmp_path / "out/p01-s01.eaf"
+    whole = file.read_text()
+    file.write_text(whole.replace("<MEDIA_DESCRIPTOR", '<MEDIA_DESCRIPTOR TIME_ORIGIN="7500"'))
+    refused = run("import", "transcripts", file, "--to", indexed / "study", "--dry-run")
+    assert refused.exit_code == 2
+    assert "TIME_ORIGIN" in refused.output
+    end = pympi.Elan.Eaf(file, suppress_version_warning=True).get_annotation_data_for_tier("words: robot")[0][1]
+    file.write_text(whole.replace(f' TIME_VALUE="{end}"', "", 1))
+    refused = run("import", "transcripts", file, "--to", indexed / "study", "--dry-run")
+    assert refused.exit_code == 2
+    assert "words: " in refused.output
+
+
+def test_labels_of_a_track_come_back_in_its_seconds(indexed: Path, tmp_path: Path) -> None:
+    shutil.copytree(indexed / "study", tmp_path / "study")
+    (tmp_path / "study/tracks.csv").write_text("session_id,track,video\np01-s01,cam2,videos/p01-s02.avi\n")
+    (tmp_path / "study/labels.csv").unlink()
+    write_textgrid(tmp_path / "p01-s01@cam2.TextGrid", [Tier("act", (Span(10**6, 2 * 10**6, "nod"),))], "")
+    for options in ([], ["--session", "p01-s01"]):
+        result = run("import", "labels", tmp_path / "p01-s01@cam2.TextGrid", "--to", tmp_path / "study", "--map",
+                     "act=act", *options)  # fmt: skip
+        assert result.exit_code == 0, result.output
+        with (tmp_path / "study/labels.csv").open(newline="") as lines:
+            assert [row["track"] for row in csv.DictReader(lines)] == ["cam2"]
+        (tmp_path / "study/labels.csv").unlink()
+
+
+def test_a_row_of_sound_is_around_its_time() -> None:
+    middles = np.array([0.05, 0.15, 0.25])
+    assert _edges(middles, are_middles=True).tolist() == [0, 100_000, 200_000, 300_000]
+    assert _edges(np.array([0.0, 0.1])).tolist() == [0, 100_000, 200_000]
 
 
 def test_a_word_outside_of_every_utterance_is_named(indexed: Path, tmp_path: Path) -> None:

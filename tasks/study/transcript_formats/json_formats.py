@@ -13,7 +13,7 @@ from tasks.study.transcript_formats.drafts import SURE_LANGUAGE, Draft, FormatEr
 from tasks.study.transcript_formats.service_formats import Assembly, Aws, AwsJob, Deepgram
 from tasks.study.transcript_formats.whisper_formats import HuggingFace, Whisper, WhisperCpp, is_segment
 
-_MADE_BY = "storyframes-transcribe"  # its speakers with a person_id are roles or ids
+_MADE_BY = ("storyframes-transcribe", "storyframes-labels")  # their speakers with a person_id are roles or ids
 _KNOWN = (
     "'utterances' (own, AssemblyAI), 'segments' or 'words' (Whisper, WhisperX, OpenAI), 'transcription' (whisper.cpp), "
     "'chunks' (Hugging Face), 'results' (Deepgram, AWS Transcribe)"

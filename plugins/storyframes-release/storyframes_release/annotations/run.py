@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import storyframes
-from storyframes import MAIN, FeatureStore
+from storyframes import MAIN, FeatureName, FeatureStore
 from storyframes.store import CLIPS, SessionTimes, StorageError, StoreError, new_folder
 from storyframes_release.annotations.elan import UNIT, write_elan
 from storyframes_release.annotations.praat import write_textgrid
@@ -24,6 +24,7 @@ from storyframes_release.annotations.tiers import (
 from storyframes_release.export.formats import ExportError
 from storyframes_release.export.whole_folder import Described, refuse_inside, refuse_to_replace, seal
 from storyframes_release.study_sessions import StudySessions
+from tasks.extractors import speaker_labels
 from tasks.study import Study, UnusableFileError, Utterance, load_study, spoken_name
 
 ANNOTATION_WRITERS = {"eaf": (".eaf", write_elan), "textgrid": (".TextGrid", write_textgrid)}
@@ -101,12 +102,14 @@ def export_annotations(
     with new_folder(target, partial(refuse_to_replace, target, replace=replace_)) as folder:
         for session_id in chosen:
             times = SessionTimes(store, session_id, clocks)
-            for track, tiers in _files(store, loaded, session_id, times, done, utterances, has_clips=has_clips):
+            for track, tiers in _files(store, loaded, known, session_id, times, done, utterances, has_clips=has_clips):
                 name = f"{session_id}{suffix}" if track == MAIN else f"{session_id}@{track}{suffix}"
                 if before := [tier.name for tier in tiers if any(span.start < 0 for span in tier.spans)]:
                     done.left_out.append(f"{name}: annotations before second 0, of {', '.join(before)}")
                     tiers = [replace(tier, spans=tuple(s for s in tier.spans if s.start >= 0)) for tier in tiers]
-                write(folder / name, tiers, _media(loaded, session_id, track, target))
+                media, reason = _media(loaded, session_id, track, target)
+                done.left_out += [f"{name}: {reason}"] if reason else []
+                write(folder / name, tiers, media)
                 done.tiers[name] = {tier.name: len(tier.spans) for tier in tiers}
                 if to == "eaf":
                     done.rounded[name] = sum(
@@ -120,6 +123,7 @@ def export_annotations(
 def _files(
     store: FeatureStore,
     study: Study,
+    known: StudySessions,
     session_id: str,
     times: SessionTimes,
     done: ExportedAnnotations,
@@ -137,39 +141,48 @@ def _files(
             try:
                 tiers += turn_tiers(store, session_id, times)
                 tiers += clip_tiers(store, session_id) if has_clips else ()
-                tiers += unmeasured_tiers(store, session_id, times)
+                stored = (
+                    FeatureName.of_track(feature, name)
+                    for name in store.tracks(session_id)
+                    for feature in store.features(session_id, name)
+                )
+                shared = [name for name in stored if known.may_share_feature(session_id, name)]
+                tiers += unmeasured_tiers(store, session_id, times, shared)
             except (StoreError, StorageError) as error:
                 done.left_out.append(f"{session_id}: {error}")
-            if utterances is not None:
+            with_transcripts = [name for name, of in study.tracks[session_id].items() if of.transcript]
+            if utterances is not None and (others := [name for name in with_transcripts if name != MAIN]):
+                done.left_out.append(f"{session_id}: the transcripts of the tracks {', '.join(others)}")
+            if utterances is not None and any(of == session_id for of, _ in study.forgotten_ids.tracks):
+                done.left_out.append(f"{session_id}: words, because a person of the session was forgotten")
+            elif utterances is not None:
                 said = utterances(session_id)
                 tiers += text_tiers(said, _speakers(study, session_id, said))
         yield track, [tier for tier in tiers if tier.spans]
 
 
 def _speakers(study: Study, session_id: str, said: Sequence[Utterance]) -> dict[str, str]:
-    """What each speaker is called: the person's role or id where the study has it, else a number; never a name."""
-    of_study = study.speakers.get(session_id, {})
-    names: dict[str, str] = {}
-    for utterance in said:
-        if utterance.speaker not in names:
-            pseudonym = utterance.speaker if utterance.is_pseudonym else ""
-            known = of_study.get(spoken_name(utterance.speaker), pseudonym)
-            names[utterance.speaker] = known or f"speaker_{len(names) + 1}"
-    return names
+    """What each speaker is called: what the store calls the speaker, never a name."""
+    pseudonyms = {spoken_name(utterance.speaker): utterance.speaker for utterance in said if utterance.is_pseudonym}
+    spoken = [utterance.speaker for utterance in said]
+    numbers, labels = speaker_labels(spoken, {**pseudonyms, **study.speakers.get(session_id, {})})
+    return {speaker: labels[number] for speaker, number in zip(spoken, numbers, strict=True)}
 
 
-def _media(study: Study, session_id: str, track: str, target: Path) -> str:
-    """The track's recording, relative to the folder of the export; empty where it has none."""
+def _media(study: Study, session_id: str, track: str, target: Path) -> tuple[str, str]:
+    """The track's recording, relative to the folder of the export, or why it has none."""
     files = study.tracks[session_id][track]
     of_picture = study.tracks[session_id][files.of] if files.of else files
     path = of_picture.video or of_picture.audio
     if path is None:
-        return ""
+        return "", ""
     try:
         recording = study.path(path)
-    except UnusableFileError:  # it is not there any more; annotations are
-        return ""
-    return Path(os.path.relpath(recording.absolute(), target.absolute())).as_posix()
+    except UnusableFileError as error:  # annotations are there without it
+        return "", f"the link to its recording: {error}"
+    if not recording.is_file():
+        return "", f"the link to its recording {path}: it is several files, whose seconds go on from one to the next"
+    return Path(os.path.relpath(recording.absolute(), target.absolute())).as_posix(), ""
 
 
 def _readme(done: ExportedAnnotations) -> str:

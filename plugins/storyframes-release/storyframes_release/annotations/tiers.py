@@ -123,9 +123,11 @@ def turn_tiers(store: FeatureStore, session_id: str, times: SessionTimes) -> Ite
         yield Tier(f"{TURNS}: {who}", tuple(Span(start, end, who) for start, end in runs(has_floor, edges)))
 
 
-def unmeasured_tiers(store: FeatureStore, session_id: str, times: SessionTimes) -> Iterator[Tier]:
-    """For each feature with rows of frames or sound, the stretches whose rows are not measurements."""
-    for feature in FeatureName.in_order(store.features(session_id)):
+def unmeasured_tiers(
+    store: FeatureStore, session_id: str, times: SessionTimes, features: Iterable[str]
+) -> Iterator[Tier]:
+    """For each of these features with rows of frames or sound, the stretches whose rows are not measurements."""
+    for feature in FeatureName.in_order(features):
         for table in store.feature_tables(session_id, feature, times=times):
             if not table.is_main or table.axis not in (Axis.FRAME, Axis.AUDIO_FRAME) or not table.rows:
                 continue
@@ -133,7 +135,10 @@ def unmeasured_tiers(store: FeatureStore, session_id: str, times: SessionTimes) 
             if "time" not in blocks[0]:
                 continue
             time, mask = (np.concatenate([keys[name] for keys in blocks]) for name in ("time", "mask"))
-            spans = tuple(Span(start, end, "not measured") for start, end in runs(~mask.astype(bool), _edges(time)))
+            spans = tuple(
+                Span(start, end, "not measured")
+                for start, end in runs(~mask.astype(bool), _edges(time, are_middles=table.axis is Axis.AUDIO_FRAME))
+            )
             if spans:
                 yield Tier(f"not measured: {table.name}", spans)
 
@@ -149,7 +154,9 @@ def text_tiers(utterances: Sequence[Utterance], speakers: Mapping[str, str]) -> 
         by_speaker.setdefault(speakers[utterance.speaker], []).append(utterance)
     for speaker, of_speaker in by_speaker.items():
         spans = [_span(utterance.start_s, utterance.end_s, utterance.text) for utterance in of_speaker]
-        words = [_span(word.start_s, word.end_s, word.text) for utterance in of_speaker for word in utterance.words]
+        # Interpolated times would come back as measured: without its words, an utterance is interpolated again.
+        timed = [utterance for utterance in of_speaker if all(word.timed for word in utterance.words)]
+        words = [_span(word.start_s, word.end_s, word.text) for utterance in timed for word in utterance.words]
         yield Tier(f"utterances: {speaker}", tuple(spans), speaker)
         yield Tier(f"words: {speaker}", tuple(words), speaker)
 
@@ -158,10 +165,15 @@ def _span(start_s: float, end_s: float, text: str) -> Span:
     return Span(int(ticks(start_s)), int(ticks(end_s)), " ".join(text.split()))
 
 
-def _edges(time: np.ndarray) -> np.ndarray:
-    """(n + 1,) int64: when each row begins and the last one ends, microseconds; a row lasts until the next."""
+def _edges(time: np.ndarray, *, are_middles: bool = False) -> np.ndarray:
+    """(n + 1,) int64: when each row begins and the last one ends, microseconds; a row lasts until the next.
+
+    Args:
+        time: when each row begins, or with ``are_middles`` its middle, as of sound.
+    """
     starts = ticks(time)
     step = int(np.median(np.diff(starts))) if len(starts) > 1 else 0
+    starts = np.maximum(starts - step // 2, 0) if are_middles else starts
     return np.append(starts, starts[-1:] + step)
 
 
