@@ -96,7 +96,7 @@ def extract_one(
 
 def is_several(place: Path) -> bool:
     """Whether it is a folder, or a pattern of files' names."""
-    return place.is_dir() or (not place.exists() and not {*"*?["}.isdisjoint(str(place)))
+    return os.path.isdir(place) or (not os.path.exists(place) and not {*"*?["}.isdisjoint(str(place)))
 
 
 def _recordings(place: Path) -> list[Path]:
@@ -105,7 +105,7 @@ def _recordings(place: Path) -> list[Path]:
     Raises:
         ExtractFileError: there are none.
     """
-    if place.is_dir():
+    if os.path.isdir(place):
         files = sorted(path for path in place.iterdir() if path.suffix.lower() in RECORDING_SUFFIXES)
         what = "no recordings; a folder's own files are taken, by their names' endings"
     else:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import os
 import re
 import struct
 from collections import deque
@@ -166,26 +167,38 @@ def file_names(joined: str) -> list[str]:
     return _SEAM.sub("\\1\0", joined).split("\0")
 
 
-def check_one_folder(joined: str) -> None:
-    """Refuse joined names of which another one than the first has a folder.
+def check_joined_names(joined: str) -> None:
+    """Refuse joined names of which another one than the first has a folder, or which are not of different files.
 
     Raises:
-        ValueError: the message has the names as they should be.
+        ValueError: the message has the names, and the rule.
     """
     first, *others = file_names(joined)
     if any("/" in name for name in others):
         once = "+".join([first, *(PurePosixPath(name).name for name in others)])
         raise ValueError(f"the files of one recording are in one folder, which is named once: {once}")
+    names = [PurePosixPath(first).name, *others]
+    if others and (len({*names}) < len(names) or not {"", ".", ".."}.isdisjoint(names)):
+        raise ValueError(f"'+' joins different files, each with its name: {joined}")
 
 
 def recording_files(path: Path) -> list[Path]:
     """The files of a recording in their order: that of its path, or those whose names the path joins.
 
+    Raises:
+        RecordingError: the path joins a file with itself, or with an empty name.
+
     >>> [file.as_posix() for file in recording_files(Path("media/a.mp4+b.mp4"))]
     ['media/a.mp4', 'media/b.mp4']
     """
     names = file_names(path.name)
-    return [path] if len(names) == 1 or path.is_file() else [path.with_name(name) for name in names]
+    if len(names) == 1 or os.path.isfile(path):  # Path.is_file raises an error for names of more than 255 bytes
+        return [path]
+    try:
+        check_joined_names(path.name)
+    except ValueError as error:
+        raise RecordingError(str(error)) from None
+    return [path.with_name(name) for name in names]
 
 
 def recording_state(path: Path) -> tuple[int, int]:

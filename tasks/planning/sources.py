@@ -21,7 +21,7 @@ from tasks.extractors.source import CurveFiles, Microphone, Microphones, Region
 from tasks.media.container import (
     RecordingError,
     StreamChoice,
-    check_one_folder,
+    check_joined_names,
     open_container,
     recording_digest,
     recording_files,
@@ -320,7 +320,7 @@ def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCach
         OSError: a file is not there, or cannot be read.
     """
     try:
-        check_one_folder(recording.as_posix())
+        check_joined_names(recording.as_posix())
     except ValueError as error:
         raise RecordingError(str(error)) from None
     for path in (*recording_files(recording), *others.values()):

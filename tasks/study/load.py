@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
-from tasks.media.container import recording_files
+from tasks.media.container import RecordingError, recording_files
 from tasks.study.forgotten_ids import ForgottenIds, read_forgotten_ids
 from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme
@@ -301,7 +301,10 @@ def recording_names(root: Path, relative: str) -> list[str]:
     """The files of a recording that a study's table names, each relative to the study's folder."""
     if "+" not in relative:
         return [relative]
-    return [file.relative_to(root).as_posix() for file in recording_files(root / relative)]
+    try:
+        return [file.relative_to(root).as_posix() for file in recording_files(root / relative)]
+    except RecordingError:
+        return [relative]  # the check of its row refuses it
 
 
 def _file_fault(root: Path, relative: str) -> str:

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from storyframes.spec import MAIN
 from storyframes.store.layout import ID_PATTERN, why_no_session
-from tasks.media.container import check_one_folder
+from tasks.media.container import check_joined_names
 from tasks.study.labels import RaterKind, SchemeType
 from tasks.study.strict_tables import as_words, with_decimal_point
 
@@ -48,7 +48,7 @@ def _relative_path(value: str) -> str:
         raise ValueError(rule)
     if any(ord(character) < 32 for character in value):
         raise ValueError("a path has no control characters")
-    check_one_folder(value)
+    check_joined_names(value)
     return value
 
 
