@@ -23,6 +23,7 @@ from tasks.media.container import (
     StreamChoice,
     open_container,
 )
+from tasks.media.video_header import check_parts
 
 if TYPE_CHECKING:
     import av
@@ -72,8 +73,8 @@ def read_audio(
 
     Raises:
         NoAudioError: there is no sound.
-        RecordingError: the sound cannot be decoded, its sampling rate changes, its timestamps run backwards, or there
-            is no such stream.
+        RecordingError: the sound cannot be decoded, its sampling rate changes, its timestamps run backwards, there is
+            no such stream, or a file that another one follows is truncated.
     """
     resampler, start_s, samples = None, 0.0, 0
     for piece in _joined(_pieces(path, streams)):
@@ -208,6 +209,7 @@ class _DecodedSound:
 
 
 def _pieces(path: Path, streams: StreamChoice) -> Iterator[_Piece]:
+    check_parts(path)
     with open_container(path) as container:
         sound = _DecodedSound(container, path.name, streams)
         rate, start_s, count, damaged, is_float = 0, 0.0, 0, 0, False
@@ -365,6 +367,7 @@ def find_clipped(
     """
     import av
 
+    check_parts(path)
     spans: list[tuple[float, float]] = []
     with open_container(path) as container:
         to_int16, channels = av.AudioResampler(format="s16p"), 0

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _COUNTED_S = 60  # of a video, in which packets are counted
 _TIMED_S = 20  # of a video, in which packets' times are read
 _FEWEST_FPS, _MOST_FPS = 1, 240
+_UNKNOWN = b"\xff\xff\xff\xff"  # as the length of a RIFF
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 
 
@@ -192,18 +193,12 @@ def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow
 
     Raises:
         RecordingError: nothing decodes.
-        TruncatedError: frames are missing (unless ``allow_truncated``), or a file that another one follows ends early.
+        TruncatedError: frames are missing (unless ``allow_truncated``), or see :func:`check_parts`.
     """
     if frames.last is None:
         raise RecordingError(f"{path.name}: no frame decodes")
-    files = recording_files(path)
-    for file, following in pairwise(files):
-        if missing_bytes(file) or ends_within_a_block(file):
-            raise TruncatedError(
-                f"{file.name}: the file is truncated, so when the first frame of {following.name} is shown is unknown: "
-                "copy it again, or make what follows a session of its own"
-            )
-    is_torn = ends_within_a_block(files[-1])
+    check_parts(path)
+    is_torn = ends_within_a_block(recording_files(path)[-1])
     reason = _what_is_missing(path, header, frames, frames.last, torn=int(is_torn and frames.torn_packets == 1))
     if reason and not allow_truncated:
         raise TruncatedError(
@@ -211,6 +206,20 @@ def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow
             "the frames that decode"
         )
     return bool(reason) or is_torn
+
+
+def check_parts(path: Path) -> None:
+    """Refuse a recording of several files of which one is truncated that another one follows.
+
+    Raises:
+        TruncatedError: naming both.
+    """
+    for file, following in pairwise(recording_files(path)):
+        if missing_bytes(file) or ends_within_a_block(file):
+            raise TruncatedError(
+                f"{file.name}: the file is truncated, so when {following.name} begins is unknown: copy it again, or "
+                "make what follows a session of its own"
+            )
 
 
 def _what_is_missing(path: Path, header: VideoHeader, frames: ShownFrames, last: ShownFrame, *, torn: int) -> str:
@@ -295,8 +304,8 @@ def _end_of_riff(file: BinaryIO, size: int) -> int:
     while position < size:
         file.seek(position)
         head = file.read(8)
-        if head[:4] != b"RIFF" or len(head) < 8:
-            break  # other content after a whole AVI
+        if head[:4] != b"RIFF" or head[4:] == _UNKNOWN or len(head) < 8:
+            break  # other content after a whole AVI, or a WAV that was written to a pipe
         position += 8 + int.from_bytes(head[4:8], "little")
     return position
 

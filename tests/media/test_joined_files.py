@@ -11,6 +11,7 @@ import pytest
 from support.media.recordings import write_recording, write_wave
 from support.messages import naming
 
+from flows.one_file import is_several
 from storyframes.store.storage.files import sha256_file
 from tasks.media.container import RecordingError, open_container, recording_digest, recording_files, recording_state
 from tasks.media.recording import FrameTimes, RecordingReader, file_for_tools, read_frame_times
@@ -198,6 +199,21 @@ def test_a_file_that_is_cut_is_refused_where_another_follows(tmp_path: Path) -> 
         read_frame_times(joined, allow_truncated=True)
 
 
+def test_a_sound_file_that_is_cut_is_refused_where_another_follows(tmp_path: Path) -> None:
+    for name in ("a.wav", "b.wav"):
+        write_wave(tmp_path / name, np.full((RATE, 1), 1000), RATE)
+    joined, first, last = tmp_path / "a.wav+b.wav", tmp_path / "a.wav", tmp_path / "b.wav"
+    last.write_bytes(last.read_bytes()[:-2000])
+    assert sound_s(joined) == pytest.approx(2, abs=0.03)
+    piped = first.read_bytes()
+    first.write_bytes(piped[:4] + b"\xff" * 4 + piped[8:])  # the length of a WAV that was written to a pipe
+    assert sound_s(joined) == pytest.approx(2, abs=0.03)
+    first.write_bytes(piped[:-2000])
+    for read_sound in (heard, sound_s, find_clipped):
+        with pytest.raises(TruncatedError, match=naming("a.wav", "b.wav")):
+            read_sound(joined)
+
+
 def test_a_file_that_begins_without_a_keyframe_is_refused(tmp_path: Path) -> None:
     with av.open(str(tmp_path / "a.mkv"), "w") as container:
         picture: Any = container.add_stream("mpeg4", rate=25, options={"g": "100", "sc_threshold": "1000000000"})
@@ -238,3 +254,10 @@ def test_a_file_of_that_very_name_is_one_file(tmp_path: Path) -> None:
     assert recording_files(path) == [path]
     assert len(read_frame_times(path).time) == 3
     assert recording_files(tmp_path / "C++ and D+.mkv") == [tmp_path / "C++ and D+.mkv"]
+
+
+def test_joined_names_may_be_longer_than_a_file_s_name(tmp_path: Path) -> None:
+    names = [f"{number}{'n' * 100}.mkv" for number in range(3)]
+    joined = tmp_path / "+".join(names)
+    assert recording_files(joined) == [tmp_path / name for name in names]
+    assert not is_several(joined)
