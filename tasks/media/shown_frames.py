@@ -283,7 +283,7 @@ class ShownFrames:
         import av
 
         try:
-            yield from self.stream.decode(None)
+            yield from (self._opening.stream if self._opening else self.stream).decode(None)
         except av.FFmpegError:
             return
 
