@@ -68,7 +68,8 @@ def find_shared_recordings(study: Study, digests: Digests | None = None) -> list
         of_file = [use for relative in same for use in uses[relative]]
         if len({use.session_id for use in of_file}) > 1:
             of_file.sort(key=lambda use: order[use.session_id])
-            found.append(SharedRecording(tuple(of_file), len(same) == 1 and _are_apart(study, of_file)))
+            is_one = len(same) == 1 and len({use.relative for use in of_file}) == 1  # so their clocks are one
+            found.append(SharedRecording(tuple(of_file), is_one and _are_apart(study, of_file)))
     return list(dict.fromkeys(found))  # a recording of several files once
 
 

@@ -30,7 +30,14 @@ from tasks.extractors.openface.several_faces import count_faces, has_several_fac
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
 from tasks.inspect.formatting import counted
-from tasks.media.container import RecordingError, StreamChoice, chosen_video, open_container, recording_files
+from tasks.media.container import (
+    RecordingError,
+    StreamChoice,
+    chosen_video,
+    file_names,
+    open_container,
+    recording_files,
+)
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.streams import stream_remarks
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header
@@ -263,11 +270,16 @@ def _shared_recordings(files: list[list[NamedFile]], study: Study, remarks: list
         rows = itertools.chain.from_iterable(files)
         row = next(row for row in rows if row.session_id.strip() == recording.sessions[1] and row.relative in again)
         paths = dict.fromkeys(use.relative for use in recording.uses)
-        copies = f" ({', '.join(paths)} have the same SHA-256)" if len(paths) > 1 else ""
+        long, same = "file", "is the same recording"
+        if len(paths) > 1 and any(len(file_names(path)) > 1 for path in paths):
+            same = f"has a file in common with another ({', '.join(paths)})"
+            long = "recording, all its files in each cell"
+        elif len(paths) > 1:
+            same += f" ({', '.join(paths)} have the same SHA-256)"
         yield row.problem(
-            f"is the same recording{copies} in the sessions {sessions}, so its clips would count more than once: give "
-            "each session its own recording, or, where sessions are parts of one long file, phases at different "
-            "times of it. Until then their participants are in one split"
+            f"{same} in the sessions {sessions}, so its clips would count more than once: give each session its own "
+            f"recording, or, where sessions are parts of one long {long}, phases at different times of it. Until then "
+            "their participants are in one split"
         )
 
 
