@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import PurePosixPath
 
 from storyframes.store.layout import ID_PATTERN
+from tasks.media.container import file_names
 from tasks.study.labels import listed
 from tasks.study.problems import UnusableFileError
 
@@ -154,15 +155,39 @@ def proposed_parts(paths: Iterable[PurePosixPath]) -> list[list[PurePosixPath]]:
     """Files that by their names are parts of one recording, in their order: numbered from 0 or 1 without a gap."""
     groups: dict[tuple[str, ...], dict[int, PurePosixPath]] = {}
     for path in paths:
-        if match := _part(path.stem):
-            key = str(path.parent), match["head"].lower(), match["tail"].lower(), path.suffix.lower()
-            number = int(match.groupdict().get("number") or 0)
-            groups.setdefault(key, {})[number] = path
+        if part := part_of(path):
+            groups.setdefault(part[0], {})[part[1]] = path
     return [
         [parts[number] for number in sorted(parts)]
         for parts in groups.values()
         if len(parts) > 1 and sorted(parts) in (list(range(len(parts))), list(range(1, len(parts) + 1)))
     ]
+
+
+def parts_of(path: PurePosixPath) -> list[PurePosixPath]:
+    """The files of a recording in several; of another one none."""
+    names = file_names(path.name)
+    return [path.parent / name for name in names] if len(names) > 1 else []
+
+
+def further_parts(paths: Iterable[PurePosixPath], named: Collection[str]) -> dict[str, list[PurePosixPath]]:
+    """By joined files that a table names, those that no table names and that are further parts by their names."""
+    cells = {
+        part[0]: cell for cell in named if (files := parts_of(PurePosixPath(cell))) and (part := part_of(files[0]))
+    }
+    further: dict[str, list[tuple[int, PurePosixPath]]] = {}
+    for path in paths:
+        if str(path) not in named and (part := part_of(path)) and (cell := cells.get(part[0])):
+            further.setdefault(cell, []).append((part[1], path))
+    return {cell: [path for _, path in sorted(parts)] for cell, parts in further.items()}
+
+
+def part_of(path: PurePosixPath) -> tuple[tuple[str, ...], int] | None:
+    """What the names of all parts of a recording have in common, and the number of this part; None for another name."""
+    if not (match := _part(path.stem)):
+        return None
+    alike = str(path.parent), match["head"].lower(), match["tail"].lower(), path.suffix.lower()
+    return alike, int(match.groupdict().get("number") or 0)
 
 
 def name_of_parts(stems: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from storyframes.spec import MAIN
 from storyframes.store.storage.files import sha256_file, write_atomically
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.media.container import SOUND_SUFFIXES, VIDEO_SUFFIXES, RecordingError, file_names
+from tasks.media.container import SOUND_SUFFIXES, VIDEO_SUFFIXES, RecordingError
 from tasks.media.video_header import Streams, read_streams
 from tasks.study.changed_tables import ChangedTables
 from tasks.study.csv_text import csv_bytes
@@ -23,7 +23,16 @@ from tasks.study.forgotten_ids import NAME
 from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
-from tasks.study.recording_names import FilesError, Named, name_of_parts, proposed, proposed_parts, read_names
+from tasks.study.recording_names import (
+    FilesError,
+    Named,
+    further_parts,
+    name_of_parts,
+    parts_of,
+    proposed,
+    proposed_parts,
+    read_names,
+)
 
 SETTINGS_FILE = "storyframes.toml"
 _FILES = ("video", "audio", "transcript", "openface")
@@ -124,7 +133,7 @@ def make_sessions(
     files = {column: _find(root, column, glob, remarks) for column, glob in globs.items()}
     first = next(iter(files))
     headers: dict[PurePosixPath, Streams] = {}
-    known = ChangedTables(root).files_named() if update else {}
+    known: Mapping[str, str] = ChangedTables(root).files_named() if update else {}
     of_columns = [_unusable(root, paths, headers, known) for paths in files.values()]
     set_aside = {path: why for of_column in of_columns for path, why in of_column.items()}
     files = {column: [path for path in paths if path not in set_aside] for column, paths in files.items()}
@@ -145,8 +154,11 @@ def make_sessions(
     others = {column: (files[column], globs[column]) for column in list(files)[1:]}
     if texts:
         others["transcript"] = (others.get("transcript", ([], ""))[0] + texts, globs[first])
+    singles = _keys([part for path in recordings for part in parts_of(path)], globs[first], is_deep)
     for column, (paths, glob) in others.items():
-        _add(sessions, column, dict(zip(paths, _keys(paths, glob, is_deep), strict=True)), remarks)
+        keys_of = dict(zip(paths, _keys(paths, glob, is_deep), strict=True))
+        _leave_out_singles(column, keys_of, singles, known, remarks)
+        _add(sessions, column, keys_of, remarks)
     if names is None or "{participant}" not in names:
         remarks.append(
             "the names have no participant: every session counts as a participant of its own; where one person is in "
@@ -181,23 +193,41 @@ def _with_parts_joined(
     root: Path,
     paths: Sequence[PurePosixPath],
     headers: dict[PurePosixPath, Streams],
-    named: Collection[str],
+    named: Mapping[str, str],
     join: Callable[[Sequence[str]], bool],
     remarks: list[str],
 ) -> list[PurePosixPath]:
     """The recordings, with those as one that are parts of one by their names; not those that the tables name apart.
 
+    Further parts of a recording that the tables join are left out.
+
     Args:
         headers: of the recordings, by their paths; those that are joined are replaced.
-        named: files and joined files that the tables name, about which nothing is asked.
+        named: the session of files and joined files that the tables name, about which nothing is asked.
         join: whether these joined files are one recording each.
         remarks: what should be checked is added here.
     """
+    further = further_parts([path for path in paths if path in headers], named)
+    for cell, parts in further.items():
+        new_cell = "+".join([cell, *(part.name for part in parts)])
+        remarks.append(
+            f"by their names further parts of a recording, left out: {listed([*map(str, parts)], _NAMED)}: write "
+            f"{new_cell} in place of {cell} in the row of session {named[cell]}"
+        )
+        for part in parts:
+            del headers[part]
+    left_out = {part for parts in further.values() for part in parts}
+    paths = [path for path in paths if path not in left_out]
     joined: dict[PurePosixPath, list[PurePosixPath]] = {}
     opened: dict[PurePosixPath, Streams] = {}
     for parts in proposed_parts(path for path in paths if path in headers):
         whole = parts[0].with_name("+".join(part.name for part in parts))
         if str(whole) not in named and any(str(part) in named for part in parts):
+            if new := [str(part) for part in parts if str(part) not in named]:
+                remarks.append(
+                    f"by their names further parts of a recording, and not joined: {listed(new, _NAMED)}: {whole} in "
+                    "one row joins them"
+                )
             continue
         try:
             opened[whole] = read_streams(root / whole)
@@ -209,6 +239,11 @@ def _with_parts_joined(
         names = listed(asked, _NAMED)
         remarks.append(f"by their names parts of one recording, and not joined: {names}: --join joins them")
         joined = {whole: parts for whole, parts in joined.items() if str(whole) in named}
+    elif asked:
+        remarks.append(
+            f"by their names parts of one recording, and joined: {listed(asked, _NAMED)}: a row for each file keeps "
+            "them apart"
+        )
     whole_of = {part: whole for whole, parts in joined.items() for part in parts}
     for part, whole in whole_of.items():
         headers[whole] = opened[whole]
@@ -379,9 +414,42 @@ def _keys(paths: Sequence[PurePosixPath], glob: str, is_deep: bool) -> list[str]
 
 def _stem(path: PurePosixPath) -> str:
     """The name without its suffix; of a compressed table without both suffixes, of joined files what all are of."""
-    if len(files := file_names(path.name)) > 1:
-        return name_of_parts([PurePosixPath(file).stem for file in files])
+    if files := parts_of(path):
+        return name_of_parts([file.stem for file in files])
     return PurePosixPath(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
+
+
+def _continues(key: str, name: str) -> bool:
+    """Whether a file has a recording's name, or one that continues it."""
+    return key == name or bool(re.match(rf"{re.escape(name)}[^A-Za-z0-9]", key))
+
+
+def _leave_out_singles(
+    column: str,
+    files: dict[PurePosixPath, str],
+    singles: Sequence[str],
+    known: Collection[str],
+    remarks: list[str],
+) -> None:
+    """Leave out what belongs to one file of a recording in several: its times begin anew, or it ends early.
+
+    Args:
+        files: names, by path.
+        singles: the names of the files of recordings in several.
+        known: what the tables name stays.
+    """
+    left_out = [
+        path
+        for path, key in files.items()
+        if not parts_of(path) and str(path) not in known and any(_continues(key, single) for single in singles)
+    ]
+    for path in left_out:
+        del files[path]
+    if left_out:
+        remarks.append(
+            f"{column}: of single files of a recording in several, whose times begin anew, left out: "
+            f"{listed([*map(str, left_out)], _NAMED)}: name one file for the whole recording in the table"
+        )
 
 
 def _add(sessions: Sequence[_Session], column: str, files: Mapping[PurePosixPath, str], remarks: list[str]) -> None:
@@ -393,7 +461,7 @@ def _add(sessions: Sequence[_Session], column: str, files: Mapping[PurePosixPath
             (name, index)
             for index, session in enumerate(sessions)
             for name in (*session.keys, session.named.session_id)
-            if key == name or re.match(rf"{re.escape(name)}[^A-Za-z0-9]", key)
+            if _continues(key, name)
         ]
         if not fitting:
             unused.append(str(path))

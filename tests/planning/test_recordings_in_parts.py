@@ -17,6 +17,7 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.forgetting.owner import remaining
 from tasks.forgetting.scope import Scope
 from tasks.inspect.study_check import check_study
+from tasks.media.container import RecordingError, open_container
 from tasks.study.forgotten_ids import ForgottenIds
 from tasks.study.load import StudyError, StudyFileError, load_study
 from tasks.study.sessions_from_files import Made, make_sessions
@@ -53,6 +54,15 @@ def test_files_of_several_folders_are_refused(tmp_path: Path, cell: str) -> None
         load_study(sessions_table(tmp_path, cell))
 
 
+@pytest.mark.parametrize("cell", ["m/a.mkv+a.mkv", "m/a.mkv+", "m/a.mkv+.", "m/a.mkv+.."])
+def test_a_file_joined_with_itself_or_with_no_name_is_refused(tmp_path: Path, cell: str) -> None:
+    write_parts(tmp_path / "m", "a.mkv")
+    with pytest.raises(StudyError, match=naming("sessions", "row 2", cell)):
+        load_study(sessions_table(tmp_path, cell))
+    with pytest.raises(RecordingError, match=naming(Path(cell).name)):
+        open_container(tmp_path / cell)
+
+
 def test_files_of_another_kind_are_a_problem_of_their_session(tmp_path: Path) -> None:
     write_parts(tmp_path, "a.mkv", "b.mkv", "c.mkv")
     write_recording(tmp_path / "d.mkv", 3)
@@ -65,6 +75,20 @@ def test_sessions_that_share_one_of_the_files_are_of_one_recording(tmp_path: Pat
     write_parts(tmp_path, "a.mkv", "b.mkv", "c.mkv", "d.mkv")
     study = load_study(sessions_table(tmp_path, "a.mkv+b.mkv", "b.mkv+c.mkv", "d.mkv"))
     assert [shared.sessions for shared in find_shared_recordings(study)] == [["s1", "s2"]]
+
+
+@pytest.mark.parametrize(("cells", "is_cut"), [(("a.mkv+b.mkv", "b.mkv+c.mkv"), False), (("a.mkv+b.mkv",) * 2, True)])
+def test_phases_of_recordings_that_share_a_file_are_on_different_clocks(
+    tmp_path: Path, cells: tuple[str, ...], is_cut: bool
+) -> None:
+    write_parts(tmp_path, "a.mkv", "b.mkv", "c.mkv")
+    sessions_table(tmp_path, *cells)
+    (tmp_path / "phases.csv").write_text("session_id,phase,start_s,end_s\ns1,one,0,0.1\ns2,two,0.1,0.2\n")
+    assert [shared.is_cut for shared in find_shared_recordings(load_study(tmp_path))] == [is_cut]
+    _, found = check_study(tmp_path, ExtractorsSettings())
+    named = [str(problem) for problem in found if "row 3" in str(problem)]
+    assert is_cut or not missing(named[0], *cells, "a file in common")
+    assert bool(named) != is_cut
 
 
 def test_all_files_of_the_forgotten_are_removed_and_none_of_others(tmp_path: Path) -> None:
@@ -129,6 +153,7 @@ def test_usual_names_of_parts_are_one_session_if_the_answer_is_yes(
     write_parts(tmp_path / "m", *names)
     rows, made, asked = make(tmp_path)
     assert asked == [f"m/{'+'.join(names)}"]
+    assert not missing(" ".join(made.remarks), asked[0], "a row for each file")
     assert (rows[0].split(",")[0], made.sessions) == (session, 1)
     assert asked[0] in rows[0]
 
@@ -150,6 +175,60 @@ def test_files_that_are_not_joined_are_named(tmp_path: Path) -> None:
     assert asked == ["m/x_part1.mkv+x_part2.mkv"]
     assert made.sessions == 6
     assert not missing(" ".join(made.remarks), "m/x_part1.mkv+x_part2.mkv", "--join")
+
+
+@pytest.mark.parametrize(
+    ("names", "texts"),
+    [
+        (("x_part1.mkv", "x_part2.mkv"), ("x_part2.vtt",)),
+        (("x_part1.mkv", "x_part2.mkv"), ("x_part1.en.vtt", "x_part2.en.vtt")),
+        (("GX010012.MP4", "GX020012.MP4"), ("GX010012.vtt", "GX020012.vtt")),
+    ],
+)
+def test_captions_of_one_file_are_not_those_of_the_recording(
+    tmp_path: Path, names: tuple[str, ...], texts: tuple[str, ...]
+) -> None:
+    write_parts(tmp_path / "m", *names)
+    for text in texts:
+        (tmp_path / "m" / text).write_text("WEBVTT\n")
+    rows, made, _ = make(tmp_path)
+    assert [row for row in rows if ".vtt" in row] == []
+    assert not missing(" ".join(made.remarks), *(f"m/{text}" for text in texts), "whole recording")
+
+
+def test_captions_of_the_whole_recording_are_its_own(tmp_path: Path) -> None:
+    write_parts(tmp_path / "m", "x_part1.mkv", "x_part2.mkv")
+    for text in ("x.vtt", "x_part2.vtt"):
+        (tmp_path / "m" / text).write_text("WEBVTT\n")
+    (row,) = make(tmp_path)[0]
+    assert row.endswith(",m/x.vtt")
+    assert make(tmp_path, update=True)[0] == [row]
+
+
+@pytest.mark.parametrize(
+    ("names", "later", "whole"),
+    [
+        (("x_part1.mkv", "x_part2.mkv"), "x_part4.mkv", "m/x_part1.mkv+x_part2.mkv+x_part4.mkv"),
+        (("GX010012.MP4", "GX020012.MP4"), "GX030012.MP4", "m/GX010012.MP4+GX020012.MP4+GX030012.MP4"),
+    ],
+)
+def test_a_further_part_that_is_copied_later_is_not_a_session(
+    tmp_path: Path, names: tuple[str, ...], later: str, whole: str
+) -> None:
+    write_parts(tmp_path / "m", *names)
+    rows, _, _ = make(tmp_path)
+    write_parts(tmp_path / "m", later, frames=4)
+    again, made, asked = make(tmp_path, update=True)
+    assert (again, asked) == (rows, [])
+    assert not missing(" ".join(made.remarks), f"m/{later}", whole, rows[0].split(",")[0])
+
+
+def test_a_further_part_of_a_single_file_is_named(tmp_path: Path) -> None:
+    write_parts(tmp_path / "m", "x_part1.mkv")
+    make(tmp_path)
+    write_parts(tmp_path / "m", "x_part2.mkv", frames=4)
+    _, made, _ = make(tmp_path, update=True)
+    assert not missing(" ".join(made.remarks), "m/x_part2.mkv", "m/x_part1.mkv+x_part2.mkv")
 
 
 def test_parts_of_another_kind_are_not_asked_about_and_named(tmp_path: Path) -> None:
