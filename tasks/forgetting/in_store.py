@@ -20,6 +20,8 @@ from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.table_files import parse_table, read_table
 from tasks.forgetting.scope import Scope
 from tasks.forgetting.traces import Trace, digest_of, remove_folder, rows_about
+from tasks.media.container import file_names
+from tasks.models.digests import DigestCache
 
 Inputs = dict[str, set[str]]
 """By session, the SHA-256 of every file that its versions were made of."""
@@ -28,14 +30,23 @@ Inputs = dict[str, set[str]]
 def inputs_of(storage: Storage, scope: Scope) -> Inputs:
     """The files that versions of the store were made of, by session; of a forgotten track under the session's name."""
     inputs: Inputs = {}
+    digests = DigestCache(storage, INPUTS, Path())
     for status in scan(storage):
         made_of = status.record.provenance.get("inputs") if status.record else None
         for entry in made_of.values() if isinstance(made_of, Mapping) else ():
             if isinstance(entry, Mapping) and isinstance(entry.get("sha256"), str):
                 track = feature_and_track(status.feature)[1]
                 name = status.session_id if scope.has_session(status.session_id) else f"{status.session_id}@{track}"
-                inputs.setdefault(name, set()).add(entry["sha256"])
+                inputs.setdefault(name, set()).update({entry["sha256"]}, digests_of_parts(entry, digests))
     return inputs
+
+
+def digests_of_parts(made_of: Mapping[str, Any], digests: DigestCache) -> set[str]:
+    """SHA-256 of each file of a recording in several that a version was made of, as far as a cache knows them."""
+    path = Path(str(made_of.get("path", "")))
+    parts = file_names(path.name)
+    known = [digests.remembered(path.parent / part) for part in parts] if len(parts) > 1 else []
+    return {of_file[1] for of_file in known if of_file}
 
 
 def forgotten_inputs(inputs: Inputs, scope: Scope) -> set[str]:

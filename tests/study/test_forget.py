@@ -27,6 +27,7 @@ from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import unseal
 from storyframes.store.study import note_given, read_forgotten
 from tasks.forgetting import traces as forgetting_traces
+from tasks.media.container import recording_digest
 from tasks.models.digests import DigestCache, sha256_file, user_cache
 from tasks.study.forgotten_ids import read_forgotten_ids
 from tasks.study.load import StudyError, load_study
@@ -298,6 +299,35 @@ def test_caches_of_the_same_recording_are_removed(lab: Path, monkeypatch: pytest
         publish_frames(user_cache() / "extracted" / name, "recording", video=video)
     assert forget(lab, "p02-s01").exit_code == 0
     assert [path.name for path in (user_cache() / "extracted").iterdir() if path.is_dir()] == ["bb"]
+
+
+def test_digests_of_the_files_of_a_recording_in_several_are_removed(
+    lab: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    videos, names = lab / "study/videos", ("GX010001.avi", "GX020001.avi")
+    (videos / "p02-s01.avi").rename(videos / names[0])
+    (videos / names[1]).write_bytes(b"another part")
+    joined = "videos/" + "+".join(names)
+    table = lab / "study/sessions.csv"
+    table.write_text(table.read_text().replace("videos/p02-s01.avi", joined))
+    (root := user_cache() / "extracted").mkdir(parents=True)
+    store = local(lab / "features")
+    for kept, folder in ((store, lab / "study"), (local(root), Path("/"))):
+        digests = DigestCache(kept, "inputs.json", folder)
+        for name in names:
+            os.utime(videos / name, (1e9, 1e9))
+            digests.sha256(videos / name)
+        digests.save()
+    with FeatureWriter(store, "p02-s01", FEATURES["frames"]) as out:
+        out.write("time", np.arange(400) / 15)
+        made_of = {"path": joined, "sha256": recording_digest(lab / "study" / joined, sha256_file)}
+        out.publish("e" * 64, {"inputs": {"video": made_of}})
+    assert "inputs.json" in holding(lab / "features", *names)
+    assert holding(root, *names) == ["inputs.json"]
+    done = forget(lab, "p02-s01")
+    assert done.exit_code == 0, done.output
+    assert holding(lab / "features", *names) == holding(root, *names) == []
 
 
 def test_a_renamed_session_is_forgotten_without_its_recording(lab: Path, tmp_path: Path) -> None:
