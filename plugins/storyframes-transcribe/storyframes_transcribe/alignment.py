@@ -19,6 +19,7 @@ import numpy as np
 from storyframes import MAIN
 from storyframes.store import write_atomically
 from storyframes_transcribe.ctc import AlignedWord, CtcModel, align
+from storyframes_transcribe.recordings import digest_of
 from storyframes_transcribe.transcript_file import FOLDER, MADE_BY
 from storyframes_transcribe.voices import Damage
 from tasks.media import StreamChoice, promised_length_s, read_audio, read_header
@@ -101,8 +102,8 @@ def align_recording(
     sound, target = study.path(relative), study.root / aligned_path(session_id, track)
     provenance = {
         "made_by": f"{MADE_BY} {version(MADE_BY)}, aligned",
-        "sound": {"path": relative, "sha256": _digest(sound), **streams.settings(with_picture=not files.audio)},
-        "text": {"path": text.relative_to(study.root).as_posix(), "sha256": _digest(text)},
+        "sound": {"path": relative, "sha256": digest_of(sound), **streams.settings(with_picture=not files.audio)},
+        "text": {"path": text.relative_to(study.root).as_posix(), "sha256": digest_of(text)},
         "model": model.digests(),
     }
     before = _read_before(target)
@@ -241,11 +242,3 @@ def _read_before(path: Path) -> dict[str, Any] | None:
 
 def _words_digest(utterances: Any) -> str:
     return hashlib.sha256(json.dumps(utterances, sort_keys=True).encode()).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    for part in StreamChoice.files(path):
-        with part.open("rb") as file:
-            hashlib.file_digest(file, lambda: digest)
-    return digest.hexdigest()

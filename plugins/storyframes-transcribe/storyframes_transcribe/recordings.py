@@ -205,20 +205,28 @@ def speaker_of(study: Study, session_id: str, person_id: str | None) -> str | No
 
 
 def sound_file(study: Study, recording: Recording, before: SoundFile | None) -> SoundFile:
-    """The recording as it is now. A file of the same size and time as ``before`` is not read again.
+    """The recording as it is now. Files of the same size and time as ``before`` are not read again.
 
     Raises:
         UnusableFileError: it does not exist, or leaves the study.
         OSError: it cannot be read.
     """
     path: Path = study.path(recording.relative)
-    status = path.stat()
-    if before and (before.path, before.bytes, before.mtime_ns) == (
-        recording.relative,
-        status.st_size,
-        status.st_mtime_ns,
-    ):
+    states = [file.stat() for file in StreamChoice.files(path)]
+    size, changed_ns = sum(state.st_size for state in states), max(state.st_mtime_ns for state in states)
+    if before and (before.path, before.bytes, before.mtime_ns) == (recording.relative, size, changed_ns):
         return before
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return SoundFile(path=recording.relative, sha256=digest, bytes=status.st_size, mtime_ns=status.st_mtime_ns)
+    return SoundFile(path=recording.relative, sha256=digest_of(path), bytes=size, mtime_ns=changed_ns)
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, or of the files of a recording in several, one after the other.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    digest = hashlib.sha256()
+    for part in StreamChoice.files(path):
+        with part.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()

@@ -19,7 +19,7 @@ from planted import Ears, as_int16, planted, said
 from storyframes_transcribe.command import _on_cluster, _remark_on_damage, _show
 from storyframes_transcribe.models import PUBLISHED, Model, ModelError, PublishedModel, find_model
 from storyframes_transcribe.on_cluster import TranscriptionResult
-from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
+from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in, sound_file
 from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.voices import RATE, Piece, voiced_pieces
 from storyframes_transcribe.words import Heard
@@ -51,6 +51,20 @@ def study(tmp_path: Path) -> Path:
 
 
 # --- times, pieces, files --------------------------------------------------------------------------------------------
+
+
+def test_a_recording_in_several_files_is_known_by_all_of_them(tmp_path: Path) -> None:
+    root = make_study(tmp_path / "study", audio="a.wav+b.wav")
+    for number, name in enumerate(("a.wav", "b.wav")):
+        write_wave(root / name, np.full(RATE, 100 + number), RATE)
+    study = load_study(root)
+    (recording,) = plan_sessions(study)[0].recordings
+    known = sound_file(study, recording, None)
+    assert sound_file(study, recording, known) is known
+    content = (root / "a.wav").read_bytes() + (root / "b.wav").read_bytes()
+    assert (known.bytes, known.sha256) == (len(content), sha256(content).hexdigest())
+    write_wave(root / "a.wav", np.full(RATE // 2, 7), RATE)
+    assert sound_file(study, recording, known).sha256 != known.sha256
 
 
 def test_planted_words_begin_where_they_were_said(study: Path) -> None:
