@@ -119,6 +119,9 @@ def go(
     done = commands("extract", folder, features, *configured, "--features", ",".join(possible), about="features")
     if done is None:  # the store may be of another study, of which no report and no score is wanted
         raise typer.Exit(commands.exit_code)
+    commands.set_aside += [f"{session}: gives no clips: {reason}" for session, reason in done.excluded.items()]
+    if done.problem:
+        commands.set_aside.append(f"features: {done.problem}")
     commands("report", folder, features, *configured, "--out", report, about="report")
     for name in _session_labels(study):
         commands("baseline", features, "--label", name, about=f"baseline of {name}")

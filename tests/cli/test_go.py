@@ -36,6 +36,14 @@ def test_sheets_that_are_not_imported_are_named_and_sessions_are_counted(lab: Pa
 
 
 @pytest.mark.slow
+def test_a_session_without_clips_is_set_aside(lab: Path) -> None:
+    (lab / "phases.csv").write_text("session_id,phase,start_s,end_s\na,talk,0,1.7e12\n")
+    done = storyframes_here("go", lab, "--yes")
+    assert done.returncode == 1, done.stderr
+    assert not missing(done.stdout.split("\nset aside\n")[1], "a: gives no clips", "phases, row 2")
+
+
+@pytest.mark.slow
 def test_it_ends_where_nothing_can_be_extracted(lab: Path, tmp_path: Path) -> None:
     assert storyframes_here("go", lab, lab / "gone.xlsx").returncode == 2
     assert not (lab / "sessions.csv").exists()
