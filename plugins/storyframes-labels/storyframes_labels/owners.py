@@ -62,14 +62,16 @@ class Owners:
         self._checked: set[str] = set()
         self._by_pattern: dict[str, str] = {}
         self._files: dict[str, set[tuple[str, str, PurePosixPath]]] = {}  # session, track and folder, by name and stem
-        self._later: set[str] = set()  # names of files that another file of their recording comes before
+        # session, track and name of files that another file of their recording comes before
+        self._later: set[tuple[str, str, str]] = set()
         self._folders: dict[tuple[str, str, str], PurePosixPath] = {}  # of the files that annotations name
         for session_id, tracks in study.tracks.items():
             for track in tracks.values():
                 for path in map(PurePosixPath, filter(None, (getattr(track, kind) for kind in _KINDS))):
                     owner = session_id, "" if track.name == MAIN else track.name, path.parent
                     parts = StreamChoice.files(study.root / path)
-                    self._later |= {name.casefold() for part in parts[1:] for name in (part.name, part.stem)}
+                    names = [name.casefold() for part in parts[1:] for name in (part.name, part.stem)]
+                    self._later |= {(*owner[:2], name) for name in names}
                     for named in (path, *parts):
                         for name in (named.name, named.stem):
                             self._files.setdefault(name.casefold(), set()).add(owner)
@@ -180,7 +182,9 @@ class Owners:
             if len({session for session, _ in nearest}) == 1:
                 session_id, track = min(nearest)  # the session's own recording before its tracks
                 first = self._folders.setdefault((session_id, track, path.name.casefold()), path.parent)
-                if annotation.start_s is not None and {path.name.casefold(), path.stem.casefold()} & self._later:
+                if annotation.start_s is not None and self._later.intersection(
+                    (session_id, track, one.casefold()) for one in (path.name, path.stem)
+                ):
                     raise ImportFaultError(
                         f"{file.name}: {annotation.place}: its times count from the beginning of {path.name}, which "
                         f"follows another file of session {session_id}: --offset S --session {session_id} adds the "

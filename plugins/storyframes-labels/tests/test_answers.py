@@ -75,6 +75,15 @@ def test_labels_of_a_file_are_of_the_recording_that_joins_it(tmp_path: Path, ans
     assert [(label.session_id, label.value) for label in load_study(answers.parent).labels] == [("s1", 3)]
 
 
+def test_a_file_of_the_name_of_another_session_s_later_file_has_its_own_times(tmp_path: Path, answers: Path) -> None:
+    rows = "s1,p1,d1/am.mp4+pm.mp4\ns2,p2,d2/pm.mp4\n"
+    (answers.parent / "sessions.csv").write_text(f"session_id,participant_id,video\n{rows}")
+    for folder, code in (("d2", 0), ("d1", 2)):
+        header, row = ("File", "Start_s", "End_s", "Gaze"), (f"{folder}/pm.mp4", 0, 1, "away")
+        assert bring(write_sheet(tmp_path / f"{folder}.xlsx", header, row), answers)[0] == code
+    assert [label.session_id for label in load_study(answers.parent).labels] == ["s2"]
+
+
 def test_two_columns_are_not_one_scheme(tmp_path: Path, answers: Path) -> None:
     long = "How much did you feel that the other person understood what you were telling them "
     header = ("File", "Empathy (1-5)", "empathy", "empathy 2", "共感", "不安", f"{long}then", f"{long}now")
