@@ -130,7 +130,7 @@ class ClipDataset:
         self._standardisers: list[Standardiser] = []
         self.missing: dict[str, float] = {}
         self.fields: dict[str, Field] = {}
-        for requested in self._inputs:
+        for asked, requested in zip(self._asked, self._inputs, strict=True):
             readers = self._open(source, requested)
             for name, field in ((name, field) for reader in readers for name, field in reader.fields.items()):
                 if name in self.fields or name == "index":
@@ -140,28 +140,37 @@ class ClipDataset:
                 self.fields[name] = field
             self._readers += readers
             if requested.standardise is not None:
-                made = (
-                    standardiser(requested, reader, index, self.store.has, partial(self._training, requested))
-                    for reader in readers
-                )
-                self._standardisers += made
+                training = partial(self._training, asked)
+                self._standardisers += [standardiser(requested, reader, source, training) for reader in readers]
         self._of_window = [name for reader in self._readers if reader.of_window for name in reader.fields]
         self.fields["index"] = Field((), np.dtype(np.int64))
         self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
 
-    def _training(self, requested: ClipInput) -> dict[str, Scale]:
-        """The scales of an input's fields over the training clips, each window of them once."""
+    def _training(self, asked: ClipInput) -> dict[str, Scale]:
+        """The scales of an input's fields over the training clips that have it, each window of them once.
+
+        Raises:
+            ValueError: the training clips have other fields or columns than the clips of this dataset.
+        """
         plain = ClipDataset(
             self.store,
-            [replace(requested, standardise=None)],
+            [replace(asked, standardise=None)],
             'split == "train"',
-            drop_missing=self._drop_missing,
+            drop_missing=True,
             split=self.split_spec,
         )
+        name = plain._inputs[0].field
+        beside = {"index", f"{name}_mask", f"{name}_length"}
+        fields = {each: field for each, field in plain.fields.items() if each not in beside}
+        for each, field in fields.items():
+            own = self.fields.get(each)
+            if own is None or replace(own, shape=own.shape[1:]) != replace(field, shape=field.shape[1:]):
+                raise ValueError(
+                    f"standardise='training': the training clips have other columns in {each!r} ({field}) than these "
+                    f"clips ({own}): extract all sessions with one configuration and one version of the extractor"
+                )
         clips = (plain[int(clips[0])] for clips in plain.windows()["clips"])
-        mask = f"{requested.field}_mask"
-        others = {"index", mask, f"{requested.field}_length"}
-        return training_scales(clips, {name: mask for name in plain.fields if name not in others})
+        return training_scales(clips, dict.fromkeys(fields, f"{name}_mask"))
 
     def _open(self, source: ClipSource, requested: ClipInput) -> list[InputReader]:
         """The readers of an input; where it may be missing, they are made from clips that have it."""

@@ -7,13 +7,13 @@ of its person, or of the training clips. They are of features alone; labels are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
 
-from storyframes.array_roles import MaskRule
-from storyframes.clips.inputs import PERSON, SESSION, TRAINING, Batch, Clip, ClipInput
+from storyframes.array_roles import CONFIDENCE, SPEAKER, MaskRule
+from storyframes.clips.filters import lacking_clips
+from storyframes.clips.inputs import PERSON, SESSION, TRAINING, Batch, Clip, ClipInput, ClipSource
 from storyframes.clips.readers import CurveRows, FeatureReader, FieldPart, InputReader, PooledRows
 from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore
@@ -100,19 +100,17 @@ def _width(part: FieldPart) -> int:
 def standardiser(
     requested: ClipInput,
     reader: InputReader,
-    index: pd.DataFrame,
-    has_feature: Callable[[str, str], bool],
+    source: ClipSource,
     training: Callable[[], Mapping[str, Scale]],
 ) -> Standardiser:
     """What standardises the fields of an input.
 
     Args:
-        index: the clip index, of all clips.
-        has_feature: whether a session has a feature.
+        source: what the readers were made from.
         training: the scales of the training clips, by field; called where they are asked for.
 
     Raises:
-        ValueError: the input cannot be standardised so.
+        ValueError: the input cannot be standardised so, or sessions that are read for it have other columns.
     """
     mask = getattr(reader, "mask", None)
     if not isinstance(reader, FeatureReader) or isinstance(reader, PooledRows | CurveRows) or mask is None:
@@ -124,17 +122,21 @@ def standardiser(
     if requested.standardise == TRAINING:
         return Standardiser(reader, mask, None, training())
     if requested.standardise == SESSION:
-        return Standardiser(reader, mask, {session: (session,) for session in index["session_id"].unique()})
+        return Standardiser(reader, mask, {session: (session,) for session in source.sessions})
     assert requested.standardise == PERSON
     if requested.track != MAIN:
         raise ValueError(
             f"{requested.field!r} cannot be standardised by person: the clip index does not say whom the track "
             f"{requested.track!r} shows; use standardise={SESSION!r}"
         )
-    pairs = index[["session_id", "participant_id"]].drop_duplicates()
-    needed = {part.feature for part in reader.parts}
-    having = [all(has_feature(session, feature) for feature in needed) for session in pairs["session_id"]]
-    by_person = pairs[having].groupby("participant_id", sort=False)["session_id"].agg(tuple)
+    of_people = source.index[source.index["participant_id"].isin(source.clips["participant_id"])]
+    having = of_people[~lacking_clips(of_people, source.store, requested)]
+    pairs = having[["session_id", "participant_id"]].drop_duplicates()
+    read = replace(source, sessions=pairs["session_id"].tolist())
+    unread = {SPEAKER} if requested.min_confidence is not None else {SPEAKER, CONFIDENCE}
+    for feature in {part.feature for part in reader.parts if read.sessions}:  # columns are read by their places
+        read.common_spec(feature, except_for=unread)
+    by_person = pairs.groupby("participant_id", sort=False)["session_id"].agg(tuple)
     return Standardiser(reader, mask, {session: group for group in by_person for session in group})
 
 

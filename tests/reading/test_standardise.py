@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from support.messages import naming
+from support.stores import local
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
+from storyframes.clips.clip_index import SplitSpec
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.features import FEATURES
+from storyframes.spec import Axis, FeatureSpec
+from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter
 
 UNITS = FEATURES["openface"].groups["action_units"]
 
@@ -49,7 +56,9 @@ def test_by_the_session(study: SyntheticStudy) -> None:
     assert np.isnan(plain[0]["openface"]).sum() == np.isnan(scaled[0]["openface"]).sum()
 
 
-def test_by_all_sessions_of_the_person(study: SyntheticStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def one_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two sessions of a clip index are of one person."""
     read = FeatureStore.clips
 
     def clips(store: FeatureStore) -> pd.DataFrame:
@@ -60,6 +69,77 @@ def test_by_all_sessions_of_the_person(study: SyntheticStudy, monkeypatch: pytes
         return index
 
     monkeypatch.setattr(FeatureStore, "clips", clips)
+
+
+def extracted_again(
+    study: SyntheticStudy, session: str, feature: str, changed: Callable[[FeatureSpec], FeatureSpec]
+) -> None:
+    """Publish a feature of a session once more, under another specification."""
+    spec = changed(FEATURES[feature])
+    with FeatureWriter(local(study.root), session, spec) as out:
+        for name in spec.arrays:
+            if (session, feature, name) in study.arrays:
+                out.write(name, study.arrays[session, feature, name])
+        out.publish("f", {})
+    catalogue.compact(local(study.root))
+
+
+def in_another_order(spec: FeatureSpec) -> FeatureSpec:
+    values = spec.arrays["values"]
+    names = list(values.columns)
+    first = UNITS.start
+    names[first], names[first + 1] = names[first + 1], names[first]
+    return replace(spec, arrays={**spec.arrays, "values": replace(values, columns=tuple(names))})
+
+
+def without_frames(spec: FeatureSpec) -> FeatureSpec:
+    return replace(spec, arrays={name: each for name, each in spec.arrays.items() if each.axis is not Axis.FRAME})
+
+
+@pytest.mark.usefixtures("one_person")
+def test_another_session_of_the_person_with_another_order_of_columns_is_refused(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=3))
+    extracted_again(study, "s01", "openface", in_another_order)
+    with pytest.raises(ValueError, match=naming("openface", "s00", "s01", "columns")):
+        ClipDataset(study.root, [action_units("person")], 'session_id == "s00"')
+    assert len(ClipDataset(study.root, [action_units("person")], 'session_id == "s02"'))  # somebody else
+
+
+@pytest.mark.usefixtures("one_person")
+def test_another_session_of_the_person_without_rows_of_frames_does_not_count(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=3))
+    extracted_again(study, "s01", "opensmile", without_frames)
+    of_person, of_session = (
+        ClipDataset(study.root, [ClipInput("audio", axis=Axis.FRAME, standardise=by)], 'session_id == "s00"')
+        for by in ("person", "session")
+    )
+    np.testing.assert_array_equal(of_person[0]["audio"], of_session[0]["audio"])
+
+
+@pytest.mark.slow
+def test_training_clips_with_another_order_of_columns_are_refused(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=3))
+    split = SplitSpec(shares=(0.5, 0.5, 0.0))
+    index = split.applied(FeatureStore(study.root).clips())
+    session = index.loc[index["split"] == "val", "session_id"].iloc[0]
+    extracted_again(study, session, "openface", in_another_order)
+    with pytest.raises(ValueError, match=naming("training", "openface", "columns")):
+        ClipDataset(study.root, [action_units("training")], f'session_id == "{session}"', split=split)
+
+
+@pytest.mark.slow
+def test_by_training_clips_of_a_name_with_its_columns_some_of_which_lack_it(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=3, lacking={"s02": ["openface"]}))
+    all_train = SplitSpec(shares=(1.0, 0.0, 0.0))
+    by_name, by_columns = (
+        ClipDataset(study.root, [clip_input], 'session_id == "s00"', split=all_train)
+        for clip_input in (ClipInput("openface.action_units", standardise="training"), action_units("training"))
+    )
+    np.testing.assert_array_equal(by_name[0]["openface.action_units"], by_columns[0]["openface"])
+
+
+@pytest.mark.usefixtures("one_person")
+def test_by_all_sessions_of_the_person(study: SyntheticStudy) -> None:
     plain, scaled = (ClipDataset(study.root, [action_units(by)]) for by in (None, "person"))
     first, second, third = plain.clips["session_id"].unique()[:3]
     for session, of in ((first, (first, second)), (second, (first, second)), (third, (third,))):
