@@ -23,6 +23,8 @@ def versions_of(
 ) -> dict[str, dict[str, str]]:
     """The versions of the features that clips are made of.
 
+    An input that is standardised by the person is made of all sessions of the clips' people.
+
     Args:
         store: the features.
         datasets: the clips of each split.
@@ -30,12 +32,23 @@ def versions_of(
         settings: say which inputs they are.
         stories: whether the stories' vectors are used.
     """
-    features = {feature for each in settings.clip_inputs(modalities) for feature in needed_features(each, store)}
     sessions = {session for dataset in datasets.values() for session in dataset.clips["session_id"]}
-    versions = {feature: _versions(store, feature, sessions) for feature in sorted(features)}
+    read: dict[str, set[str]] = {}
+    for clip_input in settings.clip_inputs(modalities):
+        of_input = sessions | _of_people(store, datasets) if clip_input.standardise == "person" else sessions
+        for feature in needed_features(clip_input, store):
+            read[feature] = read.get(feature, set()) | of_input
+    versions = {feature: _versions(store, feature, read[feature]) for feature in sorted(read)}
     if stories:
         versions[f"{STORIES}/sbert"] = _versions(store, "sbert", {STORIES})
     return versions
+
+
+def _of_people(store: FeatureStore, datasets: Mapping[str, ClipDataset]) -> set[str]:
+    """All sessions in the clip index of the people whose clips these are."""
+    people = {person for dataset in datasets.values() for person in dataset.clips["participant_id"]}
+    index = store.clips()
+    return set(index.loc[index["participant_id"].isin(people), "session_id"])
 
 
 def _versions(store: FeatureStore, feature: str, sessions: set[str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.models.parts import Sequences
 from storyframes_empathy.training.moments import Moments, measure
 from storyframes_empathy.training.opened import CannotTrainError, open_run
+from storyframes_empathy.training.provenance import versions_of
 from storyframes_empathy.training.run_folder import RunName
 from storyframes_empathy.training.runs import train_run
 from storyframes_empathy.training.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings
@@ -135,6 +136,19 @@ def test_an_input_by_the_person_is_in_the_record_of_a_run_and_others_are_as_befo
     assert of_sound["standardise"] == "person"
     assert "standardise" not in of_words  # so that runs of before it stay done
     assert chosen.parts("a")[0].clip_input().standardise == "person"
+
+
+def test_the_versions_of_a_persons_other_sessions_decide_too(
+    study: SyntheticStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = FeatureStore(study.root).clips()
+    index.loc[index["session_id"].isin(["s00", "s01"]), "participant_id"] = "p"
+    monkeypatch.setattr(FeatureStore, "clips", lambda store: index.copy())
+    store = FeatureStore(study.root)
+    clips = {"train": ClipDataset(store, ["words"], 'session_id == "s00"')}
+    chosen = settings(a=[{"input": "audio", "standardise": "person"}], t=[{"input": "words"}])
+    versions = versions_of(store, clips, ("a", "t"), chosen, stories=False)
+    assert {feature: set(of) for feature, of in versions.items()} == {"opensmile": {"s00", "s01"}, "glove": {"s00"}}
 
 
 @pytest.mark.slow
