@@ -64,7 +64,14 @@ def test_a_tone_in_noise(tmp_path: Path) -> None:
     begin = round(2.2 * RATE)
     signal[begin : begin + len(tone)] = tone
     write_wave(tmp_path / "s.wav", (20_000 * signal).astype(np.int16), RATE)
-    section = {"kind": "audio", "source": f"path:{folder}", "output": "scores", "stride_s": 0.2, "window_s": 0.4}
+    section = {
+        "kind": "audio",
+        "source": f"path:{folder}",
+        "output": "scores",
+        "activation": "softmax",
+        "stride_s": 0.2,
+        "window_s": 0.4,
+    }
     scores, time = scores_of(make_study(tmp_path, audio="s.wav"), section, "time")
     assert abs(time[scores.argmax()] - 2.5) <= 0.4
     assert scores[np.abs(time - 2.5) < 0.15].min() > 0.6

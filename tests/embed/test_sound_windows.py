@@ -28,7 +28,7 @@ from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extractors.audio.extractor import AudioSettings
-from tasks.extractors.audio.window_encoder import load_sound_classifier
+from tasks.extractors.audio.window_encoder import WindowEncoder, load_sound_classifier
 from tasks.extractors.audio.windows import SecondsOfSound
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -78,6 +78,10 @@ def extracted(folder: Path, *sections: dict[str, Any], seconds: float = SECONDS,
     return store
 
 
+def encoder_of(extractor: Any) -> WindowEncoder:
+    return WindowEncoder(extractor.model, extractor._window_shape(), extractor.settings, extractor.head)
+
+
 @torch.inference_mode()
 def by_transformers(folder: Path, samples: np.ndarray, loader: str = "AutoModelForAudioClassification") -> Any:
     """The outputs of a model for all samples together, called as its documentation has it."""
@@ -119,7 +123,7 @@ def test_windows_are_those_of_the_whole_signal(blocks: list[int], length: int, s
 CASES = {
     "wav2vec2": {"window_s": 0.5, "stride_s": 0.25},
     "wav2vec2_bert": {"window_s": 0.52, "stride_s": 0.25},
-    "ast": {},
+    "ast": {"activation": "softmax"},
     "whisper": {},
 }
 
@@ -175,7 +179,7 @@ def test_models_of_one_window_give_their_own_row(
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["ast", "wav2vec2", "clap"])
 def test_a_sound_shorter_than_a_window_is_one_row(made: Callable[..., Path], tmp_path: Path, family: str) -> None:
-    more = {"output": "scores"} if family != "clap" else {}
+    more: dict[str, Any] = {"output": "scores", "activation": "softmax"} if family != "clap" else {}
     more |= {"window_s": 3.0} if family == "wav2vec2" else {}
     folder = made(sound_classifier, family)
     store = extracted(tmp_path, section(folder, **more), seconds=0.21)
@@ -198,6 +202,40 @@ def test_both_outputs_of_a_window(made: Callable[..., Path], tmp_path: Path) -> 
     scores = outputs.logits[0].softmax(dim=-1)
     np.testing.assert_allclose(store.read("s", "said")[0], torch.cat([*layers, scores]), atol=1e-4)
     np.testing.assert_allclose(store.read("s", "mean")[0], torch.cat([(layers[0] + layers[1]) / 2, scores]), atol=1e-4)
+
+
+@pytest.mark.parametrize(("family", "seconds", "steps"), [("whisper", 1.0, 50), ("wav2vec2_bert", 0.51, 24)])
+def test_layers_are_means_over_the_sound_of_a_window_alone(
+    made: Callable[..., Path], family: str, seconds: float, steps: int
+) -> None:
+    """The processors fill it up: Whisper's to 2 s, w2v-BERT's to an even number of frames."""
+    folder = made(sound_classifier, family)
+    samples = sound(seconds).astype(np.float32) / 32768
+    states = by_transformers(folder, samples).hidden_states
+    expected = torch.cat([states[layer][0][:steps].mean(dim=0) for layer in (1, DEPTH)])
+    assert states[1].shape[1] > steps
+    rows = encoder_of(built(folder, layer=[1, -1], window_s=seconds)).embed([samples])
+    np.testing.assert_allclose(rows[0], expected, atol=1e-4)
+
+
+def test_weights_of_an_encoder_that_are_in_no_file_are_no_random_numbers(
+    made: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(made(sound_classifier, "whisper"), tmp_path / "m"))
+    state = load_file(folder / "model.safetensors")
+    del state["encoder.layers.1.fc1.weight"]
+    save_file(state, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ExtractionError, match=naming("encoder.layers.1.fc1.weight")):
+        encoder_of(built(folder, window_s=1.0))
+
+
+def test_inner_layers_of_windows_without_a_head(made: Callable[..., Path]) -> None:
+    folder = made(sound_classifier, "wav2vec2")
+    samples = sound(0.5).astype(np.float32) / 32768
+    states = by_transformers(folder, samples).hidden_states
+    expected = torch.cat([states[layer][0].mean(dim=0) for layer in (1, DEPTH)])
+    rows = encoder_of(built(folder, layer=[1, -1], window_s=0.5)).embed([samples])
+    np.testing.assert_allclose(rows[0], expected, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -237,10 +275,7 @@ def test_a_head_of_two_layers_is_recognised_by_its_keys(
         save_file(state, folder / "model.safetensors", {"format": "pt"})
     extractor = built(folder, output="scores", window_s=0.5)
     assert extractor.spec.columns == ("arousal", "dominance", "valence")
-    from tasks.extractors.audio.window_encoder import WindowEncoder
-
-    encoder = WindowEncoder(extractor.model, extractor._window_shape(), extractor.settings, extractor.head)
-    np.testing.assert_allclose(encoder.embed([as_samples])[0], expected, atol=1e-4)
+    np.testing.assert_allclose(encoder_of(extractor).embed([as_samples])[0], expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("change", ["two heads", "sums", "more layers"])
@@ -271,6 +306,16 @@ def test_windows_that_do_not_fit_the_model(made: Callable[..., Path]) -> None:
         _ = built(made(sound_classifier, "ast"), window_s=0.5).spec
     with pytest.raises(ExtractionError, match=naming("layer = 2")):
         _ = built(made(sound_classifier, "ast"), layer=2).spec
+    with pytest.raises(ExtractionError, match=naming("context_s", "row for each step")):
+        _ = built(made(sound_classifier, "ast"), context_s=1.0).spec
+
+
+def test_scores_of_a_model_of_one_window_need_a_meaning(made: Callable[..., Path]) -> None:
+    with pytest.raises(ExtractionError, match=naming("problem_type", "activation", "'sigmoid'", "'softmax'")):
+        _ = built(made(sound_classifier, "ast"), output="scores").spec
+    assert built(made(sound_classifier, "ast"), output="scores", activation="sigmoid").spec.columns == LABELS
+    multiple = made(sound_classifier, "ast", LABELS, "multi_label_classification")
+    assert str(built(multiple, output="scores").head.activation) == "sigmoid"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +371,7 @@ def test_a_track_with_sound_only_has_windows(made: Callable[..., Path], tmp_path
     write_recording(tmp_path / "v.mkv", 5)
     study = make_study(tmp_path, video="v.mkv")
     (study / "tracks.csv").write_text("session_id,track,audio\ns,lapel,s.wav\n")
-    model = section(made(sound_classifier, "ast"), output="scores")
+    model = section(made(sound_classifier, "ast"), output="scores", activation="sigmoid")
     store, outcomes = extract_session(study, tmp_path / "features", "said", embed=[model])
     assert str(outcomes["said@lapel"].status) == "done"
     np.testing.assert_allclose(store.read("s", "said@lapel", array="start"), 0.4 * np.arange(5), atol=1e-9)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tasks.extractors.audio.encoder import SoundEncoder
 
 USUAL_CHUNK_S = 30.0
+_OF_STEPS = {"chunk_s", "context_s"}
 _SEAM = 0.05  # of the rows' distance from their mean: a larger difference between two windows is a caveat
 
 
@@ -64,7 +65,7 @@ class AudioSettings(EmbedSettings):
         if self.window_s is None and self.stride_s is not None:
             raise ValueError("stride_s needs window_s, the seconds of a window")
         if self.window_s is not None or self.gives_scores:
-            for name in sorted({"chunk_s", "context_s"} & self.model_fields_set):
+            for name in sorted(_OF_STEPS & self.model_fields_set):
                 raise ValueError(f"{name} is of a row for each step: with windows set window_s and stride_s")
         if self.origin not in (Origin.HF, Origin.PATH):
             raise ValueError(f"{self.origin}: has no models of sound: take hf:OWNER/NAME or path:FOLDER")
@@ -100,8 +101,7 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
         if not self.windowed:
             return section
         window_s, stride_s = self._windows(self._window_shape())
-        steps = ("chunk_s", "context_s")
-        kept = {name: value for name, value in section.items() if name not in steps}
+        kept = {name: value for name, value in section.items() if name not in _OF_STEPS}
         return kept | {"window_s": window_s, "stride_s": stride_s}
 
     def make_spec(self, model: LocalModel) -> FeatureSpec:
@@ -130,6 +130,7 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
 
     def _spec_of_windows(self, model: LocalModel) -> FeatureSpec:
         shape, settings = self._window_shape(), self.settings
+        self._check_windowed(model)
         layers: tuple[int, ...] = (-1,)
         if settings.gives_hidden and shape.depth is not None:
             layers = layer_numbers(settings, shape.depth)
@@ -161,6 +162,17 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
             },
             groups,
         )
+
+    def _check_windowed(self, model: LocalModel) -> None:
+        """Refuse settings that windows do not have, and scores whose meaning nobody says."""
+        for name in sorted(_OF_STEPS & self.settings.model_fields_set):
+            raise ExtractionError(f"{self._where}: {name} is of a row for each step, and this model has one a window")
+        of_windows, problem = model.config.get("model_type") in OF_WINDOWS, model.config.get("problem_type")
+        if self.settings.gives_scores and of_windows and problem is None and self.settings.activation is None:
+            raise ExtractionError(
+                f"{self._where}: its config.json has no problem_type: set activation = 'sigmoid' (several sounds at "
+                "once, as of AudioSet) or 'softmax' (one of all)"
+            )
 
     def _window_shape(self) -> WindowShape:
         return WindowShape.of(self.model.folder, self.model.config, self._where, hidden=self.settings.gives_hidden)

@@ -94,12 +94,14 @@ class WindowShape:
         longest_s: seconds that it sees at most; None for any number.
         width: numbers of a layer, or of its own row.
         depth: how many blocks it has; None where only its own row can be read.
+        front_end: which samples a row of its layers is made of; None where they are not read.
     """
 
     rate: int
     longest_s: float | None
     width: int
     depth: int | None
+    front_end: FrontEnd | None = None
 
     @staticmethod
     def of(folder: Path | None, config: Mapping[str, Any], where: str, *, hidden: bool) -> WindowShape:
@@ -118,7 +120,7 @@ class WindowShape:
         if hidden:
             shape = AudioShape.of(folder, config, where)
             longest_s = shape.window_rows * shape.row_s if shape.window_rows else None
-            return WindowShape(shape.rate, longest_s, shape.width, shape.depth)
+            return WindowShape(shape.rate, longest_s, shape.width, shape.depth, shape.front_end)
         is_whisper = config.get("model_type") == "whisper"
         return WindowShape(rate, processor.get("chunk_length", 30) if is_whisper else None, 0, None)
 

@@ -89,13 +89,17 @@ class WindowEncoder:
         Raises:
             ExtractionError: the model does not take them, or gives other rows than its configuration says.
         """
+        front_end = self._shape.front_end if self._layers else None
+        steps = None if front_end is None else front_end.rows(len(windows[0]))
         too_large = f"{self._where} the GPU has not enough free memory for one window: set a smaller window_s"
         try:
+            if steps == 0:
+                raise ValueError("it is shorter than what one step of the model is made of")
             # Each by itself: what a processor makes of a window may depend on those beside it (CLAP's).
             made = [self._processor(window, sampling_rate=self._shape.rate, return_tensors="pt") for window in windows]
             given = {name: torch.cat([one[name] for one in made]) for name in made[0]}
             rows, self._batch_size = forward_in_batches(
-                lambda chosen: self._forward({name: tensor[chosen] for name, tensor in given.items()}),
+                lambda chosen: self._forward({name: tensor[chosen] for name, tensor in given.items()}, steps),
                 torch.arange(len(windows)),
                 self._batch_size or 1,
                 too_large,
@@ -106,15 +110,16 @@ class WindowEncoder:
             raise ExtractionError(f"{self._where} cannot read a window of {seconds:.3f} s: {reason[:300]}") from None
         return on_processor(rows)()
 
-    def _forward(self, given: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def _forward(self, given: Mapping[str, torch.Tensor], steps: int | None) -> torch.Tensor:
         placed = {name: on_device(tensor, self._device) for name, tensor in given.items()}
         placed = {name: each.to(self._dtype) if each.is_floating_point() else each for name, each in placed.items()}
         with computing(self._device, tf32=self._settings.precision is Precision.TF32):
             if self._head is None and hasattr(self._network, "get_audio_features"):
                 return self._network.get_audio_features(**placed).pooler_output.float()
             below: dict[str, Any] = {}
-            base = self._network if self._head is None else self._network.base_model
-            base = getattr(base, "encoder", base) if base is self._network else base
+            base = self._network.base_model
+            if self._head is not None and base is self._network:  # Whisper's classifier has its encoder, and no base
+                base = getattr(base, "encoder", base)
             hook = base.register_forward_hook(lambda _module, _given, outputs: below.update(outputs=outputs))
             try:
                 made = self._network(**placed, output_hidden_states=bool(self._layers))
@@ -122,17 +127,22 @@ class WindowEncoder:
                 hook.remove()
             outputs = below["outputs"]
             parts = [outputs.pooler_output.float()] if self._own_row else []
-            parts += self._means(outputs) if self._layers else []
+            parts += self._means(outputs, steps) if self._layers else []
             parts += [activated(made.logits, self._head.activation)] if self._head else []
             return torch.cat(parts, dim=-1)
 
-    def _means(self, outputs: Any) -> list[torch.Tensor]:
-        """The mean of each layer's rows over the window; of several layers one mean if the section says so."""
+    def _means(self, outputs: Any, steps: int | None) -> list[torch.Tensor]:
+        """The mean of each layer's rows over the window; of several layers one mean if the section says so.
+
+        Args:
+            steps: how many rows are of the window's sound; those behind them are of what the processor filled it up
+                with.
+        """
         states = [
             (outputs.last_hidden_state if layer == self._shape.depth else outputs.hidden_states[layer]).float()
             for layer in self._layers
         ]
-        means = [state.mean(dim=1) for state in states]
+        means = [state[:, :steps].mean(dim=1) for state in states]
         return [torch.stack(means).mean(dim=0)] if self._settings.pool == "mean" else means
 
 
@@ -143,13 +153,13 @@ def _load(folder: Path, model: LocalModel, where: str) -> Any:
         ExtractionError: it cannot be loaded, or weights are in no file.
     """
     loaded = load_pretrained(folder, where)
-    if model.config.get("model_type") not in OF_WINDOWS and loaded.network.config.is_encoder_decoder:
-        loaded = loaded._replace(network=loaded.network.get_encoder())
-    if hasattr(loaded.network, "text_model"):
-        loaded.network.text_model = loaded.network.text_projection = None  # frees their memory
-    if missing := absent_weights(loaded):
+    network = loaded.network
+    if hasattr(network, "text_model"):
+        network.text_model = network.text_projection = None  # frees their memory
+    if missing := [name for name in absent_weights(loaded) if not name.startswith("decoder.")]:
         raise ExtractionError(f"{where} has no weights for {missing[0]} ({len(missing)} in all): they would be random")
-    return loaded.network
+    is_in_two = model.config.get("model_type") not in OF_WINDOWS and network.config.is_encoder_decoder
+    return network.get_encoder() if is_in_two else network
 
 
 def load_sound_classifier(folder: Path, where: str, *, allow_untrained: bool) -> tuple[Any, bool]:
