@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from support.messages import naming
-from support.models.tiny_text_models import DEPTH, WIDTH, make_tokenizer
+from support.models.tiny_text_models import DEPTH, WIDTH, make_model, make_tokenizer
 
 from tasks.extractors.base import CommonSettings, ExtractionError
 from tasks.extractors.text import encoder
-from tasks.extractors.text.encoder import open_encoder
+from tasks.extractors.text.encoder import PooledEncoder, open_encoder
 from tasks.extractors.text.extractor import TextEmbedding
 from tasks.extractors.text.model import TextSettings
 from tasks.models.libraries import import_torchvision
@@ -75,6 +75,21 @@ def test_a_decoder_gives_what_transformers_gives(
     np.testing.assert_allclose(embed(section(folder, pool=pool, layer=layer)), expected, atol=1e-4, rtol=1e-4)
 
 
+def test_the_first_piece_of_a_decoder_is_refused(folders: dict[tuple[str, str], Path], tmp_path: Path) -> None:
+    """It is the same for every text; and so is that of every model before its first block."""
+    with pytest.raises(ExtractionError, match=naming("tiny", "pool = 'cls'", "'last'", "'mean'")):
+        embed(section(folders["llama", "right"], pool="cls"))
+    with pytest.raises(ExtractionError, match=naming("tiny", "pool = 'cls'")):
+        embed(section(make_model(tmp_path / "bert", "bert"), pool="cls", layer=0))
+
+
+def test_a_decoder_keeps_no_keys_and_values(folders: dict[tuple[str, str], Path]) -> None:
+    settings = section(folders["llama", "right"], pool="last")
+    opened = open_encoder(TextEmbedding(settings, CommonSettings()).model, settings)
+    assert isinstance(opened, PooledEncoder)
+    assert opened._model(torch.tensor([[4, 5]])).past_key_values is None
+
+
 def test_a_model_that_does_not_fit_is_refused_with_both_numbers(
     folders: dict[tuple[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,4 +101,8 @@ def test_a_model_that_does_not_fit_is_refused_with_both_numbers(
         open_encoder(model, settings)
     halved = section(folders["llama", "right"], pool="last", precision="bfloat16")
     encoder.check_memory(model, halved)
+    monkeypatch.setattr(encoder, "free_memory", lambda device: 0)
+    with pytest.raises(ExtractionError, match=naming("tiny", "bfloat16", "smaller model")):
+        encoder.check_memory(model, halved)
+    monkeypatch.undo()
     assert (encoder.free_memory("cpu") or 1) > 0

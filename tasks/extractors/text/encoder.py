@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -30,6 +31,7 @@ _USUAL_PIECES = 512  # where neither the model nor its tokenizer says how much i
 _UNLIMITED = 10**6  # tokenizers say 1e30 where they do not know
 _MOST_ROUNDING = 1e-3  # of a vector's length: by more, padding beside a text has changed it
 _MOST_ROUNDING_OF_HALVES = 2e-2
+_SAME = 1e-5  # of a vector's length: a decoder's first piece differs by less, whatever follows it
 _UNUSED = ("pooler.", "decoder.", "position_ids")  # of a network: hidden states are taken before, or elsewhere
 
 
@@ -219,20 +221,29 @@ class PooledEncoder(TextEncoder):
         super().__init__(settings, tokenizer, _limit(model, tokenizer), shape)
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
+        # the head of a decoder finds a text's end by the piece of padding that its configuration names
+        ends_are_found = head is None or model.config.get_text_config().pad_token_id is not None
+        self._pads = tokenizer.pad_token_id is not None and ends_are_found
         if settings.pool is TextPool.LAST:  # a decoder's pieces do not see what follows them, so nothing changes them
             tokenizer.padding_side = "right"
         self._model, self._head = model, head
         self._layers = layer_numbers(settings, shape.depth) if settings.gives_hidden else ()
-        self._width = shape.width * len(self._layers) + (len(head.labels) if head else 0)
+        self._hidden = shape.width * len(self._layers)
+        self._width = self._hidden + (len(head.labels) if head else 0)
+        if self._layers and settings.pool is TextPool.CLS:
+            self._refuse_blind_first_piece()
 
     def embed_together(self, texts: Sequence[str]) -> np.ndarray:
         rows = np.empty((len(texts), self._width), np.float32)
         order = np.argsort([-len(text) for text in texts], kind="stable")  # texts of like length pad little
-        size = self.settings.batch_size or _BATCH
+        size = (self.settings.batch_size or _BATCH) if self._pads else 1
         for first in range(0, len(order), size):
             batch = order[first : first + size]
             encoded = self.tokenizer(
-                [self.prompt + texts[number] for number in batch], padding=True, return_tensors="pt", verbose=False
+                [self.prompt + texts[number] for number in batch],
+                padding=self._pads,
+                return_tensors="pt",
+                verbose=False,
             ).to(self._model.device)
             with computing(str(self.settings.device), tf32=self.settings.precision is Precision.TF32):
                 outputs = self._model(**encoded, output_hidden_states=bool(self._layers))
@@ -242,6 +253,25 @@ class PooledEncoder(TextEncoder):
                     parts.append(activated(outputs.logits, self._head.activation))
                 rows[batch] = torch.cat(parts, dim=1).cpu().numpy()
         return rows
+
+    def _refuse_blind_first_piece(self) -> None:
+        """Refuse a first piece that does not see what follows it, as of a decoder or before the first block.
+
+        Raises:
+            ExtractionError: it has the same vector in two texts that differ behind it.
+        """
+        if self.tokenizer("a b")["input_ids"] == self.tokenizer("a c")["input_ids"]:
+            return  # neither is in its vocabulary
+        prompt, self.prompt = self.prompt, ""
+        try:
+            a, b = (self.embed_together([text])[0, : self._hidden] for text in ("a b", "a c"))
+        finally:
+            self.prompt = prompt
+        if np.linalg.norm(a - b) <= _SAME * np.linalg.norm(a):
+            raise ExtractionError(
+                f"{self.settings.label}: pool = 'cls' gives the same vector for every text, as the first piece does "
+                "not see those that follow it: set pool = 'last' or 'mean'"
+            )
 
     def _pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         if self.settings.pool is TextPool.CLS:
@@ -288,16 +318,20 @@ def check_memory(model: LocalModel, settings: TextSettings) -> None:
     needed = sum(path.stat().st_size for path in model.weights) * torch_dtype(settings.precision).itemsize // in_files
     free = free_memory(str(settings.device))
     if free is not None and needed > free:
-        smaller = "" if settings.precision is Precision.BFLOAT16 else "; precision = 'bfloat16' takes half of float32"
+        halves = torch_dtype(settings.precision).itemsize < 4
+        other = "take a smaller model, or run it where more is free"
+        cure = other if halves else f"set precision = 'bfloat16', which takes half of that, or {other}"
         raise ExtractionError(
             f"{settings.label} takes {needed / 1e9:.1f} GB in {settings.precision}, and {free / 1e9:.1f} GB of the "
-            f"{'memory' if str(settings.device) == 'cpu' else 'GPU'} are free{smaller}"
+            f"{'memory' if str(settings.device) == 'cpu' else 'GPU'} are free: {cure}"
         )
 
 
 def free_memory(device: str) -> int | None:
     """Bytes that are free where a network computes; None where the system does not say."""
     if device != "cpu":
+        gc.collect()  # what an earlier network had is still torch's
+        torch.cuda.empty_cache()
         return int(torch.cuda.mem_get_info()[0])
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
@@ -332,9 +366,13 @@ def _open_pooled_encoder(model: LocalModel, settings: TextSettings, head: Head |
         loaded = load_classifier(
             Kind.TEXT, folder, f"{settings.label}:", allow_untrained=settings.allow_untrained, dtype=dtype
         )
-        if loaded.config.pad_token_id is None:  # by which the head of a decoder finds a text's end
-            loaded.config.pad_token_id = tokenizer.pad_token_id
+        config = loaded.config.get_text_config()
+        if config.pad_token_id is None:  # by which the head of a decoder finds a text's end
+            config.pad_token_id = tokenizer.pad_token_id
     network = loaded.eval().to(str(settings.device))
+    for module in network.modules():
+        if getattr(getattr(module, "config", None), "use_cache", False):  # keys and values of texts that go on
+            module.config.use_cache = False
     return PooledEncoder(network, tokenizer, settings, text_shape(model, settings), head)
 
 

@@ -46,9 +46,12 @@ class TextSettings(EmbedSettings):
         if self.origin not in (Origin.HF, Origin.PATH):
             raise ValueError(f"{self.origin}: has no models of texts: take hf:OWNER/NAME or path:FOLDER")
         if self.pool is TextPool.MODEL and self.layer != -1:
-            raise ValueError("pool = 'model' is of the last layer: set pool = 'mean' or 'cls' with another layer")
+            raise ValueError("pool = 'model' is of the last layer: set another pool with another layer")
         if self.pool is TextPool.MODEL and self.gives_hidden and self.gives_scores:
-            raise ValueError("pool = 'model' is of models of sentences, which have no head: set pool = 'mean' or 'cls'")
+            raise ValueError(
+                "pool = 'model' is of models of sentences, which have no head: set pool = 'mean' or 'cls', of a "
+                "decoder 'last'"
+            )
         return self
 
 
