@@ -168,6 +168,16 @@ def test_a_setting_overrides_the_activation(made: Callable[..., Path]) -> None:
     )
 
 
+def test_a_decoder_without_a_padding_piece_reads_one_text_at_a_time(made: Callable[..., Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(made(text_classifier, LABELS, None, "llama"), tmp_path / "m"))
+    for name, key in (("config.json", "pad_token_id"), ("tokenizer_config.json", "pad_token")):
+        content = json.loads((folder / name).read_text())
+        assert content.pop(key) is not None
+        (folder / name).write_text(json.dumps(content))
+    expected = torch.cat([each.logits for each in by_transformers(folder, "text")]).softmax(dim=-1)
+    np.testing.assert_allclose(of_texts(built("text", folder, output="scores")), expected, atol=1e-5)
+
+
 # --- timm and torchvision --------------------------------------------------------------------------------------------
 
 
@@ -187,6 +197,30 @@ def test_of_timm(made: Callable[..., Path], family: str, pool: str) -> None:
     assert extractor.spec.columns == tuple(f"class {n}" for n in range(7))
     np.testing.assert_allclose(of_pictures(extractor), expected, atol=1e-5)
     np.testing.assert_allclose(got, np.concatenate([hidden, expected], axis=1), atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        ({str(n): f"kind {n}" for n in range(1000)}, tuple(f"kind {n}" for n in range(1000))),
+        (["one", "two"], None),
+        ({"0": "one", "1": "two"}, None),
+        ({f"kind {n}": n for n in range(1000)}, None),
+    ],
+)
+def test_names_of_labels_in_a_file_of_timm_are_used_or_refused(
+    made: Callable[..., Path], tmp_path: Path, names: Any, columns: tuple[str, ...] | None
+) -> None:
+    """Never ImageNet's names, although there are as many labels."""
+    folder = Path(shutil.copytree(made(timm_model, "vit"), tmp_path / "m"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_classes": 1000, "label_names": names}))
+    if columns is None:
+        with pytest.raises(ExtractionError, match=naming("label_names", "1000")):
+            _ = built("image", folder, output="scores").spec
+    else:
+        assert built("image", folder, output="scores").spec.columns == columns
 
 
 @pytest.mark.slow
@@ -269,6 +303,12 @@ def test_the_keys_that_files_have_instead_are_named(made: Callable[..., Path], t
 def test_settings_that_do_not_fit(said: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         built("text", Path("/m"), **said)
+
+
+@pytest.mark.parametrize("output", [3, True])
+def test_an_output_of_another_type_is_named(output: Any) -> None:
+    with pytest.raises(ValidationError, match="output"):
+        built("image", Path("/m"), output=output)
 
 
 # --- fingerprints and stores -----------------------------------------------------------------------------------------

@@ -89,7 +89,11 @@ def _labels_of_timm(config: Mapping[str, Any], where: str) -> tuple[str, ...]:
     if not isinstance(count, int) or not count:
         raise ExtractionError(f"{where} has no classifier (num_classes = {count!r} in config.json): no scores")
     named = config.get("label_names", published.get("label_names"))
-    if isinstance(named, list) and len(named) == count:
+    if isinstance(named, dict):
+        named = [named.get(str(number)) for number in range(count)] if len(named) == count else list(named)
+    if named:
+        if not isinstance(named, list) or len(named) != count or None in named:
+            raise ExtractionError(f"{where}: label_names in config.json does not name its {count} labels 0, 1, …")
         return _distinct(list(map(str, named)))
     import_torchvision()
     from timm.data import ImageNetInfo, infer_imagenet_subset

@@ -54,8 +54,9 @@ class ImageSettings(EmbedSettings, NetworkSettings):
         """Scores are stored in float32 unless ``dtype`` says otherwise: float16 has three digits."""
         if not isinstance(content, dict) or "dtype" in content:
             return content
-        output = content.get("output", ())
-        return content | {"dtype": StoredAs.FLOAT32} if Output.SCORES in output else content
+        output = content.get("output")
+        gives_scores = isinstance(output, str | list | tuple) and Output.SCORES in output
+        return content | {"dtype": StoredAs.FLOAT32} if gives_scores else content
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
