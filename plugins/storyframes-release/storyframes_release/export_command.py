@@ -73,10 +73,9 @@ def export_store(
     """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
     # pandas and the rest here: storyframes --help imports this module
     from storyframes import FeatureStore
-    from storyframes_release.annotations.run import ANNOTATION_WRITERS, export_annotations
     from storyframes_release.export.clip_formats import CLIP_WRITERS
     from storyframes_release.export.clips import export_clips
-    from storyframes_release.export.formats import ExportError
+    from storyframes_release.export.formats import OF_ANNOTATIONS, ExportError
     from storyframes_release.export.run import export
     from storyframes_release.study_sessions import study_sessions
 
@@ -87,13 +86,15 @@ def export_store(
             raise ExportError(
                 f"--config {config}: says how transcripts are read: give --raw-text STUDY, or --with-text, too"
             )
-        if with_text and format_ not in ANNOTATION_WRITERS:
-            raise ExportError(f"--with-text is of annotations: {', '.join(ANNOTATION_WRITERS)}")
-        if format_ in ANNOTATION_WRITERS:
+        if with_text and format_ not in OF_ANNOTATIONS:
+            raise ExportError(f"--with-text is of annotations: {', '.join(OF_ANNOTATIONS)}")
+        if format_ in OF_ANNOTATIONS:
             if study is None:
                 raise ExportError(f"--format {format_}: labels and recordings are of the study: give --study STUDY")
             if names or rate is not None or per is not None or where is not None or label or raw_text is not None:
                 raise ExportError(f"--format {format_} has annotations over time: choose sessions with --session")
+            from storyframes_release.annotations.run import export_annotations  # needs the pipeline, so Linux
+
             annotations = export_annotations(
                 FeatureStore(store),
                 study,

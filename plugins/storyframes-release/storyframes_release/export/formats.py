@@ -34,6 +34,7 @@ class Format(StrEnum):
 
 
 _OF_CLIPS = ("mmsa", "webdataset")  # alone (storyframes_release.export.clip_formats)
+OF_ANNOTATIONS = ("eaf", "textgrid")  # alone (storyframes_release.annotations.run)
 _WRITERS = {
     Format.PARQUET: ("arrow_files", "write_parquet", ""),
     Format.CSV: ("arrow_files", "write_csv", ""),
@@ -46,7 +47,7 @@ _WRITERS = {
 
 def formats() -> list[str]:
     """The names of all formats: the project's own, then those of plug-ins."""
-    own = (*Format, *_OF_CLIPS)
+    own = (*Format, *_OF_CLIPS, *OF_ANNOTATIONS)
     return [*own, *(name for name in PlugIns(_GROUP) if name not in own)]
 
 
