@@ -102,9 +102,10 @@ def export_store(
                 format_,
                 sessions=tuple(session or ()),
                 utterances=said_in(study, config, "--with-text") if with_text else None,
-                replace_=replace,
+                replace=replace,
             )
-            _show_annotations(out, annotations, json=json)
+            count = sum(sum(tiers.values()) for tiers in annotations.tiers.values())
+            _show(out, annotations, f"{len(annotations.tiers)} files with {count:,} annotations", json=json)
             return
         if by not in ("clip", "session") or (by == "session" and format_ in CLIP_WRITERS and format_ != "datasets"):
             raise ExportError(f"--by {by}: mmsa and webdataset have clips, datasets has clips or sessions")
@@ -133,7 +134,8 @@ def export_store(
                 tokenizer=tokenizer,
                 replace=replace,
             )
-            _show_clips(out, clips, json=json)
+            splits = ", ".join(f"{split} {count:,}" for split, count in clips.splits.items())
+            _show(out, clips, f"{sum(clips.splits.values()):,} clips: {splits}", json=json)
             return
         if where is not None or label or raw_text is not None or bert_tokenizer is not None:
             raise ExportError(f"--where, --label and --raw-text are of clips: {', '.join(CLIP_WRITERS)}")
@@ -167,30 +169,16 @@ def export_store(
         raise typer.Exit(1)
 
 
-def _show_clips(out: Path, done: ExportedClips, *, json: bool) -> None:
+def _show(out: Path, done: ExportedClips | ExportedAnnotations, count: str, *, json: bool) -> None:
     for line in done.people:
         error_console().print(escape(line))
     for line in done.left_out:
         error_console().print(f"[yellow]left out[/] {escape(line)}")
     if json:
-        print(done.to_json(), end="")  # noqa: T201
+        print(done.to_json(), end="")  # noqa: T201 - JSON for programs, as it is
         return
-    splits = ", ".join(f"{split} {count:,}" for split, count in done.splits.items())
-    console().print(f"{escape(str(out))}: {sum(done.splits.values()):,} clips: {splits}")
+    console().print(f"{escape(str(out))}: {count}")
     console().print("README.md there says what each file is, and what is lost; keep them private")
-
-
-def _show_annotations(out: Path, done: ExportedAnnotations, *, json: bool) -> None:
-    for line in done.people:
-        error_console().print(escape(line))
-    for line in done.left_out:
-        error_console().print(f"[yellow]left out[/] {escape(line)}")
-    if json:
-        print(done.to_json(), end="")  # noqa: T201
-        return
-    count = sum(sum(tiers.values()) for tiers in done.tiers.values())
-    console().print(f"{escape(str(out))}: {len(done.tiers)} files with {count:,} annotations")
-    console().print("README.md there says what each tier is; they are about persons, keep them private")
 
 
 def spoken_words(study: Path, config: Path | None = None) -> Callable[[str], list[tuple[float, str]]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from storyframes_release.annotations.elan import UNIT, write_elan
 from storyframes_release.annotations.praat import write_textgrid
 from storyframes_release.annotations.tiers import (
     Tier,
-    clip_tiers,
+    clip_tier,
     label_tiers,
     text_tiers,
     turn_tiers,
@@ -25,7 +26,7 @@ from storyframes_release.export.formats import ExportError
 from storyframes_release.export.whole_folder import Described, refuse_inside, refuse_to_replace, seal
 from storyframes_release.study_sessions import StudySessions
 from tasks.extractors import speaker_labels
-from tasks.study import Study, UnusableFileError, Utterance, load_study, spoken_name
+from tasks.study import Label, Study, UnusableFileError, Utterance, load_study, spoken_name
 
 ANNOTATION_WRITERS = {"eaf": (".eaf", write_elan), "textgrid": (".TextGrid", write_textgrid)}
 """By format, the suffix of its files and what writes one."""
@@ -65,7 +66,7 @@ def export_annotations(
     *,
     sessions: Collection[str] = (),
     utterances: Utterances | None = None,
-    replace_: bool = False,
+    replace: bool = False,
 ) -> ExportedAnnotations:
     """Write a file for each session (and each track with labels of its own) into a new folder.
 
@@ -77,7 +78,7 @@ def export_annotations(
         to: eaf or textgrid.
         sessions: only these; empty for all that the study and the store have.
         utterances: gives what is said; None leaves words, speakers and labels of private schemes out.
-        replace_: whether an earlier export at ``target`` may be replaced.
+        replace: whether an earlier export at ``target`` may be replaced.
 
     Raises:
         ExportError: nothing can be exported, or ``target`` exists.
@@ -97,16 +98,17 @@ def export_annotations(
         raise ExportError(f"{store.storage.location} has no session of the study {study.name}")
     done = ExportedAnnotations(to, utterances is not None, people=known.remarks(store.sessions, sessions))
     suffix, write = ANNOTATION_WRITERS[to]
-    clocks = SessionTimes.stored_clocks(store)
-    has_clips = store.storage.read(CLIPS) is not None
-    with new_folder(target, partial(refuse_to_replace, target, replace=replace_)) as folder:
+    tiers_of = _SessionTiers(store, loaded, known, utterances, done.left_out)
+    with new_folder(target, partial(refuse_to_replace, target, replace=replace)) as folder:
         for session_id in chosen:
-            times = SessionTimes(store, session_id, clocks)
-            for track, tiers in _files(store, loaded, known, session_id, times, done, utterances, has_clips=has_clips):
+            for track, tiers in tiers_of.files(session_id):
                 name = f"{session_id}{suffix}" if track == MAIN else f"{session_id}@{track}{suffix}"
                 if before := [tier.name for tier in tiers if any(span.start < 0 for span in tier.spans)]:
                     done.left_out.append(f"{name}: annotations before second 0, of {', '.join(before)}")
-                    tiers = [replace(tier, spans=tuple(s for s in tier.spans if s.start >= 0)) for tier in tiers]
+                tiers = [
+                    dataclasses.replace(tier, spans=tuple(span for span in tier.spans if span.start >= 0))
+                    for tier in tiers
+                ]
                 media, reason = _media(loaded, session_id, track, target)
                 done.left_out += [f"{name}: {reason}"] if reason else []
                 write(folder / name, tiers, media)
@@ -120,45 +122,71 @@ def export_annotations(
     return done
 
 
-def _files(
-    store: FeatureStore,
-    study: Study,
-    known: StudySessions,
-    session_id: str,
-    times: SessionTimes,
-    done: ExportedAnnotations,
-    utterances: Utterances | None,
-    *,
-    has_clips: bool,
-) -> Iterator[tuple[str, list[Tier]]]:
-    """The tracks of a session that get a file, each with its tiers: labels of a track are in its own seconds."""
-    labels = [label for label in study.labels if label.session_id == session_id]
-    for track in dict.fromkeys([MAIN, *(label.track for label in labels if label.track)]):
-        of_track = [label for label in labels if (label.track or MAIN) == track]
-        tiers, left_out = label_tiers(of_track, study.schemes, with_text=utterances is not None)
-        done.left_out += [f"{session_id}: {what}" for what in left_out]
-        if track == MAIN:
-            try:
-                tiers += turn_tiers(store, session_id, times)
-                tiers += clip_tiers(store, session_id) if has_clips else ()
-                stored = (
-                    FeatureName.of_track(feature, name)
-                    for name in store.tracks(session_id)
-                    for feature in store.features(session_id, name)
-                )
-                shared = [name for name in stored if known.may_share_feature(session_id, name)]
-                tiers += unmeasured_tiers(store, session_id, times, shared)
-            except (StoreError, StorageError) as error:
-                done.left_out.append(f"{session_id}: {error}")
-            with_transcripts = [name for name, of in study.tracks[session_id].items() if of.transcript]
-            if utterances is not None and (others := [name for name in with_transcripts if name != MAIN]):
-                done.left_out.append(f"{session_id}: the transcripts of the tracks {', '.join(others)}")
-            if utterances is not None and any(of == session_id for of, _ in study.forgotten_ids.tracks):
-                done.left_out.append(f"{session_id}: words, because a person of the session was forgotten")
-            elif utterances is not None:
-                said = utterances(session_id)
-                tiers += text_tiers(said, _speakers(study, session_id, said))
-        yield track, [tier for tier in tiers if tier.spans]
+class _SessionTiers:
+    """The tiers of the sessions of a study, by track.
+
+    Args:
+        utterances: gives what is said; None leaves it out.
+        left_out: gets what is not in the tiers, and why.
+    """
+
+    def __init__(
+        self,
+        store: FeatureStore,
+        study: Study,
+        known: StudySessions,
+        utterances: Utterances | None,
+        left_out: list[str],
+    ) -> None:
+        self._store, self._study, self._known = store, study, known
+        self._utterances, self._left_out = utterances, left_out
+        self._clocks = SessionTimes.stored_clocks(store)
+        has_clips = store.storage.read(CLIPS) is not None
+        self._clips = dict(iter(store.clips().groupby("session_id"))) if has_clips else {}
+        self._labels: dict[str, list[Label]] = {}
+        for label in study.labels:
+            self._labels.setdefault(label.session_id, []).append(label)
+        self._with_forgotten = {session_id for session_id, _ in study.forgotten_ids.tracks}
+
+    def files(self, session_id: str) -> Iterator[tuple[str, list[Tier]]]:
+        """The tracks that get a file, each with its tiers: labels of a track are in its own seconds."""
+        labels = self._labels.get(session_id, [])
+        for track in dict.fromkeys([MAIN, *(label.track for label in labels if label.track)]):
+            of_track = [label for label in labels if (label.track or MAIN) == track]
+            with_text = self._utterances is not None
+            tiers, left_out = label_tiers(of_track, self._study.schemes, with_text=with_text)
+            self._left_out += [f"{session_id}: {what}" for what in left_out]
+            if track == MAIN:
+                tiers += [*self._of_store(session_id), *self._said(session_id)]
+            yield track, [tier for tier in tiers if tier.spans]
+
+    def _of_store(self, session_id: str) -> Iterator[Tier]:
+        store, times = self._store, SessionTimes(self._store, session_id, self._clocks)
+        try:
+            yield from turn_tiers(store, session_id, times)
+            if session_id in self._clips:
+                yield clip_tier(self._clips[session_id])
+            stored = (
+                FeatureName.of_track(feature, track)
+                for track in store.tracks(session_id)
+                for feature in store.features(session_id, track)
+            )
+            shared = [name for name in stored if self._known.may_share_feature(session_id, name)]
+            yield from unmeasured_tiers(store, session_id, times, shared)
+        except (StoreError, StorageError) as error:
+            self._left_out.append(f"{session_id}: {error}")
+
+    def _said(self, session_id: str) -> Iterator[Tier]:
+        if self._utterances is None:
+            return
+        tracks = self._study.tracks[session_id].items()
+        if others := [name for name, files in tracks if files.transcript and name != MAIN]:
+            self._left_out.append(f"{session_id}: the transcripts of the tracks {', '.join(others)}")
+        if session_id in self._with_forgotten:
+            self._left_out.append(f"{session_id}: words, because a person of the session was forgotten")
+            return
+        said = self._utterances(session_id)
+        yield from text_tiers(said, _speakers(self._study, session_id, said))
 
 
 def _speakers(study: Study, session_id: str, said: Sequence[Utterance]) -> dict[str, str]:

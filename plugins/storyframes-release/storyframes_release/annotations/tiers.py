@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from storyframes import Axis, FeatureName, FeatureStore, ticks
 from storyframes.store import SessionTimes
@@ -99,13 +100,16 @@ def label_tiers(
     return tiers, left_out
 
 
-def clip_tiers(store: FeatureStore, session_id: str) -> Iterator[Tier]:
-    """The windows of the session's clips, each with its phase and the number of its first frame."""
-    clips = store.clips()
-    clips = clips[clips["session_id"] == session_id].drop_duplicates(["phase", "start_frame"])
+def clip_tier(clips: pd.DataFrame) -> Tier:
+    """The windows of a session's clips, each with its phase and the number of its first frame.
+
+    Args:
+        clips: the session's rows of the clip index.
+    """
+    clips = clips.drop_duplicates(["phase", "start_frame"])
     starts, ends = ticks(clips["start_s"].to_numpy()), ticks(clips["stop_s"].to_numpy())
     texts = clips["phase"].astype(str) + ":" + clips["start_frame"].astype(str).str.zfill(6)
-    yield Tier("clips", tuple(map(Span, map(int, starts), map(int, ends), texts)))
+    return Tier("clips", tuple(map(Span, map(int, starts), map(int, ends), texts)))
 
 
 def turn_tiers(store: FeatureStore, session_id: str, times: SessionTimes) -> Iterator[Tier]:
