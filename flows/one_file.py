@@ -45,7 +45,7 @@ from tasks.models.digests import DigestCache, user_cache
 from tasks.planning.selection import SelectionError, selected_extractors, without_frames
 from tasks.planning.sources import RECORDING, FileSource, file_source
 from tasks.planning.units import joined_with_clocks, on_all_processors, sharing_a_pass
-from tasks.study.sessions_from_files import RECORDING_SUFFIXES
+from tasks.study.first_tables.sessions_from_files import RECORDING_SUFFIXES
 
 _READERS_S = 7 * 24 * 3600.0  # for so long a reader of features of other settings can go on
 

@@ -87,9 +87,9 @@ def go(
     nothing twice. Answers are kept in FOLDER/answers.txt, which you may change.
     """
     from flows.settings import load_settings
+    from tasks.study.first_tables.sessions_from_files import SETTINGS_FILE
     from tasks.study.load import load_study
     from tasks.study.problems import grouped_remarks
-    from tasks.study.sessions_from_files import SETTINGS_FILE
 
     promise(GOES_ON)
     if not folder.is_dir():
@@ -175,8 +175,8 @@ def _sheets(folder: Path) -> tuple[list[Path], list[Path]]:
 
     CSV files with a recording's name, which other programs write of it, are given apart.
     """
+    from tasks.study.first_tables.sessions_from_files import RECORDING_SUFFIXES
     from tasks.study.rows import TABLES
-    from tasks.study.sessions_from_files import RECORDING_SUFFIXES
 
     tables = {f"{name}.csv" for name in TABLES}
     recordings = {path.stem for path in folder.rglob("*") if path.suffix.lower() in RECORDING_SUFFIXES}

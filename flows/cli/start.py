@@ -393,8 +393,8 @@ def init(
 ) -> object:
     """Write a study's table of sessions, and a configuration that fits them, from a folder of recordings."""
     from tasks.study.changed_tables import TableChangeError
-    from tasks.study.recording_names import FilesError
-    from tasks.study.sessions_from_files import SETTINGS_FILE, make_sessions
+    from tasks.study.first_tables.recording_names import FilesError
+    from tasks.study.first_tables.sessions_from_files import SETTINGS_FILE, make_sessions
 
     given = {"recording": recordings, "video": videos, "audio": audio, "transcript": transcripts, "openface": openface}
     globs = {column: glob for column, glob in given.items() if glob is not None}

@@ -5,9 +5,9 @@ text, ``rows`` has the columns), and ``references`` and ``label_rows`` check the
 wrong becomes one of the ``problems``. ``labels`` has schemes and labels, ``missing_values`` cells that may say that
 there is no label.
 
-``transcript`` (with ``captions``), ``curves`` and ``boxes`` read files that the tables name. ``sessions_from_files``
-writes the first tables and configuration, by what ``recording_names`` reads in names. ``changed_tables`` changes
-tables. ``study_identity`` is what a feature store records of its study, ``forgotten_ids`` the list of who is forgotten.
+``transcript`` (with ``captions``), ``curves`` and ``boxes`` read files that the tables name. ``first_tables`` writes
+the first tables and configuration from the files in a folder, and ``changed_tables`` changes tables. ``study_identity``
+is what a feature store records of its study, ``forgotten_ids`` the list of who is forgotten.
 """
 
 from typing import TYPE_CHECKING
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     )
     from tasks.study.csv_text import decode
     from tasks.study.curves import CurveSamples
+    from tasks.study.first_tables.recording_names import as_id, session_in_name
+    from tasks.study.first_tables.sessions_from_files import make_sessions
     from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
     from tasks.study.load import Study, load_study, read_study
     from tasks.study.problems import StudyError, UnusableFileError, shown_value
-    from tasks.study.recording_names import as_id, session_in_name
     from tasks.study.rows import Track, spoken_name
-    from tasks.study.sessions_from_files import make_sessions
     from tasks.study.strict_tables import (
         Table,
     )
@@ -74,12 +74,12 @@ __getattr__, __dir__ = exports(
         "changed_tables": "ChangedTables TableChangeError",
         "csv_text": "decode",
         "curves": "CurveSamples",
+        "first_tables.recording_names": "as_id session_in_name",
+        "first_tables.sessions_from_files": "make_sessions",
         "labels": "Label Scheme SchemeType did_you_mean",
         "load": "Study load_study read_study",
         "problems": "StudyError UnusableFileError shown_value",
-        "recording_names": "as_id session_in_name",
         "rows": "Track spoken_name",
-        "sessions_from_files": "make_sessions",
         "strict_tables": "Table",
         "study_identity": "check_study_record",
         "transcript": "Utterance Word read_transcript",

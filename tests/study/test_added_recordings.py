@@ -9,9 +9,9 @@ from support.commands import storyframes_here
 from support.media.recordings import write_recording
 from support.messages import missing
 
+from tasks.study.first_tables.sessions_from_files import Made, make_sessions
 from tasks.study.forgotten_ids import ForgottenIds
 from tasks.study.load import load_study
-from tasks.study.sessions_from_files import Made, make_sessions
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.settings import load_settings
+from tasks.study.first_tables.recording_names import FilesError, session_in_name
+from tasks.study.first_tables.sessions_from_files import Made, make_sessions
 from tasks.study.load import load_study
-from tasks.study.recording_names import FilesError, session_in_name
-from tasks.study.sessions_from_files import Made, make_sessions
 
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15)
 

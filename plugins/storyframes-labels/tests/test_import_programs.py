@@ -257,7 +257,7 @@ def test_what_is_no_whole_annotation_of_nova(tmp_path: Path) -> None:
 # --- a format that another plug-in reads ------------------------------------------------------------------------------
 
 READER = """
-from tasks.study.recording_names import FilesError
+from tasks.study.first_tables.recording_names import FilesError
 
 def read_odd(path):
     match path.read_text():

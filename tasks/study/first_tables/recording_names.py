@@ -16,7 +16,6 @@ from datetime import date
 from pathlib import PurePosixPath
 
 from storyframes.store.layout import ID_PATTERN
-from tasks.media.container import file_names
 from tasks.study.labels import listed
 from tasks.study.problems import UnusableFileError
 
@@ -31,18 +30,6 @@ _DEVICE = re.compile(
     r"|main",
     re.IGNORECASE,
 )
-# Names of files that are parts of one recording: a camera of GoPro begins a new file at 4 GB (GOPR0001, GP010001, ...
-# and GX010001, GX020001, ...), and people write _part1, -pt2, "Teil 3".
-_PARTS = [
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"(?P<head>)GOPR(?P<tail>\d{4})",
-        r"(?P<head>)GP(?P<number>\d{2})(?P<tail>\d{4})",
-        r"(?P<head>G[HX])(?P<number>\d{2})(?P<tail>\d{4})",
-        r"(?P<head>.+?)[ _.-]+(?:part|pt|teil)[ _.-]*(?P<number>\d{1,2})(?P<tail>.*)",
-    )
-]
-_WRITTEN = _PARTS[-1]
 _NUMBERED = re.compile(r"[-_]?(?:\d{1,2}|[a-d])?", re.IGNORECASE)
 _SHOWN = 20  # misfits that a message lists
 
@@ -151,55 +138,6 @@ def proposed(keys: Sequence[str], *, but: str | None = None, field: str = "") ->
     return listed([f"--names '{name}' fits {count} of {len(keys)} names" for name, count in counts.items()], 3, "; ")
 
 
-def proposed_parts(paths: Iterable[PurePosixPath]) -> list[list[PurePosixPath]]:
-    """Files that by their names are parts of one recording, in their order: numbered from 0 or 1 without a gap."""
-    groups: dict[tuple[str, ...], dict[int, PurePosixPath]] = {}
-    for path in paths:
-        if part := part_of(path):
-            groups.setdefault(part[0], {})[part[1]] = path
-    return [
-        [parts[number] for number in sorted(parts)]
-        for parts in groups.values()
-        if len(parts) > 1 and sorted(parts) in (list(range(len(parts))), list(range(1, len(parts) + 1)))
-    ]
-
-
-def parts_of(path: PurePosixPath) -> list[PurePosixPath]:
-    """The files of a recording in several; of another one none."""
-    names = file_names(path.name)
-    return [path.parent / name for name in names] if len(names) > 1 else []
-
-
-def further_parts(paths: Iterable[PurePosixPath], named: Collection[str]) -> dict[str, list[PurePosixPath]]:
-    """By joined files that a table names, those that no table names and that are further parts by their names."""
-    cells = {
-        part[0]: cell for cell in named if (files := parts_of(PurePosixPath(cell))) and (part := part_of(files[0]))
-    }
-    further: dict[str, list[tuple[int, PurePosixPath]]] = {}
-    for path in paths:
-        if str(path) not in named and (part := part_of(path)) and (cell := cells.get(part[0])):
-            further.setdefault(cell, []).append((part[1], path))
-    return {cell: [path for _, path in sorted(parts)] for cell, parts in further.items()}
-
-
-def part_of(path: PurePosixPath) -> tuple[tuple[str, ...], int] | None:
-    """What the names of all parts of a recording have in common, and the number of this part; None for another name."""
-    if not (match := _part(path.stem)):
-        return None
-    alike = str(path.parent), match["head"].lower(), match["tail"].lower(), path.suffix.lower()
-    return alike, int(match.groupdict().get("number") or 0)
-
-
-def name_of_parts(stems: Sequence[str]) -> str:
-    """What a recording of several files is called: its first file's name, without _part1."""
-    match = _WRITTEN.fullmatch(stems[0])
-    return match["head"] + match["tail"] if match else stems[0]
-
-
-def _part(stem: str) -> re.Match[str] | None:
-    return next((match for pattern in _PARTS if (match := pattern.fullmatch(stem))), None)
-
-
 def _is_device(word: str) -> bool:
     match = _DEVICE.match(word)
     return bool(match and _NUMBERED.fullmatch(word[match.end() :]))
@@ -291,6 +229,11 @@ def _fields(compiled: Sequence[re.Pattern[str]], name: str) -> tuple[dict[str, s
     if not ways:
         return {}, f"does not fit {name!r}"
     return (ways[0], "") if ways[0] == ways[1] else ({}, f"fits {name!r} in more than one way: say more of the name")
+
+
+def continues(key: str, name: str) -> bool:
+    """Whether a file has a recording's name, or one that continues it."""
+    return key == name or bool(re.match(rf"{re.escape(name)}[^A-Za-z0-9]", key))
 
 
 def session_in_name(pattern: str, name: str, sessions: Collection[str] = ()) -> str:

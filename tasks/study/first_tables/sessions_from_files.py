@@ -19,20 +19,13 @@ from tasks.media.container import SOUND_SUFFIXES, VIDEO_SUFFIXES, RecordingError
 from tasks.media.video_header import Streams, read_streams
 from tasks.study.changed_tables import ChangedTables
 from tasks.study.csv_text import csv_bytes
+from tasks.study.first_tables.first_settings import first_settings
+from tasks.study.first_tables.recording_names import FilesError, Named, continues, proposed, read_names
+from tasks.study.first_tables.recording_parts import leave_out_singles, name_of_parts, parts_of, with_parts_joined
 from tasks.study.forgotten_ids import NAME
 from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
-from tasks.study.recording_names import (
-    FilesError,
-    Named,
-    further_parts,
-    name_of_parts,
-    parts_of,
-    proposed,
-    proposed_parts,
-    read_names,
-)
 
 SETTINGS_FILE = "storyframes.toml"
 _FILES = ("video", "audio", "transcript", "openface")
@@ -46,8 +39,6 @@ RECORDING_SUFFIXES = frozenset((*_BY_SUFFIX["video"], *_BY_SUFFIX["audio"]))
 """How the names of recordings end, in small letters."""
 _ENDINGS = tuple(RECORDING_SUFFIXES)
 _NAMED = 5  # files that a message lists
-_WINDOWS_S = (8.0, 4.0, 2.0, 1.0, 0.5)
-_PER_RECORDING = 4  # windows that fit into the shortest one, side by side
 
 
 @dataclass(frozen=True)
@@ -138,7 +129,7 @@ def make_sessions(
     set_aside = {path: why for of_column in of_columns for path, why in of_column.items()}
     files = {column: [path for path in paths if path not in set_aside] for column, paths in files.items()}
     for column in files.keys() - {"transcript", "openface"}:
-        files[column] = _with_parts_joined(root, files[column], headers, known, join, remarks)
+        files[column] = with_parts_joined(root, files[column], headers, known, join, remarks)
     columns = _columns(first, files[first], headers, remarks)
     recordings = [path for path, column in columns.items() if column != "transcript"] or list(columns)
     aside = tuple(f"{path}: {why}" for path, why in set_aside.items())
@@ -157,7 +148,7 @@ def make_sessions(
     singles = _keys([part for path in recordings for part in parts_of(path)], globs[first], is_deep)
     for column, (paths, glob) in others.items():
         keys_of = dict(zip(paths, _keys(paths, glob, is_deep), strict=True))
-        _leave_out_singles(column, keys_of, singles, known, remarks)
+        leave_out_singles(column, keys_of, singles, known, remarks)
         _add(sessions, column, keys_of, remarks)
     if names is None or "{participant}" not in names:
         remarks.append(
@@ -182,73 +173,11 @@ def make_sessions(
             write_atomically(root / name, tables[name])
     has_settings = not (root / SETTINGS_FILE).exists()
     if has_settings:
-        content = _first_settings(list(headers.values()), [*rows, *tracks])
+        content = first_settings(list(headers.values()), [*rows, *tracks])
         write_atomically(root / SETTINGS_FILE, content.encode())
     else:
         remarks.append(f"{SETTINGS_FILE} is there already and stays as it is")
     return Made(len(rows), len(participants), tuple(dict.fromkeys(remarks)), len(tracks), has_settings, aside)
-
-
-def _with_parts_joined(
-    root: Path,
-    paths: Sequence[PurePosixPath],
-    headers: dict[PurePosixPath, Streams],
-    named: Mapping[str, str],
-    join: Callable[[Sequence[str]], bool],
-    remarks: list[str],
-) -> list[PurePosixPath]:
-    """The recordings, with those as one that are parts of one by their names; not those that the tables name apart.
-
-    Further parts of a recording that the tables join are left out.
-
-    Args:
-        headers: of the recordings, by their paths; those that are joined are replaced.
-        named: the session of files and joined files that the tables name, about which nothing is asked.
-        join: whether these joined files are one recording each.
-        remarks: what should be checked is added here.
-    """
-    further = further_parts([path for path in paths if path in headers], named)
-    for cell, parts in further.items():
-        new_cell = "+".join([cell, *(part.name for part in parts)])
-        remarks.append(
-            f"by their names further parts of a recording, left out: {listed([*map(str, parts)], _NAMED)}: write "
-            f"{new_cell} in place of {cell} in the row of session {named[cell]}"
-        )
-        for part in parts:
-            del headers[part]
-    left_out = {part for parts in further.values() for part in parts}
-    paths = [path for path in paths if path not in left_out]
-    joined: dict[PurePosixPath, list[PurePosixPath]] = {}
-    opened: dict[PurePosixPath, Streams] = {}
-    for parts in proposed_parts(path for path in paths if path in headers):
-        whole = parts[0].with_name("+".join(part.name for part in parts))
-        if str(whole) not in named and any(str(part) in named for part in parts):
-            if new := [str(part) for part in parts if str(part) not in named]:
-                remarks.append(
-                    f"by their names further parts of a recording, and not joined: {listed(new, _NAMED)}: {whole} in "
-                    "one row joins them"
-                )
-            continue
-        try:
-            opened[whole] = read_streams(root / whole)
-            joined[whole] = parts
-        except RecordingError as error:
-            remarks.append(f"{whole} is not one recording: {error}")
-    asked = [str(whole) for whole in joined if str(whole) not in named]
-    if asked and not join(asked):
-        names = listed(asked, _NAMED)
-        remarks.append(f"by their names parts of one recording, and not joined: {names}: --join joins them")
-        joined = {whole: parts for whole, parts in joined.items() if str(whole) in named}
-    elif asked:
-        remarks.append(
-            f"by their names parts of one recording, and joined: {listed(asked, _NAMED)}: a row for each file keeps "
-            "them apart"
-        )
-    whole_of = {part: whole for whole, parts in joined.items() for part in parts}
-    for part, whole in whole_of.items():
-        headers[whole] = opened[whole]
-        del headers[part]
-    return list(dict.fromkeys(whole_of.get(path, path) for path in paths))
 
 
 def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath, str], remarks: list[str]) -> bool:
@@ -419,39 +348,6 @@ def _stem(path: PurePosixPath) -> str:
     return PurePosixPath(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 
-def _continues(key: str, name: str) -> bool:
-    """Whether a file has a recording's name, or one that continues it."""
-    return key == name or bool(re.match(rf"{re.escape(name)}[^A-Za-z0-9]", key))
-
-
-def _leave_out_singles(
-    column: str,
-    files: dict[PurePosixPath, str],
-    singles: Sequence[str],
-    known: Collection[str],
-    remarks: list[str],
-) -> None:
-    """Leave out what belongs to one file of a recording in several: its times begin anew, or it ends early.
-
-    Args:
-        files: names, by path.
-        singles: the names of the files of recordings in several.
-        known: what the tables name stays.
-    """
-    left_out = [
-        path
-        for path, key in files.items()
-        if not parts_of(path) and str(path) not in known and any(_continues(key, single) for single in singles)
-    ]
-    for path in left_out:
-        del files[path]
-    if left_out:
-        remarks.append(
-            f"{column}: of single files of a recording in several, whose times begin anew, left out: "
-            f"{listed([*map(str, left_out)], _NAMED)}: name one file for the whole recording in the table"
-        )
-
-
 def _add(sessions: Sequence[_Session], column: str, files: Mapping[PurePosixPath, str], remarks: list[str]) -> None:
     """Give each session its file of this column: of the recording whose name it has, or continues."""
     owners: dict[tuple[int, str], list[PurePosixPath]] = {}
@@ -461,7 +357,7 @@ def _add(sessions: Sequence[_Session], column: str, files: Mapping[PurePosixPath
             (name, index)
             for index, session in enumerate(sessions)
             for name in (*session.keys, session.named.session_id)
-            if _continues(key, name)
+            if continues(key, name)
         ]
         if not fitting:
             unused.append(str(path))
@@ -505,66 +401,3 @@ def _check(tables: Mapping[str, bytes], rows: Sequence[Mapping[str, str]]) -> No
             path = row.get(column)
             if path and getattr(session, column) != path:  # it ends with a tab or the like, which a table does not keep
                 raise FilesError(f"the name {path!r} is another one in a table: rename the file")
-
-
-# --- the first configuration -----------------------------------------------------------------------------------------
-
-
-def _first_settings(recordings: Sequence[Streams], rows: Sequence[Mapping[str, str]]) -> str:
-    """The text of a commented TOML file: features that the files can have, and windows that fit the recordings.
-
-    Args:
-        recordings: what the headers of the recordings say, of those that could be opened.
-        rows: of the tables of sessions and tracks, with the files that each has.
-    """
-    has_video, has_text = any(row.get("video") for row in rows), any(row.get("transcript") for row in rows)
-    has_sound = any(row.get("audio") for row in rows) or any(recording.has_sound for recording in recordings)
-    has_openface = any(row.get("openface") for row in rows)
-    usable = {"frames": has_video, "openface": has_openface, "opensmile": has_sound, "sbert": has_text}
-    features = ", ".join(f'"{name}"' for name, is_usable in usable.items() if is_usable)
-    shortest_s = min((recording.seconds for recording in recordings if recording.seconds), default=0.0)
-    window_s = next((seconds for seconds in _WINDOWS_S if seconds * _PER_RECORDING <= shortest_s), _WINDOWS_S[-1])
-    window_s = window_s if shortest_s else _WINDOWS_S[0]
-    lines = [
-        "# What is extracted from this study, and how its clips are cut. Every key is in docs/configuration.md.",
-        *(f"# {line}" for line in _described(recordings, rows)),
-        "",
-        "# What these files can have and this installation can make without another program or model:",
-        f"features = [{features}]",
-        *(f"# {line}" for line in _possible(has_video, has_text, has_openface)),
-        "",
-        "[clips]",
-        "# Windows in seconds are as long in every recording, whatever its frame rate.",
-        f"window_s = {window_s}",
-        f"stride_s = {min(1.0, window_s / 2)} # from the start of one window to the next one's",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _described(recordings: Sequence[Streams], rows: Sequence[Mapping[str, str]]) -> list[str]:
-    videos = sum(bool(row.get("video")) for row in rows)
-    sounds = sum(bool(row.get("audio")) for row in rows)
-    texts = sum(bool(row.get("transcript")) for row in rows)
-    described = [f"The files: {videos} videos, {sounds} sounds, {texts} transcripts."]
-    rates = sorted(
-        {f"{recording.fps:.4g}" for recording in recordings if recording.has_video and recording.fps}, key=float
-    )
-    if rates:
-        described.append(f"Frames per second of the videos, by their headers: {listed(rates, 8)}.")
-    if silent := sum(recording.has_video and not recording.has_sound for recording in recordings):
-        described.append(f"Videos without sound: {silent}.")
-    if lengths := [recording.seconds for recording in recordings if recording.seconds]:
-        described.append(f"They last {min(lengths):.4g} to {max(lengths):.4g} s.")
-    return described
-
-
-def _possible(has_video: bool, has_text: bool, has_openface: bool) -> list[str]:
-    """The features that need something first, and what."""
-    possible = []
-    if has_video and not has_openface:
-        possible.append('"openface" (faces): with [openface] backend = "container" or "binary" (docs/openface.md)')
-    if has_video:
-        possible.append("\"resnet50\" (pictures as vectors): after 'storyframes models fetch resnet50-v1'")
-    if has_text:
-        possible.append("\"glove\" (a vector for each word): after 'storyframes models fetch glove-840b'")
-    return ["Also possible:", *possible] if possible else []
