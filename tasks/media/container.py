@@ -90,6 +90,11 @@ class StreamChoice:
         """The files of the recording of which this is chosen, see :func:`recording_files`."""
         return recording_files(path)
 
+    @staticmethod
+    def state(path: Path) -> tuple[int, int]:
+        """Bytes and modification time of the recording, see :func:`recording_state`."""
+        return recording_state(path)
+
     def are_first(self, path: Path) -> bool:
         """Whether the chosen picture and sound are the first of one file, which other programs take by themselves.
 
@@ -427,6 +432,6 @@ def read_ahead(items: Iterator[_T], depth: int) -> Iterator[_T]:
         ahead = deque(thread.submit(next, items, _END) for _ in range(depth))
         while (item := ahead.popleft().result()) is not _END:
             ahead.append(thread.submit(next, items, _END))
-            yield item  # type: ignore[misc]
+            yield item  # type: ignore[misc]  # an item, since it is not _END
     finally:
         thread.shutdown(cancel_futures=True)

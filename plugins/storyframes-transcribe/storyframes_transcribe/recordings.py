@@ -212,8 +212,7 @@ def sound_file(study: Study, recording: Recording, before: SoundFile | None) -> 
         OSError: it cannot be read.
     """
     path: Path = study.path(recording.relative)
-    states = [file.stat() for file in StreamChoice.files(path)]
-    size, changed_ns = sum(state.st_size for state in states), max(state.st_mtime_ns for state in states)
+    size, changed_ns = StreamChoice.state(path)
     if before and (before.path, before.bytes, before.mtime_ns) == (recording.relative, size, changed_ns):
         return before
     return SoundFile(path=recording.relative, sha256=digest_of(path), bytes=size, mtime_ns=changed_ns)

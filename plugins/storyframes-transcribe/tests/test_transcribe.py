@@ -63,6 +63,9 @@ def test_a_recording_in_several_files_is_known_by_all_of_them(tmp_path: Path) ->
     assert sound_file(study, recording, known) is known
     content = (root / "a.wav").read_bytes() + (root / "b.wav").read_bytes()
     assert (known.bytes, known.sha256) == (len(content), sha256(content).hexdigest())
+    write_wave(root / "a.wav", np.full(RATE, 7), RATE)  # of the same size, and older, as a copy may be
+    os.utime(root / "a.wav", ns=(0, known.mtime_ns // 2))
+    assert sound_file(study, recording, known).sha256 != known.sha256
     write_wave(root / "a.wav", np.full(RATE // 2, 7), RATE)
     assert sound_file(study, recording, known).sha256 != known.sha256
 
