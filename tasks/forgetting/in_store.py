@@ -37,11 +37,11 @@ def inputs_of(storage: Storage, scope: Scope) -> Inputs:
             if isinstance(entry, Mapping) and isinstance(entry.get("sha256"), str):
                 track = feature_and_track(status.feature)[1]
                 name = status.session_id if scope.has_session(status.session_id) else f"{status.session_id}@{track}"
-                inputs.setdefault(name, set()).update({entry["sha256"]}, digests_of_parts(entry, digests))
+                inputs.setdefault(name, set()).update({entry["sha256"]}, _digests_of_parts(entry, digests))
     return inputs
 
 
-def digests_of_parts(made_of: Mapping[str, Any], digests: DigestCache) -> set[str]:
+def _digests_of_parts(made_of: Mapping[str, Any], digests: DigestCache) -> set[str]:
     """SHA-256 of each file of a recording in several that a version was made of, as far as a cache knows them."""
     path = Path(str(made_of.get("path", "")))
     parts = file_names(path.name)

@@ -126,7 +126,7 @@ def cut_table(path: Path, target: Path, frames: int) -> None:
         SampleError: it cannot be read.
     """
 
-    def opened(file: Path, mode: str):  # type: ignore[no-untyped-def]
+    def opened(file: Path, mode: str):  # type: ignore[no-untyped-def]  # both kinds of files have what is used here
         return gzip.open(file, mode) if file.suffix == ".gz" else file.open(mode)
 
     try:
