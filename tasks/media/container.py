@@ -12,7 +12,6 @@ seventh of a second.
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 import re
 import struct
@@ -207,13 +206,20 @@ def recording_files(path: Path) -> list[Path]:
 
 
 def recording_state(path: Path) -> tuple[int, int]:
-    """Bytes and modification time of a recording, by which a change is noticed: of several files all sizes and times.
+    """Bytes and modification time of a recording, by which a change is noticed.
+
+    Of several files it is the sum of the sizes, and a number below 2**63 that follows from the times in their order:
+    files that exchange their names are a change.
 
     Raises:
         OSError: a file cannot be read.
     """
     states = [file.stat() for file in recording_files(path)]
-    return sum(state.st_size for state in states), reduce(operator.xor, (state.st_mtime_ns for state in states))
+    return sum(state.st_size for state in states), reduce(_one_time, (state.st_mtime_ns for state in states))
+
+
+def _one_time(time_ns: int, next_ns: int) -> int:
+    return (31 * time_ns + next_ns) % 2**63
 
 
 def recording_digest(path: Path, digest: Callable[[Path], str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,19 @@ def test_a_change_of_any_file_is_a_change_of_the_recording(tmp_path: Path) -> No
     assert recording_state(joined) != before[0]
     assert recording_digest(joined, sha256_file) != before[1]
     assert recording_digest(second, sha256_file) == sha256_file(second)
+
+
+def test_files_that_are_exchanged_or_all_of_another_time_are_a_change_of_the_recording(tmp_path: Path) -> None:
+    first, second = (tmp_path / name for name in ("a.mkv", "b.mkv"))
+    states = []
+    for times in ((1, 2), (2, 1), (3, 3), (4, 4)):
+        for path, time_ns in zip((first, second), times, strict=True):
+            path.write_bytes(b"x")
+            os.utime(path, ns=(0, time_ns * 10**18))
+        states.append(recording_state(tmp_path / "a.mkv+b.mkv"))
+    assert len({*states}) == len(states)
+    assert all(0 <= time_ns < 2**63 for _, time_ns in states)
+    assert recording_state(second) == (1, second.stat().st_mtime_ns)
 
 
 def test_a_file_of_that_very_name_is_one_file(tmp_path: Path) -> None:
