@@ -9,7 +9,7 @@ somebody was away, are doubtful.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, pairwise
 
@@ -119,6 +119,11 @@ def _area(seat: str, words: Mapping[str, tuple[float, float]]) -> Area | None:
             return None
         across, down = (across, words[word]) if word in ("top", "bottom") else (words[word], down)
     return across[0], down[0], across[1] - across[0], down[1] - down[0]
+
+
+def free_numbers(taken: Collection[str]) -> Iterator[str]:
+    """p1, p2, … without those that are somebody's name."""
+    return (name for number in count(1) if (name := f"p{number}") not in taken)
 
 
 def by_themselves(pieces: Sequence[Piece]) -> list[Person]:
@@ -252,7 +257,7 @@ def _sat_in(person: Person, seat: str, people: Sequence[Person], seats: Seats, s
 
 def _named(people: Sequence[Person], seats: Seats, size: tuple[int, int]) -> tuple[list[Person], list[str]]:
     seconds = np.array([[_seconds_inside(each, area, size) for area in seats.values()] for each in people])
-    numbers = (name for number in count(1) if (name := f"p{number}") not in seats)
+    numbers = free_numbers(seats)
     named, reasons = [], []
     for person, own_s in zip(people, seconds, strict=True):
         seat = int(own_s.argmax())

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, cycle
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from storyframes import MAIN
 from storyframes.store import write_atomically
-from storyframes_people.attribution import Person, Seats, by_seats, by_themselves, with_names_of_seats
+from storyframes_people.attribution import Person, Seats, by_seats, by_themselves, free_numbers, with_names_of_seats
 from storyframes_people.boxes import MARGIN, RULES, csv_of, regions_of
 from storyframes_people.detections import detect_faces
 from storyframes_people.detectors import FaceDetector, choose_pictures, least_confidence
@@ -115,8 +115,7 @@ def propose_people(
         else:  # nothing was joined by faces
             people, without_seat = by_seats(found, options.seats, size)
         apart += without_seat
-    taken = {*options.seats, *(person.name for person in people)}
-    numbers = (name for number in count(1) if (name := f"p{number}") not in taken)
+    numbers = free_numbers({*options.seats, *(person.name for person in people)})
     for piece in unsure:
         people.append(Person(next(numbers), (piece,)))
         when = f"{piece.time[0]:.1f} to {piece.time[-1]:.1f} s"
