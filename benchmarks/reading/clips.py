@@ -24,7 +24,7 @@ from benchmarks.measure import interleave
 from benchmarks.performance_page import record
 from benchmarks.reading.clip_data import WINDOW, ClipData, uniform
 from storyframes import ClipDataset, ClipLoader, FeatureStore, SessionBlockSampler, UniformSampler
-from storyframes.clips.dataset import BatchBuffers, new_memory
+from storyframes.clips.batch_buffers import BatchBuffers, new_memory
 from storyframes.features import VISION
 
 BATCH = 64

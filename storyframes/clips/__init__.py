@@ -7,7 +7,8 @@ Reading: ``dataset`` (``ClipDataset``) chooses clips by ``filters`` and opens ``
 ``named_inputs`` or any feature of the store (``feature_input``), which says which of the ``readers`` fills a batch from
 which rows: those nearest to the points of a ``grid``, or those that ``row_finders`` find.
 
-Training: ``samplers`` and ``oversampling`` order clips, ``loader`` (``ClipLoader``) makes batches of torch tensors.
+Training: ``samplers`` and ``oversampling`` order clips, ``loader`` (``ClipLoader``) makes batches of torch tensors. The
+memory of batches is used again (``batch_buffers``).
 """
 
 from typing import TYPE_CHECKING
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING
 from storyframes.lazy import exports
 
 if TYPE_CHECKING:
+    from storyframes.clips.batch_buffers import BatchBuffers
     from storyframes.clips.clip_index import COLUMNS, SPLITS
-    from storyframes.clips.dataset import BatchBuffers
     from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
     from storyframes.clips.inputs import Field
     from storyframes.clips.named_inputs import needed_features
@@ -36,8 +37,8 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
+        "batch_buffers": "BatchBuffers",
         "clip_index": "COLUMNS SPLITS",
-        "dataset": "BatchBuffers",
         "filters": "complete_clips filter_clips lacking_clips parse_filter",
         "inputs": "Field",
         "named_inputs": "needed_features",

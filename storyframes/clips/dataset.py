@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from storyframes.clips.batch_buffers import BatchBuffers, new_memory
 from storyframes.clips.clip_index import SplitSpec
 from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips
 from storyframes.clips.inputs import MASK, Batch, Clip, ClipInput, ClipSource, Field
@@ -144,7 +143,8 @@ class ClipDataset:
                 self._standardisers += [standardiser(requested, reader, source, training) for reader in readers]
         self._of_window = [name for reader in self._readers if reader.of_window for name in reader.fields]
         self.fields["index"] = Field((), np.dtype(np.int64))
-        self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
+        self._buffers: BatchBuffers | None = None  # of the largest batch so far, of so many clips
+        self._most = 0
 
     def _training(self, asked: ClipInput) -> dict[str, Scale]:
         """The scales of an input's fields over the training clips that have it, each window of them once.
@@ -306,7 +306,7 @@ class ClipDataset:
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, np.ndarray]]:
         """Several clips, as torch's DataLoader asks for those of a batch; their arrays share one batch's memory."""
-        if len(indices) > self._most:
+        if self._buffers is None or len(indices) > self._most:
             self._most = len(indices)
             self._buffers = BatchBuffers(self.fields, self._most, 1, new_memory)
         batch = self.read(indices, out=self._buffers.take(len(indices)))
@@ -446,67 +446,3 @@ def _compact(clips: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
     columns.insert(1, "story", story)
     rows = np.asarray(columns.to_records(index=False))  # plain: a recarray makes an object of each of its rows
     return rows, list(sessions), [*stories, NO_STORY]  # a missing story, -1, is the last
-
-
-_ALIGNMENT = 64
-
-
-class BatchBuffers:
-    """Arrays for batches, on memory that returns to the pool when the last array on it is deleted.
-
-    Fresh memory costs about as much as filling it, so it is used again. A batch may be kept for any time; keeping many
-    allocates more memory. Threads may share a pool.
-
-    Args:
-        fields: the arrays of a sample.
-        batch_size: most samples of a batch.
-        keep: how much unused memory to keep, in batches.
-        allocate: makes memory of that many bytes, as (n,) uint8.
-    """
-
-    def __init__(
-        self, fields: Mapping[str, Field], batch_size: int, keep: int, allocate: Callable[[int], np.ndarray]
-    ) -> None:
-        self._fields = fields
-        self._allocate = allocate
-        self._unused: deque[np.ndarray] = deque(maxlen=keep)
-        self._offsets: dict[str, int] = {}
-        self._nbytes = 0
-        for name, field in fields.items():
-            self._offsets[name] = self._nbytes
-            self._nbytes += -(-batch_size * _nbytes(field) // _ALIGNMENT) * _ALIGNMENT
-
-    def take(self, count: int) -> dict[str, np.ndarray]:
-        """Arrays for ``count`` samples, with arbitrary values."""
-        try:
-            memory = self._unused.pop()
-        except IndexError:
-            memory = self._allocate(self._nbytes)
-        loan = np.asarray(_Loan(memory, self._unused))
-        arrays = {}
-        for name, field in self._fields.items():
-            first = self._offsets[name]
-            part = loan[first : first + count * _nbytes(field)]
-            arrays[name] = part.view(field.dtype).reshape(count, *field.shape)
-        return arrays
-
-
-def new_memory(nbytes: int) -> np.ndarray:
-    """Plain memory."""
-    return np.empty(nbytes, np.uint8)
-
-
-class _Loan:
-    """Owns the memory as long as an array refers to it: numpy keeps the object that an array was made from."""
-
-    def __init__(self, memory: np.ndarray, unused: deque[np.ndarray]) -> None:
-        self.__array_interface__ = memory.__array_interface__
-        self._memory = memory
-        self._unused = unused
-
-    def __del__(self) -> None:
-        self._unused.append(self._memory)
-
-
-def _nbytes(field: Field) -> int:
-    return math.prod(field.shape) * field.dtype.itemsize

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from storyframes.clips.dataset import BatchBuffers, ClipDataset
+from storyframes.clips.batch_buffers import BatchBuffers
+from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import Batch
 from storyframes.clips.samplers import ClipSampler, SequentialSampler
 from storyframes.installation import install_line

@@ -13,7 +13,8 @@ from support.messages import naming
 from support.stores import local
 from support.synthetic_features import StudySpec, SyntheticStudy, publish, write_features
 
-from storyframes.clips.dataset import BatchBuffers, ClipDataset
+from storyframes.clips.batch_buffers import BatchBuffers
+from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput, Field
 from storyframes.clips.loader import ClipLoader
 from storyframes.clips.named_inputs import INPUTS
