@@ -17,21 +17,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # runs from a checkout, installed or not
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-import numpy as np  # noqa: E402
-from support.media.conversations import FPS, RATE  # noqa: E402
-from support.media.recordings import write_wave  # noqa: E402
-from support.voices.human import VOICES  # noqa: E402
-from support.voices.talks import ROOMS, compose_talk  # noqa: E402
+import numpy as np
+from support.media.conversations import FPS, RATE
+from support.media.recordings import write_wave
+from support.voices.human import VOICES
+from support.voices.talks import ROOMS, compose_talk
 
-from benchmarks.measure import print_machine  # noqa: E402
-from benchmarks.performance_page import record  # noqa: E402
-from storyframes.speaking import Speech, attribute  # noqa: E402
-from storyframes.times import SESSION_CLOCK  # noqa: E402
-from tasks.media import speech  # noqa: E402
-from tasks.media.sound_bands import SoundBands  # noqa: E402
+from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
+from storyframes.speaking import Speech, attribute
+from storyframes.times import SESSION_CLOCK
+from tasks.media import speech
+from tasks.media.sound_bands import SoundBands
 
 EACH = "floor+others"
 NAMES = {

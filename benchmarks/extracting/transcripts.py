@@ -17,26 +17,25 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # runs from a checkout, installed or not
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-import numpy as np  # noqa: E402
-from storyframes_transcribe.models import find_model  # noqa: E402
-from storyframes_transcribe.recordings import plan_sessions, transcript_path  # noqa: E402
-from storyframes_transcribe.session import Outcome, Transcriber  # noqa: E402
-from storyframes_transcribe.settings import TranscribeSettings  # noqa: E402
-from storyframes_transcribe.transcript_file import TranscriptFile, read_made  # noqa: E402
-from storyframes_transcribe.whisper import Whisper  # noqa: E402
-from storyframes_transcribe.words import HeardWord  # noqa: E402
-from support.media.recordings import write_wave  # noqa: E402
-from support.voices import human  # noqa: E402
-from support.voices.scenes import RATE, Planted, Scene, Spoken, compose, voiced  # noqa: E402
-from support.voices.scoring import HeardAt, aligned, ghosts, is_within, spelled  # noqa: E402
+import numpy as np
+from storyframes_transcribe.models import find_model
+from storyframes_transcribe.recordings import plan_sessions, transcript_path
+from storyframes_transcribe.session import Outcome, Transcriber
+from storyframes_transcribe.settings import TranscribeSettings
+from storyframes_transcribe.transcript_file import TranscriptFile, read_made
+from storyframes_transcribe.whisper import Whisper
+from storyframes_transcribe.words import HeardWord
+from support.media.recordings import write_wave
+from support.voices import human
+from support.voices.scenes import RATE, Planted, Scene, Spoken, compose, voiced
+from support.voices.scoring import HeardAt, aligned, ghosts, is_within, spelled
 
-from benchmarks.measure import print_machine  # noqa: E402
-from benchmarks.performance_page import record  # noqa: E402
-from tasks.media.sound import read_audio  # noqa: E402
-from tasks.study import load_study  # noqa: E402
+from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
+from tasks.media.sound import read_audio
+from tasks.study import load_study
 
 TURNS = 36
 _PLANTED = "harmonica velvet marmalade lantern yesterday elephants morning window garden seven butter mountain".split()

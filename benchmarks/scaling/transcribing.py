@@ -14,24 +14,23 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # runs from a checkout, installed or not
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-import numpy as np  # noqa: E402
-from faster_whisper import BatchedInferencePipeline, WhisperModel  # noqa: E402
-from storyframes_transcribe.models import find_model  # noqa: E402
-from storyframes_transcribe.settings import TranscribeSettings  # noqa: E402
-from storyframes_transcribe.voices import RATE, voiced_pieces  # noqa: E402
-from storyframes_transcribe.whisper import Whisper  # noqa: E402
-from storyframes_transcribe.words import snap  # noqa: E402
-from support.voices import human  # noqa: E402
-from support.voices.scenes import Scene  # noqa: E402
-from support.voices.scoring import aligned, spelled  # noqa: E402
+import numpy as np
+from faster_whisper import BatchedInferencePipeline, WhisperModel
+from storyframes_transcribe.models import find_model
+from storyframes_transcribe.settings import TranscribeSettings
+from storyframes_transcribe.voices import RATE, voiced_pieces
+from storyframes_transcribe.whisper import Whisper
+from storyframes_transcribe.words import snap
+from support.voices import human
+from support.voices.scenes import Scene
+from support.voices.scoring import aligned, spelled
 
-from benchmarks.extracting.transcripts import alone, conversation  # noqa: E402
-from benchmarks.measure import interleave, peak_memory_gb, print_machine  # noqa: E402
-from benchmarks.performance_page import record  # noqa: E402
-from tasks.media.sound import AudioBlock  # noqa: E402
+from benchmarks.extracting.transcripts import alone, conversation
+from benchmarks.measure import interleave, peak_memory_gb, print_machine
+from benchmarks.performance_page import record
+from tasks.media.sound import AudioBlock
 
 COLUMNS = (
     *("sound", "seconds", "words said", "right, ours", "right, the pipeline"),
