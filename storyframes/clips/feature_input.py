@@ -17,7 +17,6 @@ from storyframes.array_roles import (
     CONFIDENCE,
     FRAME_ROW,
     PER_FRAME,
-    SPEAKER,
     ChosenColumns,
     ColumnTable,
     MaskRule,
@@ -131,13 +130,7 @@ def open_feature(
             frames are not the clips'.
     """
     feature = of_track(feature, requested.track)
-    needed = {
-        *(requested.columns or ()),
-        *((SPEAKER,) if requested.speakers is not None else ()),
-        *((CONFIDENCE,) if requested.min_confidence is not None else ()),
-    }
-    except_for = {SPEAKER, CONFIDENCE} - needed  # older stores do not have them
-    spec = source.common_spec(feature, groups=requested.columns is not None, except_for=except_for)
+    spec = source.common_spec(feature, groups=requested.columns is not None, except_for=requested.unread)
     arrays = _by_axis(spec)
     if not arrays:
         raise ValueError(f"{feature!r} has no array with a row for each {', '.join(_AXES[:-1])} or {_AXES[-1]}")

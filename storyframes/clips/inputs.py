@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from storyframes.array_roles import IN_REGION, PER_FRAME
+from storyframes.array_roles import CONFIDENCE, IN_REGION, PER_FRAME, SPEAKER
 from storyframes.features import SIDE_BY_SIDE
 from storyframes.pooling import MEAN, POOLED_OVER, check_functionals
 from storyframes.spec import MAIN, MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, of_track, shown_names
@@ -166,6 +166,13 @@ class ClipInput:
     def part(self) -> str:
         """The part of the feature that the name has; empty for none."""
         return parse_address(self.name).part
+
+    @property
+    def unread(self) -> set[str]:
+        """The arrays that not all sessions need to have: older stores lack them, and this input does not read them."""
+        speaker = {SPEAKER} if self.speakers is not None else set()
+        confidence = {CONFIDENCE} if self.min_confidence is not None else set()
+        return {SPEAKER, CONFIDENCE} - {*(self.columns or ()), *speaker, *confidence}
 
     def resolved(self, store: FeatureStore) -> ClipInput:
         """The same with the columns and rows of its part, as the store has them.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from storyframes.array_roles import CONFIDENCE, SPEAKER, MaskRule
+from storyframes.array_roles import MaskRule
 from storyframes.clips.filters import lacking_clips
 from storyframes.clips.inputs import PERSON, SESSION, TRAINING, Batch, Clip, ClipInput, ClipSource
 from storyframes.clips.readers import CurveRows, FeatureReader, FieldPart, InputReader, PooledRows
@@ -133,9 +133,8 @@ def standardiser(
     having = of_people[~lacking_clips(of_people, source.store, requested)]
     pairs = having[["session_id", "participant_id"]].drop_duplicates()
     read = replace(source, sessions=pairs["session_id"].tolist())
-    unread = {SPEAKER} if requested.min_confidence is not None else {SPEAKER, CONFIDENCE}
     for feature in {part.feature for part in reader.parts if read.sessions}:  # columns are read by their places
-        read.common_spec(feature, except_for=unread)
+        read.common_spec(feature, except_for=requested.unread)
     by_person = pairs.groupby("participant_id", sort=False)["session_id"].agg(tuple)
     return Standardiser(reader, mask, {session: group for group in by_person for session in group})
 

@@ -116,6 +116,17 @@ def test_another_session_of_the_person_without_rows_of_frames_does_not_count(tmp
     np.testing.assert_array_equal(of_person[0]["audio"], of_session[0]["audio"])
 
 
+@pytest.mark.usefixtures("one_person")
+def test_another_session_of_the_person_without_an_array_that_is_asked_for_is_refused(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=3))
+    study.arrays["s00", "glove", "confidence"] = np.ones(len(study.arrays["s00", "glove", "known"]), np.float32)
+    extracted_again(study, "s00", "glove", lambda spec: spec)
+    confidence, vectors = (ClipInput("words", columns, standardise="person") for columns in (["confidence"], None))
+    with pytest.raises(ValueError, match=naming("glove", "s00", "s01", "confidence")):
+        ClipDataset(study.root, [confidence], 'session_id == "s00"')
+    assert len(ClipDataset(study.root, [vectors], 'session_id == "s00"'))  # nobody reads it
+
+
 @pytest.mark.slow
 def test_training_clips_with_another_order_of_columns_are_refused(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", StudySpec(sessions=3))
