@@ -5,7 +5,8 @@ participants to splits.
 
 Reading: ``dataset`` (``ClipDataset``) chooses clips by ``filters`` and opens ``inputs``. An input is one of
 ``named_inputs`` or any feature of the store (``feature_input``), which says which of the ``readers`` fills a batch from
-which rows: those nearest to the points of a ``grid``, or those that ``row_finders`` find.
+which rows: those nearest to the points of a ``grid``, or those that ``row_finders`` find. ``standardise`` changes the
+values of inputs that ask for it.
 
 Training: ``samplers`` and ``oversampling`` order clips, ``loader`` (``ClipLoader``) makes batches of torch tensors. The
 memory of batches is used again (``batch_buffers``).

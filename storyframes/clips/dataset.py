@@ -170,7 +170,7 @@ class ClipDataset:
                     f"clips ({own}): extract all sessions with one configuration and one version of the extractor"
                 )
         clips = (plain[int(clips[0])] for clips in plain.windows()["clips"])
-        return training_scales(clips, dict.fromkeys(fields, f"{name}_mask"))
+        return training_scales(clips, fields, f"{name}_mask")
 
     def _open(self, source: ClipSource, requested: ClipInput) -> list[InputReader]:
         """The readers of an input; where it may be missing, they are made from clips that have it."""

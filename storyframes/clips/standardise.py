@@ -6,7 +6,7 @@ of its person, or of the training clips. They are of features alone; labels are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -139,12 +139,15 @@ def standardiser(
     return Standardiser(reader, mask, {session: group for group in by_person for session in group})
 
 
-def training_scales(windows: Iterable[Mapping[str, np.ndarray]], fields: Mapping[str, str]) -> dict[str, Scale]:
+def training_scales(
+    windows: Iterable[Mapping[str, np.ndarray]], fields: Collection[str], mask: str
+) -> dict[str, Scale]:
     """The mean and the standard deviation of each field over windows.
 
     Args:
         windows: of each the fields, without a dimension of clips.
-        fields: by field with values, the field with its mask.
+        fields: those with values.
+        mask: the field that says which of their rows are measurements.
 
     Raises:
         ValueError: there are no windows.
@@ -153,7 +156,7 @@ def training_scales(windows: Iterable[Mapping[str, np.ndarray]], fields: Mapping
     sums: dict[str, np.ndarray] = {}
     squares: dict[str, np.ndarray] = {}
     for window in windows:
-        for name, mask in fields.items():
+        for name in fields:
             rows = window[name][window[mask]].astype(np.float64)
             has_value = np.isfinite(rows)
             rows = np.where(has_value, rows, 0.0)
