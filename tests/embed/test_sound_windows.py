@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 from support.media.recordings import write_recording, write_wave
 from support.messages import naming
-from support.models.tiny_audio_models import RATE
+from support.models.tiny_audio_models import RATE, sound_model
 from support.models.tiny_classifiers import LABELS, sound_classifier, speech_regression
 from support.models.tiny_text_models import DEPTH
 from support.stores import local
@@ -27,10 +27,12 @@ from support.studies import extract_session, make_study
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.extractors.audio import window_encoder
 from tasks.extractors.audio.extractor import AudioSettings
 from tasks.extractors.audio.window_encoder import WindowEncoder, load_sound_classifier
 from tasks.extractors.audio.windows import SecondsOfSound
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.loading import Loaded, load_pretrained
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.media.sound import read_audio
 from tasks.media.synthesize import SyntheticStudy, write_study
@@ -294,6 +296,20 @@ def test_other_heads_are_refused_with_their_keys(made: Callable[..., Path], tmp_
     save_file(state, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(ExtractionError, match=naming(*found)):
         load_sound_classifier(folder, "[[embed]] said", allow_untrained=False)
+
+
+def test_a_random_head_is_looked_for_once(made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again for each session: the model is loaded for it."""
+    folder, loads = made(sound_model, "wav2vec2"), []
+
+    def load(*arguments: Any, **named: Any) -> Loaded:
+        loads.append(arguments)
+        return load_pretrained(*arguments, **named)
+
+    monkeypatch.setattr(window_encoder, "load_pretrained", load)
+    said = {"output": "scores", "window_s": 0.5, "activation": "none", "allow_untrained": True}
+    assert [built(folder, **said).is_untrained() for _ in range(2)] == [True, True]
+    assert len(loads) == 1
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

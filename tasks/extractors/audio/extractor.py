@@ -189,10 +189,10 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
         return window_s, self.settings.stride_s or window_s
 
     def is_untrained(self) -> bool:
-        from tasks.extractors.audio.window_encoder import load_sound_classifier
+        from tasks.extractors.audio.window_encoder import sound_lacks_weights
 
         assert self.model.folder is not None  # the section allows no torchvision
-        return load_sound_classifier(self.model.folder, self._where, allow_untrained=True)[1]
+        return sound_lacks_weights(self.model.folder, self.model.digest, self._where)
 
     def _shape(self, model: LocalModel) -> AudioShape:
         """Checked against the section's chunks."""

@@ -6,6 +6,7 @@ Imports torch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,12 @@ def load_sound_classifier(folder: Path, where: str, *, allow_untrained: bool) ->
         return DenseHead(loaded.network.base_model, _tensors(folder, of_head, where), output or "").eval(), False
     refuse_untrained(missing, loaded.unexpected, where, allow_untrained=allow_untrained)
     return loaded.network, True
+
+
+@lru_cache(maxsize=8)
+def sound_lacks_weights(folder: Path, digest: str, where: str) -> bool:
+    """Whether weights of a model with its head are in no file, the files being those of the digest."""
+    return load_sound_classifier(folder, where, allow_untrained=True)[1]
 
 
 class DenseHead(torch.nn.Module):
