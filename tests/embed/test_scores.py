@@ -279,6 +279,16 @@ def test_a_model_without_a_trained_head_is_refused(made: Callable[..., Path], ki
     np.testing.assert_array_equal(first, again)
 
 
+def test_a_broken_model_is_refused_by_its_section_where_a_head_may_be_random(
+    made: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(made(text_classifier, LABELS, None), tmp_path / "m"))
+    (folder / "model.safetensors").write_bytes(b"broken")
+    extractor = built("text", folder, output="scores", allow_untrained=True)
+    with pytest.raises(ExtractionError, match=naming(extractor.settings.label, "cannot load")):
+        extractor.is_untrained()
+
+
 def test_the_keys_that_files_have_instead_are_named(made: Callable[..., Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(made(text_classifier, LABELS, None), tmp_path / "m"))
     state = load_file(folder / "model.safetensors")

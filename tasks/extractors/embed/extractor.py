@@ -115,7 +115,7 @@ class Embedding(Extractor[E]):
         model = self.model
         if model.folder is None or "model_type" not in model.config:  # other libraries' models are loaded whole
             return False
-        return lacks_weights(self.settings.kind, model.folder, model.digest)
+        return lacks_weights(self.settings.kind, model.folder, model.digest, self.settings.label)
 
     def models(self) -> Mapping[str, str]:
         """SHA-256 of the model's files as they are now: compared before and after the work, so that a change shows."""

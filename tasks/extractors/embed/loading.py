@@ -106,9 +106,9 @@ def refuse_untrained(missing: Iterable[str], unexpected: Iterable[str], where: s
 
 
 @lru_cache(maxsize=8)
-def lacks_weights(kind: Kind, folder: Path, digest: str) -> bool:
+def lacks_weights(kind: Kind, folder: Path, digest: str, where: str) -> bool:
     """Whether weights of a model with its head are in no file, the files being those of the digest."""
-    return bool(absent_weights(load_pretrained(folder, "", CLASSIFIERS[kind])))
+    return bool(absent_weights(load_pretrained(folder, f"{where}:", CLASSIFIERS[kind])))
 
 
 def activated(logits: torch.Tensor, activation: Activation) -> torch.Tensor:
