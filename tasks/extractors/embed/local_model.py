@@ -51,6 +51,11 @@ class LocalModel:
         """One digest of all its files."""
         return hashlib.sha256(canonical_json(dict(self.digests))).hexdigest()
 
+    @property
+    def is_timms(self) -> bool:
+        """Whether its configuration is timm's, not transformers'."""
+        return "architecture" in self.config and "model_type" not in self.config
+
 
 def find_model(settings: EmbedSettings) -> LocalModel:
     """The model of a section as it is on this machine; no network, no library of models.

@@ -71,7 +71,7 @@ def _labels(model: LocalModel, where: str) -> tuple[str, ...]:
     if model.origin is Origin.TORCHVISION:
         published = import_torchvision().models.get_model_weights(model.name)
         return _distinct(published[model.revision].meta["categories"])
-    if "architecture" in model.config and "model_type" not in model.config:
+    if model.is_timms:
         return _labels_of_timm(model.config, where)
     by_number = model.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})  # what transformers leaves out
     try:

@@ -67,10 +67,9 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
     def encoder(self) -> Encoder:
         """The model, and what is read out of it."""
         model, settings = self.model, self.settings
-        is_timms = "architecture" in model.config and "model_type" not in model.config
         return Encoder(
             section=f"{settings.section}:",
-            library=_LIBRARIES.get(model.origin) or (Library.TIMM if is_timms else Library.TRANSFORMERS),
+            library=_LIBRARIES.get(model.origin) or (Library.TIMM if model.is_timms else Library.TRANSFORMERS),
             name=model.name,
             weights=model.weights[0],
             folder=model.folder,
