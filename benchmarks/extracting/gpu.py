@@ -41,22 +41,18 @@ import torch
 
 from benchmarks.extracting.decoding import Images, images_of, pyav_alone, rows_of, units_of
 from benchmarks.extracting.gpu_inputs import RATE, prepared, repeat, timm_folder, wav2vec2_folder, write_noise
+from benchmarks.extracting.gpu_networks import BATCH, VIT, dope_alone, resnet50_alone, vit_alone, wav2vec2_alone
 from benchmarks.measure import print_machine
 from benchmarks.performance_page import record
 from storyframes.features import CLOCK
-from tasks.extractors.audio.extractor import USUAL_CHUNK_S, AudioSettings
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.settings import Precision
 from tasks.extractors.torch_compute import let_go
 from tasks.media.sound import read_audio
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.models.libraries import import_torchvision
 
-_BATCH = {"cuda": 256, "cpu": 4}
-_DTYPES = {"float16": torch.half, "bfloat16": torch.bfloat16, "tf32": torch.float32, "float32": torch.float32}
 _PIECE_S = 10  # of a recording, which is repeated
 _FPS = 15
-_VIT = "vit_base_patch16_224"
 # Frames a second that one process and all of them may reach, and seconds of sound: they choose how long sessions are.
 _MAY_REACH = {"cuda": (480, 2500), "cpu": (15, 30)}
 _MAY_HEAR = {"cuda": (300, 4000), "cpu": (2, 4)}
@@ -133,7 +129,7 @@ Work = Extraction | Decoding
 
 
 def _vit_images(root: Path, precision: str) -> Images:
-    return prepared(root, _VIT, Precision(precision)).preprocessing.images
+    return prepared(root, VIT, Precision(precision)).preprocessing.images
 
 
 def _whole_frames() -> Images:
@@ -154,7 +150,7 @@ def cases(root: Path, device: str) -> list[Case]:
         return {"embed": [section(precision, name=name, kind=kind, source=f"path:{folder}")]}
 
     on_gpu = device == "cuda"
-    vit, speech = timm_folder(root, _VIT), wav2vec2_folder(root)
+    vit, speech = timm_folder(root, VIT), wav2vec2_folder(root)
     one = "float16" if on_gpu else "float32"
     found = [
         Case(
@@ -249,74 +245,6 @@ def _reached(by_device: Mapping[str, tuple[float, float]], device: str, processe
     """Of one process of so many, a second."""
     one, together = by_device[device]
     return min(one, together / max(processes, 1))
-
-
-def resnet50_alone(device: str, precision: str) -> float:
-    return images_a_second(import_torchvision().models.resnet50(weights=None), device, precision)
-
-
-def vit_alone(device: str, precision: str) -> float:
-    import_torchvision()
-    import timm
-
-    return images_a_second(timm.create_model(_VIT, pretrained=False), device, precision)
-
-
-def images_a_second(network: torch.nn.Module, device: str, precision: str) -> float:
-    dtype, batch = _DTYPES[precision], _BATCH[device]
-    network = network.eval().to(device, dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    images = torch.randn(batch, 3, 224, 224, device=device, dtype=dtype).to(memory_format=torch.channels_last)
-    return rate(partial(network, images), batch, precision)
-
-
-def wav2vec2_alone(folder: Path, device: str, precision: str) -> float:
-    import_torchvision()
-    from transformers import Wav2Vec2Model
-
-    dtype, batch, kept_s = _DTYPES[precision], max(_BATCH[device] // 32, 1), round(USUAL_CHUNK_S)
-    window_s = kept_s + round(2 * AudioSettings.model_fields["context_s"].default)
-    network = Wav2Vec2Model.from_pretrained(folder).eval().to(device, dtype)
-    samples = torch.randn(batch, window_s * RATE, device=device, dtype=dtype)
-    return rate(partial(network, samples), batch * kept_s, precision)
-
-
-def dope_alone(checkpoint: Path, device: str, precision: str) -> float:
-    from tasks.extractors.dope.checkpoint import load_checkpoint
-    from tasks.extractors.dope.detector import DopeDetector
-    from tasks.extractors.dope.network import frame_size, network_input
-    from tasks.extractors.dope.settings import DopeSettings
-
-    detector = DopeDetector(load_checkpoint(checkpoint), DopeSettings(device=device, precision=precision))
-    frames = torch.randint(0, 256, (detector.settings.frames_at_once, 720, 1280, 3), dtype=torch.uint8).numpy()
-    images = network_input(list(frames), detector.options, detector.device)
-    sizes = [frame_size(frame) for frame in frames]
-    return rate(lambda: detector.network(images, sizes), len(frames), precision, repeats=2)
-
-
-def rate(once: Callable[[], object], frames: int, precision: str, repeats: int = 10) -> float:
-    """Frames a second of ``once``, which takes so many; on a GPU it is also printed without cuDNN's trials.
-
-    cuDNN tries its algorithms and takes the fastest, which the product does not let it do.
-    """
-    if torch.cuda.is_available():
-        untried = _rate(once, frames, precision, repeats, tries=False)
-        print(f"the next network, as cuDNN chooses its algorithms without trials: {untried:,.0f}", flush=True)
-    return _rate(once, frames, precision, repeats, tries=True)
-
-
-def _rate(once: Callable[[], object], frames: int, precision: str, repeats: int, *, tries: bool) -> float:
-    cuda = torch.cuda.is_available()
-    wait: Callable[[], object] = torch.cuda.synchronize if cuda else int
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    numerics = torch.backends.cudnn.flags(enabled=True, benchmark=tries, allow_tf32=precision == "tf32")
-    with torch.inference_mode(), numerics:
-        once()  # cuDNN chooses its algorithms
-        wait()
-        started = time.perf_counter()
-        for _ in range(repeats if cuda else 1):
-            once()
-        wait()
-    return frames * (repeats if cuda else 1) / (time.perf_counter() - started)
 
 
 class Processes:
@@ -453,7 +381,7 @@ def main() -> None:
         nargs="*",
         help="dope, or some of resnet50, 'resnet50 tf32', …, 'embed audio', in the order of their importance",
     )
-    parser.add_argument("--device", choices=list(_BATCH), default="cuda")
+    parser.add_argument("--device", choices=list(BATCH), default="cuda")
     parser.add_argument("--json", type=Path, help="file for the rows")
     arguments, _ = parser.parse_known_args()
     if os.environ.get("OMP_NUM_THREADS") != "1":  # as in a worker; read when torch is imported
