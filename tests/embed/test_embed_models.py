@@ -144,10 +144,10 @@ def test_a_configuration_names_folders_beside_itself_and_several_sections(tmp_pa
 def broken(folder: Path, what: str) -> Path:
     """A folder in which one thing is not as it should be."""
     folder.mkdir()
-    config = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 3}
+    config: dict[str, Any] = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 3}
     (folder / "model.safetensors").write_bytes(b"weights")
     if what == "remote code":
-        config["auto_map"] = {"AutoModel": "theirs.Model"}  # type: ignore[assignment]
+        config["auto_map"] = {"AutoModel": "theirs.Model"}
     if what == "code of a part":
         (folder / "modules.json").write_text(json.dumps([{"type": "theirs.Part", "path": ""}]))
     if what == "an adapter":

@@ -24,7 +24,7 @@ from support.models.tiny_text_models import DEPTH
 from support.stores import local
 from support.studies import extract_session, make_study
 
-from storyframes import ClipDataset, ClipInput, FeatureStore
+from storyframes import Axis, ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extractors.audio import window_encoder
@@ -367,7 +367,7 @@ def test_clips_have_their_windows_and_at_each_frame_the_nearest(made: Callable[.
     write_clip_index(build_clip_index(load_study(tmp_path / "study"), windows, store).clips, local(tmp_path / "f"))
     rows, start, end, time = (store.read("s0001", "said", array=name) for name in ("values", "start", "end", "time"))
     own = ClipDataset(tmp_path / "f", [ClipInput("said", ["laughter"])])
-    per_frame = ClipDataset(tmp_path / "f", [ClipInput("said", axis="frame")])  # type: ignore[arg-type]
+    per_frame = ClipDataset(tmp_path / "f", [ClipInput("said", axis=Axis.FRAME)])
     frame = store.read("s0001", "frames", array="time")
     assert len(own) > 5
     for number, clip in enumerate(own.clips.itertuples()):

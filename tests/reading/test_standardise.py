@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 from storyframes.clips.clip_index import SplitSpec
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
+from storyframes.clips.standardise import Scale
 from storyframes.features import FEATURES
 from storyframes.spec import Axis, FeatureSpec
 from storyframes.store import catalogue
@@ -31,8 +33,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> SyntheticStudy:
     return write_features(tmp_path_factory.mktemp("standardise") / "features", StudySpec(lacking={"s03": ["glove"]}))
 
 
-def action_units(standardise: str | None, **more: object) -> ClipInput:
-    return ClipInput("openface", ["action_units"], standardise=standardise, **more)  # type: ignore[arg-type]
+def action_units(standardise: str | None) -> ClipInput:
+    return ClipInput("openface", ["action_units"], standardise=standardise)
 
 
 def measured(study: SyntheticStudy, *sessions: str) -> np.ndarray:
@@ -198,9 +200,7 @@ def test_padding_stays_0_and_several_arrays_keep_their_places(study: SyntheticSt
         assert not np.allclose(a[name], b[name], equal_nan=True)
 
 
-def test_a_column_without_a_spread_is_only_centred(study: SyntheticStudy, tmp_path: Path) -> None:
-    from storyframes.clips.standardise import Scale
-
+def test_a_column_without_a_spread_is_only_centred() -> None:
     scale = Scale.of_rows(np.array([[3.0, np.nan, 1.0], [3.0, np.nan, 5.0], [3.0, np.nan, np.nan]], np.float32))
     np.testing.assert_array_equal(scale.centre, [3, 0, 3])
     np.testing.assert_array_equal(scale.spread, [1, 1, 2])
@@ -233,9 +233,9 @@ def test_it_is_in_the_repr_and_survives_a_pickle(study: SyntheticStudy) -> None:
         ("openface", {"standardise": "session", "axis": "word"}, ("openface",)),
     ],
 )
-def test_what_cannot_be_standardised(name: str, more: dict[str, object], named: tuple[str, ...]) -> None:
+def test_what_cannot_be_standardised(name: str, more: dict[str, Any], named: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match=naming(*named)):
-        ClipInput(name, **more)  # type: ignore[arg-type]
+        ClipInput(name, **more)
 
 
 def test_whole_numbers_are_refused(study: SyntheticStudy) -> None:

@@ -49,7 +49,7 @@ class Embedding(Extractor[E]):
     # No cached_property: tasks/extract.py withholds the text of an error whose traceback has a file of another package,
     # if texts are read, and functools would be one.
     @property
-    def spec(self) -> FeatureSpec:  # type: ignore[override]
+    def spec(self) -> FeatureSpec:  # type: ignore[override]  # by the model
         if self._spec is None:
             self._spec = self.make_spec(self.model)
         return self._spec

@@ -52,11 +52,11 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
         return Faces(square[None]).cut(0, rgb)
 
     @property
-    def after(self) -> tuple[str, ...]:  # type: ignore[override]
+    def after(self) -> tuple[str, ...]:  # type: ignore[override]  # by the settings
         return ("frames", *self.reads)
 
     @property
-    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]  # by the settings
         return self.settings.reads
 
     @property
