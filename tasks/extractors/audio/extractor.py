@@ -23,6 +23,7 @@ from tasks.extractors.embed.extractor import (
     describe_output,
     layer_groups,
     layer_numbers,
+    window_time,
 )
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import EmbedSettings, Kind, Origin
@@ -140,9 +141,6 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
         window_s, _ = self._windows(shape)
         about = describe_output(settings, f"layer {', '.join(map(str, settings.layers))}")
 
-        def time(said: str) -> ArraySpec:
-            return ArraySpec(Axis.WINDOW, "float64", f"{said}, on the recording's clock", units="s")
-
         return FeatureSpec(
             self.name,
             f"sound in windows of {window_s:g} s by {model.origin}:{model.name}, {about}",
@@ -156,9 +154,9 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
                     columns=columns,
                     units=units,
                 ),
-                "time": time("the middle of the window"),
-                "start": time("when the window begins"),
-                "end": time("when the window ends; earlier where the whole sound is shorter"),
+                "time": window_time("the middle of the window"),
+                "start": window_time("when the window begins"),
+                "end": window_time("when the window ends; earlier where the whole sound is shorter"),
             },
             groups,
         )

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from storyframes.features import FeatureSpec
+from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.installation import install_line
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
@@ -153,6 +153,11 @@ class Embedding(Extractor[E]):
 def describe_output(settings: EmbedSettings, hidden: str) -> str:
     """What a section stores of its model, for specifications: ``hidden`` says it of the layers' numbers."""
     return " and ".join([*([hidden] if settings.gives_hidden else []), *(["scores"] if settings.gives_scores else [])])
+
+
+def window_time(about: str) -> ArraySpec:
+    """An array with a time of each window."""
+    return ArraySpec(Axis.WINDOW, "float64", f"{about}, on the recording's clock", units="s")
 
 
 class Columns(NamedTuple):

@@ -11,7 +11,7 @@ from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from tasks.extractors.base import Cost, ExtractionError, Source
-from tasks.extractors.embed.extractor import Embedding, describe_output, layer_numbers
+from tasks.extractors.embed.extractor import Embedding, describe_output, layer_numbers, window_time
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.settings import EmbedSettings, Kind, Origin
 from tasks.extractors.embed.sources import published_weights
@@ -92,16 +92,13 @@ class VideoEmbedding(Embedding[VideoSettings], FrameExtractor[VideoSettings]):
         layers = self._layers(shape)
         columns, groups, units = self.columns(shape.width, layers)
 
-        def time(about: str) -> ArraySpec:
-            return ArraySpec(Axis.WINDOW, "float64", f"{about}, on the recording's clock", units="s")
-
         output = describe_output(settings, f"layer {', '.join(map(str, settings.layers))}")
         about, size = f"the model's numbers of the window: {output}; NaN where valid is 0", (len(columns),)
         arrays = {
             "values": ArraySpec(Axis.WINDOW, "float32", about, size, ("column",), columns=columns, units=units),
-            "time": time("the middle of the window"),
-            "start": time("when the window begins"),
-            "end": time("when the window ends"),
+            "time": window_time("the middle of the window"),
+            "start": window_time("when the window begins"),
+            "end": window_time("when the window ends"),
             MASK: ArraySpec(
                 Axis.WINDOW, "uint8", "1 where there is a frame for each moment of the window, 0 elsewhere", fill=0
             ),
