@@ -40,7 +40,7 @@ from storyframes.store.storage.scratch import make_scratch_folder, scratch_besid
 from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, build_extractors, extractor_classes, unknown_feature
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError
 from tasks.models.digests import DigestCache, user_cache
 from tasks.planning.selection import SelectionError, selected_extractors, without_frames
 from tasks.planning.sources import RECORDING, FileSource, file_source

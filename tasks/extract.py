@@ -31,8 +31,8 @@ from tasks.extractors.frames import Frames
 from tasks.extractors.regions import begin_region, region_spec
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.failures import explain
+from tasks.media.container import recording_digest, recording_state
 from tasks.media.recording import FrameTimes
-from tasks.media.recording_files import recording_digest, recording_state
 from tasks.media.video_header import missing_bytes
 
 _LOG = logging.getLogger("storyframes")

@@ -267,7 +267,7 @@ def _list_features(file: Path, given: Mapping[str, Path], config: Path | None) -
     from flows.settings import load_settings
     from tasks.extractors.availability import overview
     from tasks.extractors.registry import build_extractors
-    from tasks.media.recording_files import RecordingError
+    from tasks.media.container import RecordingError
     from tasks.media.video_header import read_streams
     from tasks.planning.selection import possible_extractors
     from tasks.study.rows import Track

@@ -351,7 +351,7 @@ def _look_at_headers(
     study: Study, sessions: Sequence[str], streams: StreamChoice
 ) -> tuple[dict[str, float], dict[str, float]]:
     """The frames per second and the lengths that the headers of recordings say, by session."""
-    from tasks.media.recording_files import RecordingError
+    from tasks.media.container import RecordingError
     from tasks.media.video_header import read_rate  # PyAV, which is not needed where all sessions have their times
 
     rates, lengths_s = {}, {}

@@ -98,7 +98,7 @@ def ends_without_frames(study: Study, store: FeatureStore | None, sessions: Iter
 
 
 def _end_s(study: Study, store: FeatureStore | None, session_id: str) -> float | None:
-    from tasks.media.recording_files import RecordingError
+    from tasks.media.container import RecordingError
     from tasks.media.sound import sound_length_s  # PyAV, which an index of extracted videos does not need
 
     session = study.sessions[session_id]

@@ -18,9 +18,8 @@ from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
 from tasks.extractors.frames import FrameClock, note_interlaced
 from tasks.extractors.regions import begin_region, note_wide_colours
 from tasks.extractors.settings import Hdr
-from tasks.media.container import PictureError, read_ahead
+from tasks.media.container import PictureError, RecordingError, read_ahead
 from tasks.media.recording import DEINTERLACING, FrameBatch, FrameTimes, RecordingReader
-from tasks.media.recording_files import RecordingError
 from tasks.media.region import RegionView
 
 BATCH_FRAMES = 8  # decoded at once; what goes through a network at once is its own affair

@@ -18,8 +18,8 @@ from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 from tasks.extractors.base import ALL, ExtractionError, Extractor, ExtractorSettings, Input, Source, Tolerance
+from tasks.media.container import RecordingError
 from tasks.media.recording import FrameTimes, read_frame_times
-from tasks.media.recording_files import RecordingError
 
 
 class Frames(Extractor[ExtractorSettings]):

@@ -26,8 +26,8 @@ from storyframes.store.records import Caveat
 from tasks.extractors.base import ExtractionError, Extractor, Input, Source
 from tasks.extractors.frames import FrameClock
 from tasks.extractors.settings import Hdr, RecordingSettings
+from tasks.media.container import RecordingError
 from tasks.media.recording import PictureConverter, file_for_tools
-from tasks.media.recording_files import RecordingError
 from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
 from tasks.study.boxes import Boxes, BoxesError

@@ -20,7 +20,7 @@ from tasks.extractors.frames import FrameClock, read_clock_if_any
 from tasks.extractors.image.faces import read_landmarks
 from tasks.extractors.regions import note_doubtful_of
 from tasks.extractors.source import Microphone, Microphones
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError
 from tasks.media.sound_bands import SoundBands
 from tasks.media.speech import STEP_S, evidence, mouth_movement, probability

@@ -20,7 +20,7 @@ from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.table_files import parse_table, read_table
 from tasks.forgetting.scope import Scope
 from tasks.forgetting.traces import Trace, digest_of, remove_folder, rows_about
-from tasks.media.recording_files import file_names
+from tasks.media.container import file_names
 from tasks.models.digests import DigestCache
 
 Inputs = dict[str, set[str]]

@@ -30,8 +30,14 @@ from tasks.extractors.openface.several_faces import count_faces, has_several_fac
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
 from tasks.inspect.formatting import counted
-from tasks.media.container import StreamChoice, chosen_video, open_container
-from tasks.media.recording_files import RecordingError, file_names, recording_files
+from tasks.media.container import (
+    RecordingError,
+    StreamChoice,
+    chosen_video,
+    file_names,
+    open_container,
+    recording_files,
+)
 from tasks.media.sound import read_audio, sound_length_s
 from tasks.media.streams import stream_remarks
 from tasks.media.video_header import VideoHeader, first_packet_times, length_s, read_header

@@ -1,7 +1,7 @@
 """Opening a recording, and which picture and which sound of it are read.
 
-A recording is one file, or several that follow each other (:mod:`tasks.media.recording_files`). Opening several
-gives the packets of all files on one clock, the first file's.
+A recording is one file, or several that follow each other, whose names are joined in the last part of its path:
+``media/a.mp4+b.mp4``. What opens such a path gets the packets of all files on one clock, the first file's.
 
 Only files that contain their own picture and sound are opened, nothing that refers to other files.
 
@@ -11,19 +11,21 @@ seventh of a second.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import struct
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, reduce
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from storyframes.store.storage import may_pass
-from tasks.media.recording_files import RecordingError, recording_files, recording_state
 
 if TYPE_CHECKING:
     import av
@@ -35,6 +37,9 @@ _SOUND = "wav,w64,aiff,au,caf,flac,mp3,aac,ac3,eac3,amr,wv,tta,ape,mpc,mpc8,dsf"
 FORMATS = f"{_VIDEO},{_SOUND}"
 _OPTIONS = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
 
+VIDEO_SUFFIXES = ".mp4 .mov .m4v .avi .mkv .webm .mpg .mpeg .mts .m2ts .ts .wmv .dv .flv .ogv .mxf .3gp".split()
+SOUND_SUFFIXES = ".wav .m4a .mp3 .flac .ogg .oga .opus .aac .aif .aiff .amr .wma .caf .w64 .au".split()
+_SEAM = re.compile(rf"({'|'.join(map(re.escape, [*VIDEO_SUFFIXES, *SOUND_SUFFIXES]))})\+", re.IGNORECASE)
 _SOUGHT = ("mov,", "matroska,")  # formats in which seeking keeps the times of packets
 _SKIPPED: Literal["skip_samples"] = (
     "skip_samples"  # FFmpeg's name for data of a packet: how many samples a player skips
@@ -48,6 +53,10 @@ _END = object()
 
 
 OpenRecording: TypeAlias = "av.container.InputContainer | JoinedFiles"
+
+
+class RecordingError(Exception):
+    """The recording cannot be read; the message names the file and what is wrong with it."""
 
 
 class PictureError(RecordingError):
@@ -77,12 +86,12 @@ class StreamChoice:
 
     @staticmethod
     def files(path: Path) -> list[Path]:
-        """The recording's files in their order, see :func:`~tasks.media.recording_files.recording_files`."""
+        """The files of the recording of which this is chosen, see :func:`recording_files`."""
         return recording_files(path)
 
     @staticmethod
     def state(path: Path) -> tuple[int, int]:
-        """Bytes and modification time, see :func:`~tasks.media.recording_files.recording_state`."""
+        """Bytes and modification time of the recording, see :func:`recording_state`."""
         return recording_state(path)
 
     def are_first(self, path: Path) -> bool:
@@ -155,6 +164,72 @@ def _open_file(path: Path) -> av.container.InputContainer:
 
 
 # --- recordings of several files -------------------------------------------------------------------------------------
+
+
+def file_names(joined: str) -> list[str]:
+    """The names that are joined by ``+``, each with the suffix of a recording; of any other name that name itself."""
+    return _SEAM.sub("\\1\0", joined).split("\0")
+
+
+def check_joined_names(joined: str) -> None:
+    """Refuse joined names of which another one than the first has a folder, or which are not of different files.
+
+    Raises:
+        ValueError: the message has the names, and the rule.
+    """
+    first, *others = file_names(joined)
+    if any("/" in name for name in others):
+        once = "+".join([first, *(PurePosixPath(name).name for name in others)])
+        raise ValueError(f"the files of one recording are in one folder, which is named once: {once}")
+    names = [PurePosixPath(first).name, *others]
+    if others and (len({*names}) < len(names) or not {"", ".", ".."}.isdisjoint(names)):
+        raise ValueError(f"'+' joins different files, each with its name: {joined}")
+
+
+def recording_files(path: Path) -> list[Path]:
+    """The files of a recording in their order: that of its path, or those whose names the path joins.
+
+    Raises:
+        RecordingError: the path joins a file with itself, or with an empty name.
+
+    >>> [file.as_posix() for file in recording_files(Path("media/a.mp4+b.mp4"))]
+    ['media/a.mp4', 'media/b.mp4']
+    """
+    names = file_names(path.name)
+    if len(names) == 1 or os.path.isfile(path):  # Path.is_file raises an error for names of more than 255 bytes
+        return [path]
+    try:
+        check_joined_names(path.name)
+    except ValueError as error:
+        raise RecordingError(str(error)) from None
+    return [path.with_name(name) for name in names]
+
+
+def recording_state(path: Path) -> tuple[int, int]:
+    """Bytes and modification time of a recording, by which a change is noticed.
+
+    Of several files it is the sum of the sizes, and a number below 2**63 that follows from the times in their order:
+    files that exchange their names are a change.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    states = [file.stat() for file in recording_files(path)]
+    return sum(state.st_size for state in states), reduce(_one_time, (state.st_mtime_ns for state in states))
+
+
+def _one_time(time_ns: int, next_ns: int) -> int:
+    return (31 * time_ns + next_ns) % 2**63
+
+
+def recording_digest(path: Path, digest: Callable[[Path], str]) -> str:
+    """The digest of a recording's content, given that of a file's.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    digests = [digest(file) for file in recording_files(path)]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("+".join(digests).encode()).hexdigest()
 
 
 class JoinedFiles(ExitStack):
@@ -333,7 +408,7 @@ def _ends(path: Path, state: tuple[int, int]) -> dict[int, tuple[Fraction, Fract
     """When a file's first picture and first sound end on its clock, and how long their last packets are, by stream.
 
     Args:
-        state: of the file, see :func:`~tasks.media.recording_files.recording_state`; another one is another file.
+        state: of the file, see :func:`recording_state`; another one is another file.
     """
     import av
 

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.media.container import FIRST_STREAMS, PictureError, StreamChoice
-from tasks.media.recording_files import RecordingError, recording_files
+from tasks.media.container import FIRST_STREAMS, PictureError, RecordingError, StreamChoice, recording_files
 from tasks.media.shown_frames import ShownFrame, ShownFrames, has_wide_colours
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import check_promise, read_header

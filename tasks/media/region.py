@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.media.container import RecordingError
 from tasks.media.recording import FrameBatch
-from tasks.media.recording_files import RecordingError
 
 
 class RegionView:

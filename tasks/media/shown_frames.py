@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from tasks.media.container import (
     FIRST_STREAMS,
     JoinedFiles,
+    RecordingError,
     StreamChoice,
     chosen_video,
     open_container,
     opened_files,
 )
-from tasks.media.recording_files import RecordingError
 
 if TYPE_CHECKING:
     import av

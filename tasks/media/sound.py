@@ -19,10 +19,10 @@ from tasks.media.container import (
     FIRST_STREAMS,
     JoinedFiles,
     OpenRecording,
+    RecordingError,
     StreamChoice,
     open_container,
 )
-from tasks.media.recording_files import RecordingError
 from tasks.media.video_header import check_parts
 
 if TYPE_CHECKING:

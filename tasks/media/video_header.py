@@ -11,12 +11,13 @@ import numpy as np
 
 from tasks.media.container import (
     FIRST_STREAMS,
+    RecordingError,
     StreamChoice,
     chosen_video,
     open_container,
+    recording_files,
     video_streams,
 )
-from tasks.media.recording_files import RecordingError, recording_files
 from tasks.media.shown_frames import ShownFrame, ShownFrames, has_wide_colours
 
 if TYPE_CHECKING:

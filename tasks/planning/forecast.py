@@ -11,8 +11,7 @@ from storyframes.features import CLOCK
 from storyframes.spec import MAIN, feature_and_track, of_track
 from tasks.extractors.base import Extractor, Input
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.media.container import StreamChoice
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.video_header import estimated_frames, has_sound
 from tasks.planning.rates import Rate, measure_rates
 from tasks.planning.sample import SampleError

@@ -18,12 +18,13 @@ from av.stream import Stream
 from tasks.extractors.base import Input, InputFile
 from tasks.media.container import (
     FIRST_STREAMS,
+    RecordingError,
     StreamChoice,
     chosen_video,
     open_container,
+    recording_files,
     video_streams,
 )
-from tasks.media.recording_files import RecordingError, recording_files
 from tasks.media.sound import chosen_sound
 from tasks.planning.sources import input_file
 from tasks.study.boxes import Boxes, BoxesError

@@ -18,13 +18,15 @@ from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
 from tasks.extractors.source import CurveFiles, Microphone, Microphones, Region
-from tasks.media.container import StreamChoice, open_container, video_streams
-from tasks.media.recording_files import (
+from tasks.media.container import (
     RecordingError,
+    StreamChoice,
     check_joined_names,
+    open_container,
     recording_digest,
     recording_files,
     recording_state,
+    video_streams,
 )
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors

@@ -17,8 +17,7 @@ from tasks.extractors.base import Extractor, Input, Source
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.extractors.settings import ExtractorSettings
-from tasks.media.container import StreamChoice
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.sound import sound_length_s
 from tasks.media.video_header import promised_length_s
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
-from tasks.media.recording_files import RecordingError, recording_files
+from tasks.media.container import RecordingError, recording_files
 from tasks.study.forgotten_ids import ForgottenIds, read_forgotten_ids
 from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from storyframes.spec import MAIN
 from storyframes.store.layout import ID_PATTERN, why_no_session
-from tasks.media.recording_files import check_joined_names
+from tasks.media.container import check_joined_names
 from tasks.study.labels import RaterKind, SchemeType
 from tasks.study.strict_tables import as_words, with_decimal_point
 

@@ -23,7 +23,7 @@ from storyframes.store.layout import STUDY, StoreError
 from storyframes.store.records import ATTEMPT, CURRENT, RecordError, now, seal, unseal
 from storyframes.store.storage import Storage
 from storyframes.store.study import Forgotten, read_forgotten
-from tasks.media.recording_files import recording_digest, recording_state
+from tasks.media.container import recording_digest, recording_state
 from tasks.study.forgotten_ids import note_forgotten
 from tasks.study.labels import RaterKind, listed
 from tasks.study.load import Session, Study, StudyFileError

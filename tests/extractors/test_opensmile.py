@@ -15,7 +15,7 @@ from storyframes.times import ticks
 from tasks.extractors.audio.sound import FrameMeans
 from tasks.extractors.opensmile.feature_sets import FeatureSet
 from tasks.extractors.opensmile.stream import DescriptorStream
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError
 from tasks.media.sound import read_audio
 
 

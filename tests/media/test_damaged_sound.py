@@ -10,7 +10,7 @@ import pytest
 from support.media.recordings import with_damaged_sound, write_recording
 from support.messages import naming
 
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError
 from tasks.media.sound import find_clipped, read_audio, sound_s
 
 RATE = 16_000

@@ -14,14 +14,8 @@ from support.messages import naming
 
 from flows.one_file import is_several
 from storyframes.store.storage.files import sha256_file
-from tasks.media.container import open_container
+from tasks.media.container import RecordingError, open_container, recording_digest, recording_files, recording_state
 from tasks.media.recording import FrameTimes, RecordingReader, file_for_tools, read_frame_times
-from tasks.media.recording_files import (
-    RecordingError,
-    recording_digest,
-    recording_files,
-    recording_state,
-)
 from tasks.media.sound import find_clipped, read_audio, sound_length_s, sound_s
 from tasks.media.video_header import TruncatedError, estimated_frames, promised_length_s, read_header
 from tasks.planning.sample import cut_recording

@@ -11,9 +11,8 @@ import pytest
 from support.media.recordings import write_video, write_wave
 
 from tasks.extractors.openface.tool import cut_clip
-from tasks.media.container import FORMATS, open_container
+from tasks.media.container import FORMATS, RecordingError, open_container
 from tasks.media.recording import read_frame_times, read_frames
-from tasks.media.recording_files import RecordingError
 from tasks.media.sound import find_clipped, read_audio
 from tasks.media.video_header import read_header
 from tasks.planning.sample import SampleError, cut_recording

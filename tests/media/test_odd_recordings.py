@@ -14,8 +14,8 @@ from support.media.recordings import write_video
 from support.media.video_variants import ffmpeg
 from support.messages import naming
 
+from tasks.media.container import RecordingError
 from tasks.media.recording import RecordingReader, read_frame_times, read_frames
-from tasks.media.recording_files import RecordingError
 from tasks.media.video_header import TruncatedError, read_header
 
 PATTERN = ("-f", "lavfi", "-i", "testsrc2=size=96x80:rate=25")

@@ -9,8 +9,8 @@ import pytest
 from support.media.recordings import write_video
 from support.messages import naming
 
+from tasks.media.container import RecordingError
 from tasks.media.recording import read_frame_times, read_frames
-from tasks.media.recording_files import RecordingError
 from tasks.media.shown_frames import ShownFrames
 from tasks.media.video_header import TruncatedError, read_header
 

@@ -13,8 +13,7 @@ from support.media.recordings import write_recording, write_streams, write_wave
 from support.messages import naming
 
 from tasks.media import sound
-from tasks.media.container import StreamChoice
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.sound import NoAudioError, mean_of_channels, read_audio
 
 

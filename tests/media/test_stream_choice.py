@@ -9,9 +9,8 @@ import pytest
 from support.media.recordings import write_recording, write_streams, write_two_cameras
 from support.messages import naming
 
-from tasks.media.container import FIRST_STREAMS, StreamChoice
+from tasks.media.container import FIRST_STREAMS, RecordingError, StreamChoice
 from tasks.media.recording import file_for_tools, read_frame_times, read_frames
-from tasks.media.recording_files import RecordingError
 from tasks.media.sound import find_clipped, read_audio, sound_s
 from tasks.media.video_header import estimated_frames, first_packet_times, promised_length_s, read_header, read_rate
 from tasks.planning.sample import cut_recording

@@ -12,8 +12,8 @@ from support.media.turned import MATRICES, TURNED_BY_FFMPEG, record_turned, set_
 from support.media.video_variants import INTERLACED, ffmpeg, make
 from support.messages import naming
 
+from tasks.media.container import RecordingError
 from tasks.media.recording import file_for_tools, read_frame_times, read_frames
-from tasks.media.recording_files import RecordingError
 from tasks.media.upright import write_lossless
 from tasks.media.video_header import read_header
 

@@ -17,8 +17,7 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.forgetting.owner import remaining
 from tasks.forgetting.scope import Scope
 from tasks.inspect.study_check import check_study
-from tasks.media.container import open_container
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError, open_container
 from tasks.study.first_tables.sessions_from_files import Made, make_sessions
 from tasks.study.forgotten_ids import ForgottenIds
 from tasks.study.load import StudyError, StudyFileError, load_study

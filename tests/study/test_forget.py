@@ -27,7 +27,7 @@ from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import unseal
 from storyframes.store.study import note_given, read_forgotten
 from tasks.forgetting import traces as forgetting_traces
-from tasks.media.recording_files import recording_digest
+from tasks.media.container import recording_digest
 from tasks.models.digests import DigestCache, sha256_file, user_cache
 from tasks.study.forgotten_ids import read_forgotten_ids
 from tasks.study.load import StudyError, load_study

@@ -18,8 +18,7 @@ from storyframes.store.records import Caveat
 from storyframes.times import SOUND_FITS_S, ticks
 from tasks.extractors.base import ExtractionError, Extractor, Input, MissingInputError, S, Source
 from tasks.extractors.frames import FrameClock, read_clock_if_any
-from tasks.media.container import StreamChoice
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError, StreamChoice
 from tasks.media.sound import AudioBlock, NoAudioError, read_audio
 from tasks.media.video_header import read_header
 

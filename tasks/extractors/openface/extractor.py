@@ -48,7 +48,7 @@ from tasks.extractors.openface.several_faces import PersonsFace, is_of_one_lost_
 from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
 from tasks.extractors.outside.settings import ContainerSettings
 from tasks.extractors.regions import note_doubtful, region_view, video_for_tool
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError
 from tasks.media.region import RegionView
 from tasks.media.video_header import read_header
 from tasks.tools.containers import ContainerError, Engine, Image

@@ -28,9 +28,8 @@ from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRunt
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
 from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings, VenvSettings
 from tasks.extractors.regions import region_view, video_for_tool
-from tasks.media.container import StreamChoice
+from tasks.media.container import RecordingError, StreamChoice, recording_files
 from tasks.media.recording import FrameBatch
-from tasks.media.recording_files import RecordingError, recording_files
 from tasks.models.digests import model_digests
 from tasks.tools.containers import ContainerError
 from tasks.tools.hpc_engines import find_engine

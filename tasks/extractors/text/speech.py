@@ -16,7 +16,7 @@ from storyframes.times import ticks
 from tasks.extractors.base import ExtractionError, Input, Source
 from tasks.extractors.frames import FrameClock
 from tasks.extractors.settings import CommonSettings, RecordingSettings, TranscriptSettings
-from tasks.media.recording_files import RecordingError
+from tasks.media.container import RecordingError
 from tasks.media.sound import sound_s
 from tasks.study.load import Story, StudyError, load_stories
 from tasks.study.rows import is_no_name, spoken_name

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from tasks.media.recording_files import RecordingError, file_names
+from tasks.media.container import RecordingError, file_names
 from tasks.media.video_header import Streams, read_streams
 from tasks.study.first_tables.recording_names import continues
 from tasks.study.labels import listed

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from storyframes.spec import MAIN
 from storyframes.store.storage.files import sha256_file, write_atomically
 from storyframes.store.storage.scratch import scratch_folder
-from tasks.media.recording_files import SOUND_SUFFIXES, VIDEO_SUFFIXES, RecordingError
+from tasks.media.container import SOUND_SUFFIXES, VIDEO_SUFFIXES, RecordingError
 from tasks.media.video_header import Streams, read_streams
 from tasks.study.changed_tables import ChangedTables
 from tasks.study.csv_text import csv_bytes
