@@ -29,7 +29,7 @@ from pathlib import Path
 from quick import IMPORTED_FROM, PLUG_INS, imports_of, module_of
 
 ROOT = Path(__file__).parent.parent
-SHORT = "(not slow and not needs) or end_to_end"
+SHORT = "(not slow and not needs and not nightly) or end_to_end"
 OF_THE_TABLE = "test_planted_faults.py"  # it fails with any fault, as the old text is gone
 FIRST_FILES = 2  # in one process of tests; each further one has twice as many
 TIMEOUT_S = 300  # a test that hangs has found the fault

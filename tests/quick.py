@@ -89,7 +89,7 @@ def passed(places: list[str], seconds: float, plug_ins: str = "") -> bool:
         "pytest",
         "-q",
         "-m",
-        "not slow and not needs",
+        "not slow and not needs and not nightly",
         f"--session-timeout={max(seconds, 1):.0f}",
     ]
     environment = os.environ | ({"PYTHONPATH": plug_ins} if plug_ins else {})

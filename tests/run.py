@@ -47,15 +47,15 @@ from support.systems.installed import MADE_ONCE
 ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = f"{sys.prefix}/plugins{os.pathsep}{sys.prefix}/test-plugins"  # by make, beside the environment
 LIMIT = 0.5  # CPU-seconds of a test without a mark
-SHORT = "not slow and not needs and not end_to_end"
+SHORT = "not slow and not needs and not nightly and not end_to_end"
 END_TO_END = "end_to_end"
 REST = "(slow or needs) and not end_to_end and not nightly"
-NIGHTLY = "(slow or needs) and not end_to_end"
+NIGHTLY = "(slow or needs or nightly) and not end_to_end"
 ANOTHER_PROCESSOR = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 # The rooms that share a process in the short tier, the longest first; a room that is not named has its own.
 NEIGHBOURS = (
-    ("reading", "sharing", "store"), ("extractors", "plugins", "tools"), ("clips", "index"), ("dope", "embed"),
-    ("cli", "flows", "planning", "project"), ("inspect", "media", "study", "transcripts"),
+    ("extractors", "plugins", "tools"), ("clips", "index"), ("reading", "sharing", "store"), ("dope", "embed"),
+    ("inspect", "media", "study", "transcripts"), ("cli", "flows", "planning", "project"),
 )  # fmt: skip
 LARGE_PLUG_INS = ("storyframes-empathy",)
 # What shares a process in the rest, by the name of the group: files, and folders but for their files that are named.
@@ -176,13 +176,8 @@ def short_groups() -> list[Group]:
 
     files = [file for file in test_files() if not missing_dependencies(file)]
     named = {file: end_to_end(file) for file in files if "end_to_end" in (ROOT / file).read_text()}
-    order = [
-        "end to end: runs",
-        "end to end: others",
-        "storyframes-empathy",
-        "other plug-ins",
-        *map(" ".join, NEIGHBOURS),
-    ]
+    first, *others = map(" ".join, NEIGHBOURS)
+    order = ["other plug-ins", "end to end: runs", first, "storyframes-empathy", *others, "end to end: others"]
     groups = grouped(named, END_TO_END) + grouped({file: rooms(file) for file in files}, SHORT)
     return sorted(groups, key=lambda group: order.index(group.name) if group.name in order else len(order))
 
@@ -236,19 +231,24 @@ def last_tag() -> str:
 
 def prepare(state: Path) -> None:
     """Compile our modules and pytest's plug-ins, and make a Prefect server's database, once for all processes."""
+    writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     packages = ("storyframes", "tasks", "flows", "tests/support", "benchmarks")
     subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], cwd=ROOT, check=False)
-    # pytest compiles what may assert in its own way: its plug-ins, 190 modules with those of hypothesis.
-    writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    collect = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/reading/test_rows.py"]
-    subprocess.run(collect, cwd=ROOT, env=writing, stdout=subprocess.DEVNULL, check=False)
-    # What make leaves to Python to compile: an optimizer imports torch's compiler and sympy, scores openai, a Prefect
-    # server beartype. Where Python may not write, each process would compile these 1,500 modules again.
-    subprocess.run([sys.executable, "-c", "import torch._dynamo, openai"], cwd=ROOT, env=writing, check=False)
-    code = "from flows.server.prefect_server import prefect_server\nwith prefect_server(): pass"
-    environment = {name: value for name, value in writing.items() if not name.startswith("PREFECT_")}
-    command = [sys.executable, "-c", code]
-    subprocess.run(command, cwd=ROOT, env=environment | {"XDG_STATE_HOME": str(state)}, check=False)
+    serve = "from flows.server.prefect_server import prefect_server\nwith prefect_server(): pass"
+    plain = {name: value for name, value in writing.items() if not name.startswith("PREFECT_")}
+    preparing = [
+        subprocess.Popen([sys.executable, "-c", serve], cwd=ROOT, env=plain | {"XDG_STATE_HOME": str(state)}),
+        # pytest compiles what may assert in its own way: its plug-ins, 190 modules with those of hypothesis.
+        subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/reading/test_rows.py"],
+            cwd=ROOT, env=writing, stdout=subprocess.DEVNULL,
+        ),
+        # What make leaves to Python to compile: an optimizer imports torch's compiler and sympy, scores openai, a
+        # Prefect server beartype. Where Python may not write, each process would compile these 1,500 modules again.
+        subprocess.Popen([sys.executable, "-c", "import torch._dynamo, openai"], cwd=ROOT, env=writing),
+    ]  # fmt: skip
+    for process in preparing:
+        process.wait()
 
 
 def run(group: Group, environment: Mapping[str, str], coverage: bool) -> Ended:
@@ -296,7 +296,7 @@ def print_costs(tests: Sequence[Line], fixtures: Sequence[Line], ended: Mapping[
     for name, result in sorted(ended.items(), key=lambda item: -item[1].processor):
         print(f"{result.processor:6.0f} {result.clock:6.0f}  {name}")
     print(f"{sum(result.processor for result in ended.values()):6.0f}         sum")
-    unmarked = [test for test in tests if not {"slow", "needs", "end_to_end"} & set(test["marks"])]
+    unmarked = [test for test in tests if not {"slow", "needs", "nightly", "end_to_end"} & set(test["marks"])]
     for title, lines, kind in (
         (f"above {LIMIT} CPU-s without the mark 'slow'", unmarked, "test"),
         (f"shared fixtures above {LIMIT} CPU-s", fixtures, "fixture"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import runpy
 import tomllib
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark.expression import Expression
 
 ROOT = Path(__file__).parents[2]
 STARTING = {ROOT / "tests/run.py", ROOT / "tests/quick.py", ROOT / "tests/plant.py"}  # they start tests, and are none
@@ -136,6 +138,21 @@ def test_a_tier_has_each_file_once(tier: str) -> None:
     tests = {str(path.relative_to(ROOT)) for path in FILES if path.name.startswith("test_")}
     left_out = {file for file in tests if tier == "short_groups" and runner["missing_dependencies"](file)}
     assert sorted(files) == sorted(tests - left_out)
+
+
+def test_each_test_is_in_one_tier_and_nightly_ones_only_in_that_of_the_night() -> None:
+    runner = runpy.run_path(str(ROOT / "tests/run.py"))
+    chosen = {name: Expression.compile(runner[name]).evaluate for name in ("SHORT", "END_TO_END", "REST", "NIGHTLY")}
+    marks = ("slow", "needs", "nightly", "end_to_end")
+    for size in range(len(marks)):
+        for has in itertools.combinations(marks, size):
+            tiers = [name for name, of_tier in chosen.items() if of_tier(lambda mark, has=has, **_: mark in has)]
+            if "end_to_end" in has:
+                assert tiers == ["END_TO_END"], has
+            elif "nightly" in has:
+                assert tiers == ["NIGHTLY"], has
+            else:
+                assert tiers == (["REST", "NIGHTLY"] if has else ["SHORT"]), has
 
 
 def test_a_plug_in_that_the_short_tier_may_leave_out_has_all_its_tests_in_the_rest() -> None:
