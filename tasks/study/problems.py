@@ -41,6 +41,11 @@ class Problem:
     kind: str = ""  # the same for problems of one kind whose rules differ in a number; else empty
     is_of_file: bool = False  # the file that the row names cannot be used: the session is set aside, the others go on
 
+    def __post_init__(self) -> None:
+        """Escape what a terminal would obey: a rule may name labels, which are cells of another table."""
+        rule = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in self.rule)
+        object.__setattr__(self, "rule", rule)
+
     @property
     def place(self) -> str:
         """The row, and its line where the two differ: a text may have several lines."""

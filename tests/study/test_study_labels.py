@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from support.media.recordings import write_video
@@ -521,6 +521,7 @@ IDS = st.from_regex(ID_PATTERN, fullmatch=True).filter(lambda name: not name.end
     row=st.integers(0, 4),
     cells=st.lists(st.tuples(st.integers(0, 9), st.text(st.sampled_from('s1,r|.-\\/0e "ä\n'), max_size=8)), max_size=3),
 )
+@example(table="schemes", row=1, cells=[(4, "0\n0")])  # labels that another table's problem names
 @ANY
 def test_whatever_a_cell_holds_is_a_study_or_problems(tmp_path: Path, table: str, row: int, cells) -> None:
     rows = list(csv.reader(DYAD[table].splitlines()))
