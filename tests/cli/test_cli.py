@@ -53,6 +53,7 @@ def test_at_a_terminal_the_commands_are_in_panels_by_what_they_are_for() -> None
         assert f"│ {command} " in shown[first:end]
 
 
+@pytest.mark.slow
 def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
     good = storyframes_here("check", study_copy)
     assert (good.returncode, good.stderr.splitlines()) == (

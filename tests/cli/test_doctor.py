@@ -87,6 +87,7 @@ def test_it_says_what_is_here_and_how_to_get_the_rest(home: Path, tmp_path: Path
     assert missing(shown.stdout, "→ 'storyframes models fetch resnet50-v1'", "102.5 MB") == []
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_and_cannot_work_ends_with_1(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

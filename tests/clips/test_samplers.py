@@ -160,6 +160,7 @@ def test_blocks_begin_elsewhere_in_every_epoch() -> None:
     assert len(offsets) > 4
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(1, 60), min_size=1, max_size=6),
     labels=st.integers(1, 5),

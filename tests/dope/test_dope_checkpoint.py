@@ -38,6 +38,7 @@ def test_reads_the_old_name_of_the_rpn_convolution(tmp_path: Path) -> None:
     assert checkpoint.weights.rpn_head["conv.0.0.bias"][0] == 2
 
 
+@pytest.mark.slow
 def test_half_precision_weights_become_float32(tmp_path: Path) -> None:
     content = blank_content(half=True)
     content["state_dict"] = {key: value.half() for key, value in content["state_dict"].items()}

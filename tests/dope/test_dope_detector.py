@@ -40,6 +40,7 @@ def crowd() -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", PostProcessing)
 def test_nobody(tmp_path: Path, how: PostProcessing) -> None:
     settings = SMALL.model_copy(update={"post_processing": how})
@@ -51,6 +52,7 @@ def test_nobody(tmp_path: Path, how: PostProcessing) -> None:
     assert np.isnan(poses.hands_score).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", PostProcessing)
 def test_many_persons_of_any_number_of_anchor_poses(tmp_path: Path, how: PostProcessing) -> None:
     larger = {"min_size": 160, "max_size": 160, "rpn_post_nms_top_n": 50}
@@ -170,6 +172,7 @@ def test_settings_that_do_not_go_together(together: dict[str, str]) -> None:
         DopeSettings(**together)
 
 
+@pytest.mark.slow
 def test_without_openvino_its_engine_says_so(tmp_path: Path, monkeypatch) -> None:
     checkpoint = model(tmp_path, blank_content())
     monkeypatch.setitem(sys.modules, "openvino", None)

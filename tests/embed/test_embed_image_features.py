@@ -139,6 +139,7 @@ def test_every_n_frames_leaves_gaps_that_the_mask_tells(study: Path, colours: Pa
     assert store.spec("s", "colour").mask == "valid"
 
 
+@pytest.mark.slow
 def test_a_face_is_cut_out_where_openface_has_one(study: Path, colours: Path, tmp_path: Path) -> None:
     section = colour_section(colours, crop="face", margin=0)
     store, outcomes = extracted(study, tmp_path / "f", section)

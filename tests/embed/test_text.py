@@ -384,6 +384,7 @@ ZOOM = "WEBVTT\n\n" + "\n".join(
 )
 
 
+@pytest.mark.slow
 def test_captions_of_a_call_are_embedded_without_the_names_and_no_name_reaches_the_store(
     study_copy: Path, store_root: Path
 ) -> None:
@@ -408,6 +409,7 @@ def test_captions_of_a_call_are_embedded_without_the_names_and_no_name_reaches_t
     assert not [name for name in (b"Kowalski", b"Anna", b"Ben") if name in written]
 
 
+@pytest.mark.slow
 def test_speakers_have_the_roles_of_the_table_of_persons(study_copy: Path, store_root: Path) -> None:
     """And a role that changes makes the features due again."""
     transcribed(study_copy, "zoom.vtt", ZOOM)
@@ -456,6 +458,7 @@ def test_captions_that_roll_have_a_row_for_each_word_that_is_said(study_copy: Pa
     assert glove.quality["word_times_interpolated"] == 0
 
 
+@pytest.mark.slow
 def test_captions_whose_speakers_are_uncertain_have_a_caveat(study_copy: Path, store_root: Path) -> None:
     transcribed(study_copy, "zoom.vtt", ZOOM.replace("Ben: ", ""))
     extract(study_copy, store_root, "glove", "sbert")

@@ -381,6 +381,7 @@ def test_timestamps_that_are_not_the_frames_times_are_a_caveat(
     np.testing.assert_array_equal(stored, table["timestamp"].to_numpy(np.float32))
 
 
+@pytest.mark.slow
 def test_what_is_stored_beside_the_values_is_what_openface_wrote(demo_study: Path, store_root: Path) -> None:
     from storyframes.store.feature_store import FeatureStore
 

@@ -195,6 +195,7 @@ def test_the_published_feature_is_the_librarys_to_the_bit(
     assert spoken > 5 * silent
 
 
+@pytest.mark.slow
 def test_another_feature_set_names_its_own_columns(demo_study: Path, store_root: Path) -> None:
     import zarr
 

@@ -123,6 +123,7 @@ def test_a_network_gives_the_same_bits_whatever_threads_the_process_has(
     assert set(view.store.catalogue["fingerprint"]) == set(stored.catalogue["fingerprint"])
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_made_again(talk: Path, cache: Path, tmp_path: Path) -> None:
     storyframes.extract(talk, ["opensmile"], cache=cache)
     first = versions(cache)
@@ -339,6 +340,7 @@ def test_it_is_private_and_leaves_its_process_as_it_was(talk: Path) -> None:
     assert locale.setlocale(locale.LC_NUMERIC) == locale.setlocale(locale.LC_NUMERIC, None)
 
 
+@pytest.mark.slow
 def test_without_a_cache_nothing_is_left(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "unused"))

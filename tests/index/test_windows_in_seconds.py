@@ -66,6 +66,7 @@ def check_windows_of_their_seconds(
     assert (index["stop_s"] - index["start_s"]).to_numpy() == pytest.approx(spec.window_s, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     fps=st.sampled_from([15, 25, NTSC, 30]),

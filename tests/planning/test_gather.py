@@ -302,6 +302,7 @@ def test_few_units_are_shared_out_among_all_workers(workers: int, sessions: int)
     assert len(fake.tasks) >= min(sessions, PARTS * workers)
 
 
+@pytest.mark.slow
 def test_each_worker_has_its_next_task_at_hand_and_no_more() -> None:
     fake = Fake(cost=0.01, workers=3, at_once=10)
     fake.run(*short(2_000))

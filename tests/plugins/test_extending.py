@@ -138,6 +138,7 @@ def test_an_import_of_a_name_that_a_package_exports_is_not() -> None:
     )
 
 
+@pytest.mark.slow
 def test_plug_ins_import_only_names_that_packages_export() -> None:
     paths = [path for path in PLUG_INS.rglob("*.py") if "tests" not in path.relative_to(PLUG_INS).parts]
     assert len(paths) > 100

@@ -67,6 +67,7 @@ def test_values_are_those_that_are_stored(store: FeatureStore) -> None:
     assert set(store.to_xarray("s00").children) == set(store.features("s00"))
 
 
+@pytest.mark.slow
 def test_polars_has_the_same_columns(store: FeatureStore) -> None:
     for feature in ("openface", "glove", "resnet50"):
         pandas, polars = store.to_pandas("s00", feature).reset_index(), store.to_polars("s00", feature)

@@ -74,6 +74,7 @@ def test_all_but_drawings_is_escaped_and_a_strip_is_as_high_as_its_shares() -> N
     assert strip(np.ones(10_000)).count("<rect") == 81
 
 
+@pytest.mark.slow
 def test_a_plot_has_the_values_by_time_and_gaps_where_nothing_is_measured(store: FeatureStore) -> None:
     session = store.session("s00")
     frame = session.to_pandas("openface")

@@ -93,6 +93,7 @@ def shards(draw) -> Shard:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     shard=shards(),

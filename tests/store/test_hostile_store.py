@@ -161,6 +161,7 @@ def changed(draw: st.DrawFn, record: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(content=changed(CURRENT) | changed(ATTEMPT))
 def test_any_record_is_one_or_refused(content: dict[str, Any]) -> None:

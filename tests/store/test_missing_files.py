@@ -100,6 +100,7 @@ def test_what_is_no_file_of_the_study_is_never_opened(
     assert len({outcome.reason for outcome in found.values() if outcome.status is Status.FAILED}) == 1
 
 
+@pytest.mark.slow
 def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, store_root: Path) -> None:
     tool = study_copy.parent / "FeatureExtraction"
     tool.write_text("#!/bin/sh\nexit 1\n")
@@ -115,6 +116,7 @@ def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, 
     assert not any("does not exist" in reason for reason in reasons.values())
 
 
+@pytest.mark.slow
 def test_every_command_goes_on_without_it_and_check_sets_aside(
     study_copy: Path, store_root: Path, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store
     assert not missing(again.stderr, "0 features are due", "1 needs nothing done", "1 cannot be made")
 
 
+@pytest.mark.slow
 def test_the_plan_is_made_of_the_other_sessions(study_copy: Path, tmp_path: Path) -> None:
     (study_copy / "videos/p01-s01.avi").unlink()
     (study_copy / "transcripts/p01-s02.json").unlink()

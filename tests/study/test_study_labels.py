@@ -575,6 +575,7 @@ def test_labels_are_read_back_in_order(tmp_path: Path, values: list[str], data) 
 # --- what the documentation shows ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_step_of_the_documentation_is_a_study_with_clips(tmp_path: Path) -> None:
     """Every block of CSV in docs/study.md is the table that its header says, and grows the study of those before it."""
     text = (Path(__file__).parents[2] / "docs" / "study.md").read_text()

@@ -72,6 +72,7 @@ def test_what_pandas_wrote_is_read_back_with_its_lines(tmp_path: Path, rows) -> 
         line += 1 + sum(cell.count("\n") for cell in cells)
 
 
+@pytest.mark.slow
 @given(
     rows=st.lists(st.lists(st.from_regex(r"[a-z0-9]{1,4}", fullmatch=True), min_size=3, max_size=3), min_size=2),
     place=st.data(),

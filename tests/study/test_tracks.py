@@ -167,6 +167,7 @@ def test_every_track_has_the_features_that_it_has_the_files_for(whole: Whole) ->
     assert not list(maintenance.verify(local(store_root)))
 
 
+@pytest.mark.slow
 def test_values_are_those_of_the_tracks_own_files(study: Path, store_root: Path, glove: dict) -> None:
     extracted(study, store_root, glove, session_ids=("dyad", "robot"))
     store = FeatureStore(store_root)

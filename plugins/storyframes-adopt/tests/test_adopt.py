@@ -114,6 +114,7 @@ def test_what_is_adopted_is_shown_and_exported(made: Made, tmp_path: Path) -> No
     np.testing.assert_array_equal(table["time"], made[1]["s01"]["t"])
 
 
+@pytest.mark.slow
 def test_a_version_is_replaced_where_its_file_changed_or_by_force(made: Made, tmp_path: Path) -> None:
     adopt(*way(tmp_path))
     store = FeatureStore(made[0].root)

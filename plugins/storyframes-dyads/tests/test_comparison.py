@@ -51,6 +51,7 @@ def test_unrelated_groups_differ_as_often_as_chance_says_and_sessions_alone_woul
     assert sum(value <= 0.05 for value in naive) > 30
 
 
+@pytest.mark.slow
 def test_a_planted_difference_is_found_and_its_interval_is_around_it() -> None:
     generator = np.random.default_rng(5)
     results = [compare(*study(generator, (10, 12), 3.0)) for _ in range(20)]

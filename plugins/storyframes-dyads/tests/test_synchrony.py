@@ -106,6 +106,7 @@ def test_pseudo_dyads_are_strangers_and_show_what_is_shared(tmp_path: Path) -> N
     assert study["sessions"].tolist() == [6, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error_s", "said"), [(None, "± 0.03 s, the clocks' error not known)"), (0.02, "± 0.07 s"), (0.5, "neither leads")]
 )

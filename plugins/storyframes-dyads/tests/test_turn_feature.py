@@ -90,6 +90,7 @@ def turns(root: Path, *more: str) -> str | None:
     return FeatureStore(root).version("s1", "turns")
 
 
+@pytest.mark.slow
 def test_clips_have_it_on_the_sessions_clock_and_other_speech_makes_it_anew(tmp_path: Path) -> None:
     store = write_dyads(tmp_path / "s", lag_s=0.0, seconds=20.0, offset_s=OFFSET_S, drift=DRIFT)
     publish_speaking(store, "main", FIRST, 20.0)

@@ -72,6 +72,7 @@ def test_links_and_files_exist(page: Path) -> None:
         assert (PLUG_IN / name).exists(), name
 
 
+@pytest.mark.slow
 def test_every_command_and_option_exists() -> None:
     from storyframes_empathy.commands.app import app
 

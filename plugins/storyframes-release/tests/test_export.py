@@ -230,6 +230,7 @@ def test_a_session_called_like_the_readme_loses_nothing_of_the_others(tmp_path: 
     assert sorted(content(tmp_path / "out")) == ["README.md", "export.json", "s1/made.csv"]
 
 
+@pytest.mark.slow
 def test_parts_are_files_of_their_own_names(
     store: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

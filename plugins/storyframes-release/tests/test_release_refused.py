@@ -90,6 +90,7 @@ def test_what_is_refused_leaves_nothing(
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_empty_lists_are_none_and_a_raters_id_may_be_allowed(original: FeatureStore, tmp_path: Path) -> None:
     text = SETTINGS.partition("allow_text")[0].replace("allow_biometric = true", "allow_rater_ids = true")
     text = text.replace('["empathy", "valence", "mood"]', '["rater-hugo"]').replace('["reflection"]', "[]")
@@ -266,6 +267,7 @@ COPIES = (
 )
 
 
+@pytest.mark.slow
 def test_one_recording_in_several_splits_is_not_released(tmp_path: Path) -> None:
     store = store_of_copies(tmp_path / "store", {"s1": "aa", "s2": "bb", "s3": "aa"}, {"s1": 1, "s2": 2, "s3": 3})
     with pytest.raises(ReleaseError, match=naming("s1", "s3")):

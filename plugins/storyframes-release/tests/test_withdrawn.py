@@ -183,6 +183,7 @@ def test_ids_of_people_who_left_are_in_no_text(lab: Path, who: str) -> None:
     assert "p02" in json.loads((lab / "features/study.json").read_text())["left"]
 
 
+@pytest.mark.slow
 def test_ids_of_the_forgotten_are_in_no_text_though_nobody_can_read_them(lab: Path) -> None:
     forgotten = Forgotten().with_ids(["p02-s01", "ophelia"], ["greta.1"])
     (lab / "features/forgotten.json").write_bytes(forgotten.to_json())

@@ -31,6 +31,7 @@ def clustered(sizes: np.ndarray, columns: int, random: np.random.Generator) -> t
     return features, random.normal(size=len(sizes))[people] + random.normal(size=count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [3, 40])
 def test_ridge_is_scikit_learns_on_the_other_people(columns: int) -> None:
     people = people_of(SIZES)

@@ -214,6 +214,7 @@ def test_a_step_lowers_each_loss(tiny_encoder: Path, name: str) -> None:
     assert after < before
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_alike_twice_and_keeps_no_text(tiny_encoder: Path, tmp_path: Path) -> None:
     path = labelled(tmp_path)
     records = []

@@ -111,6 +111,7 @@ def test_steps_are_in_the_schemes_order_not_the_alphabets(study: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_report_has_a_row_for_each_scheme_that_several_used(study: Path, store_root: Path, tmp_path: Path) -> None:
     label(
         study,

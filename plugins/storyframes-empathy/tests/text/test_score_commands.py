@@ -85,6 +85,7 @@ def test_predictions_of_the_demo(
     assert PLANTED not in caplog.text + done.output
 
 
+@pytest.mark.slow
 def test_predictions_are_split_as_training_runs_are(indexed: tuple[Path, Path], tmp_path: Path) -> None:
     out, config = tmp_path / "runs", tmp_path / "c.toml"
     config.write_text("[train]\nsplit_shares = [0.5, 0.0, 0.5]\n")

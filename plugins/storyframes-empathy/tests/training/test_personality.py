@@ -115,6 +115,7 @@ def test_traits_are_z_scores_of_training_participants_and_reach_their_own_clips(
             np.testing.assert_allclose(traits, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_run_with_personality_is_another_run_of_another_name_and_holds_no_score(
     store: FeatureStore, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_one_split_for_all_seeds_is_that_of_its_seed(store) -> None:
     assert split(1) != split(0)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_paper_counts_clips_of_validation_and_test_several_times(store, tmp_path: Path) -> None:
     asked = quick(oversampling="paper", epochs=1)
     outcome = train_run(store, name(), asked, tmp_path, Nobody())
