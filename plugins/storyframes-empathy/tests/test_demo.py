@@ -31,15 +31,14 @@ def demo(extracted_demo: tuple[Path, subprocess.CompletedProcess[str]]) -> Path:
 @pytest.mark.slow
 def test_a_model_of_ones_own_is_scored_as_documented(demo: Path, tmp_path: Path) -> None:
     page = (PLUG_IN / "docs/benchmark.md").read_text()
-    ridge, cosine, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    code = f"{ridge}\n{cosine}".replace("storyframes-demo/features", str(demo / "features"))
+    ridge, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = ridge.replace("storyframes-demo/features", str(demo / "features"))
     command = [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | INSTALLED)
     assert result.returncode == 0, result.stderr
     scored = storyframes("empathy", "evaluate", tmp_path / "runs", "--split", "val", environment=INSTALLED)
     assert scored.returncode == 0, scored.stderr
     assert "| ridge (label rating) | a | 1 |" in scored.stdout
-    assert "| cosine, untrained | t | 1 |" in scored.stdout
     assert "| mean of train |" in scored.stdout
 
 
