@@ -321,52 +321,7 @@ def test_an_output_of_another_type_is_named(output: Any) -> None:
         built("image", Path("/m"), output=output)
 
 
-# --- fingerprints and stores -----------------------------------------------------------------------------------------
-
-BEFORE = {
-    "text": {"pool": "model", "prompt": "", "max_pieces": None},
-    "image": {
-        "engine": "torch",
-        "pool": "model",
-        "crop": "frame",
-        "landmarks": "openface",
-        "margin": 0.2,
-        "every_n_frames": 1,
-        "dtype": "float16",
-    },
-    "audio": {"pool": "none", "chunk_s": None, "context_s": 2.0},
-    "video": {"window_s": 1.0, "stride_s": None},
-}
-"""The settings that decided values before there were scores, beside those of all kinds."""
-
-
-@pytest.mark.parametrize("kind", BEFORE)
-def test_sections_without_scores_keep_their_fingerprints(kind: str) -> None:
-    more = {"engine": "torch"} if kind == "image" else {"window_s": 1.0} if kind == "video" else {}
-    section = {"name": "said", "kind": kind, "source": "path:/m", "device": "cpu", **more}
-    (settings,) = ExtractorsSettings.model_validate({"embed": [section]}).embed
-    of_all = {"precision": "float32", "kind": kind, "revision": None, "layer": [-1]}
-    assert settings.value_settings() == of_all | BEFORE[kind]
-
-
-def test_scores_are_in_the_fingerprint_and_what_they_do_not_depend_on_is_not() -> None:
-    section = {"name": "said", "kind": "text", "source": "path:/m", "output": "scores"}
-    (settings,) = ExtractorsSettings.model_validate({"embed": [section]}).embed
-    assert settings.value_settings() == {
-        "precision": "float32",
-        "kind": "text",
-        "revision": None,
-        "output": ["scores"],
-        "activation": None,
-        "prompt": "",
-        "max_pieces": None,
-    }
-
-
-def test_the_order_of_outputs_does_not_matter() -> None:
-    section = {"name": "said", "kind": "text", "source": "path:/m", "output": ["scores", "hidden"], "pool": "cls"}
-    (settings,) = ExtractorsSettings.model_validate({"embed": [section]}).embed
-    assert settings.value_settings()["output"] == ["hidden", "scores"]
+# --- stores -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

