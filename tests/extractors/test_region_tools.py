@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.media.turned import MATRICES, OPPOSITE, TURNED_BY_FFMPEG, set_matrix
 from support.media.video_variants import ffmpeg
+from support.models.tiny_classifiers import LABELS, image_classifier
 from support.models.tiny_image_models import transformers_model
 from support.processes import wait_for
 from support.studies import run
@@ -136,18 +137,24 @@ def _shifts(x: float, y: float) -> dict[str, float]:
 def test_a_face_is_cut_out_of_a_region_by_landmarks_of_the_whole_picture(
     tmp_path: Path, pictures: np.ndarray, openface: dict[str, object]
 ) -> None:
-    model = transformers_model(tmp_path / "vit", "vit")
     study, root = write_study(tmp_path / "study", pictures), tmp_path / "features"
-    embed = [{"name": "face", "kind": "image", "source": f"path:{model}", "crop": "face", "margin": 1.0}]
+    section = {"kind": "image", "crop": "face", "margin": 1.0}
+    embed = [
+        {"name": "face", "source": f"path:{transformers_model(tmp_path / 'vit', 'vit')}", **section},
+        {"name": "mood", "source": f"path:{image_classifier(tmp_path / 'head')}", "output": "scores", **section},
+    ]
     tool = Path(str(openface["binary"]))
     spread = 'for n in range(1, 68, 2):\n    table[f"x_{n}"] += 12\n'
     tool.write_text(tool.read_text().replace('table["frame"], table', f'{spread}table["frame"], table'))
     run(study, root, Selection(only=("openface",)), openface=openface)
-    run(study, root, Selection(only=("face",)), openface=openface, embed=embed)
+    run(study, root, Selection(only=("face", "mood")), openface=openface, embed=embed)
     store = FeatureStore(root)
-    np.testing.assert_array_equal(store.read("whole", "face@fixed"), store.read("cut", "face"))
-    assert np.isfinite(store.read("cut", "face")).all()
-    assert len(np.unique(store.read("cut", "face"), axis=0)) == FRAMES
+    for feature in ("face", "mood"):
+        np.testing.assert_array_equal(store.read("whole", f"{feature}@fixed"), store.read("cut", feature))
+        assert np.isfinite(store.read("cut", feature)).all()
+        assert len(np.unique(store.read("cut", feature), axis=0)) == FRAMES
+    assert store.spec("whole", "mood@fixed").columns == LABELS
+    np.testing.assert_array_equal(np.isfinite(store.read("whole", "mood@moving.happy")).ravel(), SEEN)
 
 
 WORKER = """
