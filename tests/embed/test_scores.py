@@ -121,6 +121,7 @@ def test_scores_are_what_transformers_gives(made: Callable[..., Path], kind: str
     numbers = torch.cat([each.logits for each in outputs]) if kind == "text" else outputs.logits
     expected = PROBLEMS[problem](numbers).numpy()
     assert extractor.spec.columns == LABELS
+    assert extractor.spec.groups == {"scores": slice(0, len(LABELS))}
     assert np.abs(expected[0] - expected[1]).max() > 0.005  # inputs are told apart
     np.testing.assert_allclose(rows(extractor), expected, atol=2e-5, rtol=1e-4)
 
@@ -257,9 +258,21 @@ def torch_hub(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 # --- labels and what is refused --------------------------------------------------------------------------------------
 
 
-def test_labels_of_one_name_have_their_numbers(made: Callable[..., Path]) -> None:
-    folder = made(text_classifier, ("crane", "crane", " two\nlines "), None)
-    assert built("text", folder, output="scores").spec.columns == ("crane_0", "crane_1", "two lines")
+@pytest.mark.parametrize(
+    ("labels", "columns"),
+    [
+        (("crane", "crane", " two\nlines "), ("crane_0", "crane_1", "two lines")),
+        (("crane", "crane", "crane_0"), ("crane_0", "crane_1", "crane_0_2")),
+        (("hidden", "scores", "layer_1"), ("hidden", "scores", "layer_1")),
+    ],
+)
+def test_labels_have_names_of_their_own(
+    made: Callable[..., Path], labels: tuple[str, ...], columns: tuple[str, ...]
+) -> None:
+    folder = made(text_classifier, labels, None)
+    both = built("text", folder, output=["hidden", "scores"], pool="cls", layer=[1, 2]).spec
+    assert both.columns[-3:] == columns
+    assert set(both.groups).isdisjoint(columns)
 
 
 def test_one_label_without_a_problem_has_to_be_said(made: Callable[..., Path]) -> None:

@@ -202,14 +202,16 @@ def test_stories_need_the_permission_for_texts(feature: str) -> None:
     ("axis", "made_of", "needed"),
     [
         (Axis.FRAME, "video", {Sensitive.BIOMETRIC}),  # expressions of a face
+        (Axis.WINDOW, "video", {Sensitive.BIOMETRIC}),  # what somebody does
         (Axis.WINDOW, "audio", {Sensitive.BIOMETRIC}),  # emotion of a voice
         (Axis.UTTERANCE, "transcript", {Sensitive.BIOMETRIC, Sensitive.TEXT}),  # sentiment of a text
+        (Axis.STORY, "stories", {Sensitive.BIOMETRIC, Sensitive.TEXT}),
     ],
 )
 def test_scores_of_heads_need_the_permissions_of_vectors(axis: Axis, made_of: str, needed: set[Sensitive]) -> None:
     scores = ArraySpec(axis, "float32", "scores", (2,), ("column",), columns=("happy", "sad"))
     spec = FeatureSpec("emotion", "scores", {"values": scores}, {"scores": slice(0, 2)})
-    provenance = {"inputs": {made_of: {}}, "private": axis is Axis.UTTERANCE}
+    provenance = {"inputs": {made_of: {}}, "private": Sensitive.TEXT in needed}
     assert sensitivity("emotion", spec, False, {"values": ("happy",)}, provenance) == needed
 
 

@@ -104,7 +104,8 @@ class Embedding(Extractor[E]):
         if self.head is not None:
             hidden, names = len(names), (*names, *self.head.labels)
             groups |= {"hidden": slice(0, hidden)} if hidden else {}
-            groups |= {} if "scores" in names else {"scores": slice(hidden, len(names))}
+            groups |= {"scores": slice(hidden, len(names))}
+            groups = {group: columns for group, columns in groups.items() if group not in names}
             units = "" if hidden else UNITS[self.head.activation]
         return Columns(names, groups, units)
 

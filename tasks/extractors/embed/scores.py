@@ -109,5 +109,6 @@ def _distinct(labels: Sequence[str]) -> tuple[str, ...]:
     """Names of columns: printable, and with its number where two are called alike or one has no name."""
     names = [" ".join(label.split()) for label in labels]
     names = [name if name.isprintable() else "" for name in names]
-    numbered = {name for name in names if not name or names.count(name) > 1} if len(set(names)) < len(names) else {""}
-    return tuple(f"{name}_{number}".lstrip("_") if name in numbered else name for number, name in enumerate(names))
+    numbered = [f"{name}_{number}".lstrip("_") for number, name in enumerate(names)]
+    distinct = [name if name and names.count(name) == 1 else numbered[n] for n, name in enumerate(names)]
+    return tuple(distinct if len(set(distinct)) == len(distinct) else numbered)
