@@ -2,7 +2,8 @@
 
 Each of a few columns is a curve. Of many columns, the change from row to row is: it shows where something happens, and
 where nothing does. They are also a heat map of columns spread evenly over the array. A heat map shows stored columns by
-their names, because a mean of neighbouring columns would be a number that the feature does not have.
+their names, because a mean of neighbouring columns would be a number that the feature does not have. The scores of a
+model's head are curves of their own kind, of many labels those with the highest scores.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from storyframes.array_roles import column_names
 from storyframes.spec import MAIN_ARRAY, Axis
 from storyframes.times import last_frame_end_s, usual_step_s
-from tasks.inspect.session_curves import ArrayCurves, HeatMap
+from tasks.inspect.session_curves import ArrayCurves, HeatMap, ScoreCurves
 from tasks.inspect.stored_feature import CLOCKS, StoredFeature
 
 MOST_COLUMNS = 12
@@ -37,6 +38,8 @@ def read_array_curves(feature: StoredFeature, frame_time: np.ndarray) -> Iterato
         if name in CLOCKS or spec.axis is Axis.FRAME_EDGE:
             continue
         unit = re.split("[,;]", spec.units)[0]  # without its explanation
+        if name == MAIN_ARRAY and _has_scores_alone(feature):
+            continue
         if int(np.prod(spec.shape)) <= MOST_COLUMNS:
             blocks = list(_value_blocks(feature, name))
             values = np.concatenate(blocks) if blocks else np.empty((0, max(1, int(np.prod(spec.shape)))))
@@ -44,6 +47,57 @@ def read_array_curves(feature: StoredFeature, frame_time: np.ndarray) -> Iterato
         else:
             names, unit, values = ("change",), "", row_change(feature, name)[:, None]
         yield ArrayCurves(feature.name, name, names, unit, _row_times(feature, name, frame_time), values)
+
+
+def _score_columns(feature: StoredFeature) -> np.ndarray:
+    """The numbers of the columns that are scores of a model's head."""
+    model = feature.attributes.get("model")
+    if not isinstance(model, dict) or "activation" not in model:
+        return np.empty(0, int)
+    columns, groups = np.arange(len(feature.spec.columns)), feature.spec.groups
+    hidden = groups["hidden"].stop if "hidden" in groups else 0  # there is no group of scores beside a label 'scores'
+    return columns[groups.get("scores", slice(hidden, None))]
+
+
+def _has_scores_alone(feature: StoredFeature) -> bool:
+    return 0 < len(feature.spec.columns) == len(_score_columns(feature))
+
+
+def read_scores(feature: StoredFeature, frame_time: np.ndarray) -> Iterator[ScoreCurves]:
+    """The scores of a model's head, if the feature has any, of at most ``MOST_COLUMNS`` labels: the highest first.
+
+    Args:
+        feature: its per-frame arrays have a row for each frame.
+        frame_time: (T,) seconds of the frames.
+
+    Raises:
+        StoreError: an array cannot be read.
+    """
+    columns = _score_columns(feature)
+    starts = _row_times(feature, MAIN_ARRAY, frame_time) if len(columns) else None
+    if starts is None or not len(starts):
+        return
+    spec = feature.spec.arrays[MAIN_ARRAY]
+    shown = columns
+    if len(columns) > MOST_COLUMNS:
+        largest = np.full(len(columns), -np.inf)
+        for block in _value_blocks(feature, MAIN_ARRAY):
+            largest = np.fmax(largest, np.fmax.reduce(block[:, columns]))
+        shown = columns[np.argsort(-largest, kind="stable")[:MOST_COLUMNS]]
+    values = np.concatenate([block[:, shown] for block in _value_blocks(feature, MAIN_ARRAY)])
+    order = np.argsort(starts, kind="stable")
+    starts, values = starts[order], values[order]
+    end = np.append(starts[1:], last_frame_end_s(starts))
+    if "end" in feature.spec.arrays and (len(starts) == 1 or "time" not in feature.spec.arrays):  # a part, or words
+        starts, stops = feature.read("start")[order], feature.read("end")[order]
+        end = np.append(np.minimum(end[:-1], stops[:-1]), stops[-1])
+    elif spec.axis is Axis.WINDOW:  # its time is its middle
+        half_s = usual_step_s(starts) / 2
+        starts, end = starts - half_s, end - half_s
+    names = tuple(feature.spec.columns[number] for number in shown)
+    activation = str(feature.attributes["model"]["activation"])
+    unit = re.split("[,;]", spec.units)[0]
+    yield ScoreCurves(feature.name, MAIN_ARRAY, names, unit, starts, values, end, activation, len(columns))
 
 
 def row_change(feature: StoredFeature, array: str) -> np.ndarray:
@@ -130,6 +184,8 @@ def read_heat_map(feature: StoredFeature, frame_time: np.ndarray) -> HeatMap | N
         StoreError: an array cannot be read.
     """
     spec = feature.spec.arrays.get(MAIN_ARRAY)
+    if _has_scores_alone(feature):
+        return None
     has_rate = spec is not None and spec.axis in (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WINDOW)
     if spec is None or not has_rate or int(np.prod(spec.shape)) <= MOST_COLUMNS:
         return None

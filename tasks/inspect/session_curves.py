@@ -57,6 +57,15 @@ class ArrayCurves:
 
 
 @dataclass(frozen=True, repr=False)
+class ScoreCurves(ArrayCurves):
+    """The scores of a model's head, a column for each label; ``time`` and ``end`` are when each row begins and ends."""
+
+    end: np.ndarray  # (n,) float64 seconds, never after the next row's begin
+    activation: str  # ``softmax``, ``sigmoid``, or ``none`` of a regression
+    of: int  # the number of the model's labels
+
+
+@dataclass(frozen=True, repr=False)
 class HeatMap:
     """Some columns of a feature of many, over time."""
 
@@ -170,6 +179,7 @@ class SessionCurves:
     # (start, stop) seconds in which the region that the track is may show somebody else; None where it is no region
     doubtful: tuple[tuple[float, float], ...] | None = None
     others: list[ArrayCurves] = field(default_factory=list)  # the curves of all other features
+    scores: list[ScoreCurves] = field(default_factory=list)  # of models' heads
     heat_maps: list[HeatMap] = field(default_factory=list)  # of features of many columns
     # of every feature that tracks a face, in the order of features
     faces: list[FaceCurves] = field(default_factory=list)
@@ -199,6 +209,7 @@ class SessionCurves:
             return self.sound_end_s
         utterances = [] if self.utterances is None else [self.utterances.end_s]
         times = [*utterances, *(curves.time for curves in self.others if curves.time is not None)]
+        times += [scores.end for scores in self.scores]
         return max((float(time.max()) for time in times if len(time)), default=0.0)
 
     @property
@@ -209,7 +220,7 @@ class SessionCurves:
     def __repr__(self) -> str:
         special = {"face": self.tracked, "picture": self.change, "poses": self.body, "sound": self.sound_time}
         shown = [name for name, values in special.items() if values is not None]
-        shown += dict.fromkeys(curves.feature for curves in self.others)
+        shown += dict.fromkeys(curves.feature for curves in (*self.others, *self.scores))
         name = self.session_id if self.track == MAIN else f"{self.session_id}, track {self.track}"
         return f"{name}: {self.extent}; curves of {', '.join(shown) or 'nothing'}"
 
@@ -237,7 +248,7 @@ class SessionCurves:
         for name, counts in (("body", self.body), ("hands", self.hands)):
             if counts is not None:
                 yield f"{name} found", "", np.where(counts < 0, np.nan, counts)
-        for array in self.others:
+        for array in (*self.others, *self.scores):
             for name, values in zip(array.names, array.values.T, strict=True):
                 yield array.title if name == array.array else f"{array.title} {name}", array.unit, values
 

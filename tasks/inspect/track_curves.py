@@ -19,7 +19,7 @@ from storyframes.spec import MAIN, MAIN_ARRAY, Axis, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat, Status
 from storyframes.times import last_frame_end_s
-from tasks.inspect.array_curves import read_array_curves, read_heat_map, row_change
+from tasks.inspect.array_curves import read_array_curves, read_heat_map, read_scores, row_change
 from tasks.inspect.session_curves import ACTION_UNITS, FaceCurves, SessionCurves, Utterances
 from tasks.inspect.stored_feature import StoredFeature
 
@@ -61,6 +61,7 @@ def read_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> Sess
             view.read(feature, curves)
         elif not _is_text_vectors(feature):
             curves.others += read_array_curves(feature, time)
+            curves.scores += read_scores(feature, time)
         if (heat_map := read_heat_map(feature, time)) is not None:
             curves.heat_maps.append(heat_map)
     order = in_order(face.feature for face in curves.faces)

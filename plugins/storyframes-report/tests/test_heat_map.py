@@ -1,4 +1,4 @@
-"""The heat map of a feature of many columns: which columns, which rows of a cell, how far from the column's mean."""
+"""Fields of colours: the heat map of a feature of many columns, and a band for each label of a model's scores."""
 
 from __future__ import annotations
 
@@ -164,3 +164,72 @@ def test_what_is_drawn_is_called_what_it_is(store_root: Path) -> None:
     poses = dict(zip(drawn["poses"].y, drawn["poses"].z, strict=True))
     np.testing.assert_array_equal(poses["body"], np.repeat([np.nan, 0, 1], 20))  # below 0 nobody has looked
     np.testing.assert_array_equal(poses["hands"], np.repeat([np.nan, 0.5, 0], 20))
+
+
+# --- the scores of a model's head ---
+
+HOSTILE = "<b>%{x}</b>"
+TIMES = {
+    Axis.FRAME: {},
+    Axis.WINDOW: {"time": [1.0, 2.0, 3.0], "start": [0.0, 1.0, 2.0], "end": [2.0, 3.0, 4.0]},
+    Axis.UTTERANCE: {"start": [0.5, 1.0, 3.0], "end": [1.5, 2.0, 4.0]},
+}
+
+
+def scored(root: Path, axis: Axis, values: np.ndarray, labels: tuple[str, ...], activation: str, hidden: int = 0):
+    """The curves of a session with a feature of a model's scores, behind so many columns of its layers."""
+    columns = (*(f"h{number}" for number in range(hidden)), *labels)
+    times = {name: ArraySpec(axis, "float64", "when", units="s") for name in TIMES[axis]}
+    main = ArraySpec(axis, "float32", "scores", (len(columns),), ("column",), columns=columns, units="0 to 1")
+    groups = {"hidden": slice(0, hidden), "scores": slice(hidden, len(columns))} if hidden else {}
+    with FeatureWriter(local(root), "s", FEATURES["frames"]) as out:
+        out.write("time", np.arange(3) / 2)
+        out.publish("f" * 64, {"inputs": {}})
+    with FeatureWriter(local(root), "s", FeatureSpec("mood", "scores", {"values": main} | times, groups)) as out:
+        out.attributes["model"] = {"activation": activation}
+        out.write("values", np.hstack([np.ones((3, hidden)), values]).astype(np.float32))
+        for name in times:
+            out.write(name, np.array(TIMES[axis][name]))
+        out.publish("f" * 64, {"inputs": {}})
+    catalogue.compact(local(root))
+    return read_curves(FeatureStore(root), "s")
+
+
+@pytest.mark.parametrize(
+    ("axis", "edges", "shown"),
+    [
+        (Axis.FRAME, [0, 0.5, 1, 1.5], [0.9, 0.2, 0.4]),
+        (Axis.WINDOW, [0.5, 1.5, 2.5, 3.5], [0.9, 0.2, 0.4]),
+        (Axis.UTTERANCE, [0.5, 1, 2, 3, 4], [0.9, 0.2, np.nan, 0.4]),
+    ],
+)
+def test_a_label_is_a_band_at_the_times_of_its_rows(store_root: Path, axis: Axis, edges: list, shown: list) -> None:
+    happy = np.array([0.9, 0.2, 0.4])
+    curves = scored(store_root, axis, np.column_stack([happy, 1 - happy]), (HOSTILE, "calm"), "softmax")
+    assert (curves.others, curves.heat_maps) == ([], [])
+    chart = timeline(curves, Timetable())
+    assert chart is not None
+    highest, bands = chart.figure.data
+    assert list(bands.y) == ["&lt;b&gt;%&#123;x}&lt;/b&gt;", "calm"]
+    np.testing.assert_allclose(bands.x, edges)
+    np.testing.assert_allclose(bands.z[0], shown, rtol=1e-6)
+    assert (bands.zmin, bands.zmax) == (0, pytest.approx(0.9))
+    assert list(highest.text)[:2] == [bands.y[0], "calm"]
+    assert highest.base[1] == edges[1]
+    assert ("mood calm, 0 to 1", "", "", "0.1", "0.6", "0.8", "in 100.0% of the rows") in chart.rows
+
+
+def test_of_many_labels_the_highest_are_bands_and_layers_beside_them_are_not(store_root: Path) -> None:
+    values = np.zeros((3, 40))
+    values[1, 7], values[2, 31] = 0.5, 0.75
+    curves = scored(store_root, Axis.FRAME, values, tuple(f"l{label}" for label in range(40)), "sigmoid", hidden=20)
+    (scores,) = curves.scores
+    assert (scores.names[:2], len(scores.names), scores.of) == (("l31", "l7"), 12, 40)
+    assert [(array.feature, array.names) for array in curves.others] == [("mood", ("change",))]
+    assert "the highest 12 of 40 labels" in timeline(curves, Timetable()).alt
+
+
+def test_a_regression_is_coloured_from_its_lowest_to_its_highest(store_root: Path) -> None:
+    curves = scored(store_root, Axis.WINDOW, np.array([[-1.0], [0.5], [2.0]]), ("valence",), "none")
+    (bands,) = timeline(curves, Timetable()).figure.data
+    assert (bands.zmin, bands.zmax) == (-1, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,18 @@ from storyframes_report.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, 
 from storyframes_report.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
 from storyframes_report.report.packing import deflate_json
 from storyframes_report.report.timetable import NUMBERS, Tier, Timetable, Window, in_order, numbers_of, speakers_of
-from tasks.inspect import SessionCurves
+from tasks.inspect import SessionCurves, counted
 from tasks.study import Word
 
 _DASHES = ("solid", "dot", "dash")
 _SIGNS = ("—", "···", "- -")
 _CLEAR_ORANGE = "rgba(213, 94, 0, 0)"
+_CLEAR_BLUE = "rgba(31, 120, 180, 0)"
 _CLEAR_GREY = "rgba(143, 143, 143, 0)"
 _MOST_DEVIATIONS = 3  # of a column from its mean: full colour from there on
 _LANES = 8  # overlapping windows are drawn in this many rows
+_GAP_S = 1e-3  # between rows of scores
+_NAME = 22  # characters of a label beside its band
 _GAP_PX, _TOP_PX, _BOTTOM_PX = 30, 34, 44
 
 
@@ -45,7 +49,8 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
         key: the chart's id on the page.
     """
     rows = [*_spoken_rows(curves, table), *_label_rows(table), *_face_rows(curves), *_sound_rows(curves)]
-    rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves), *_heat_rows(curves)]
+    rows += [*_change_rows(curves), *_pose_rows(curves), *_score_rows(curves), *_other_rows(curves)]
+    rows += _heat_rows(curves)
     times = curves.time if curves.has_frames or curves.sound_time is None else curves.sound_time
     is_main = curves.track == MAIN
     phase_ends = [end_s for *_, end_s in table.phases if is_main]  # another device may end before a phase does
@@ -381,6 +386,54 @@ def _other_rows(curves: SessionCurves) -> Iterator[Row]:
             yield _lines(title, names, array.time, array.values, unit)
         else:
             yield Row(title, [_line(names[0], array.time, array.values[:, 0], unit=unit)], 80, {"zeroline": True})
+
+
+def _score_rows(curves: SessionCurves) -> Iterator[Row]:
+    """A band for each label, the fuller the higher its score, below the names of those with the highest."""
+    for scores in curves.scores:
+        if not np.isfinite(scores.values).any():
+            continue
+        gaps = np.flatnonzero(scores.end[:-1] < scores.time[1:] - _GAP_S)
+        starts = np.insert(scores.time, gaps + 1, scores.end[gaps])
+        x, z, rows = bucket_max(starts, np.insert(scores.values, gaps + 1, np.nan, axis=0))
+        x = np.append(x[: z.shape[1]], np.float32(scores.end[-1]))
+        names, feature = [_plain(name) for name in scores.names], _plain(scores.title)
+        if len(names) < scores.of:
+            some = f"the highest {len(names)} of {scores.of} labels"
+        else:
+            some = counted(scores.of, "label")
+        if len(names) == scores.of and scores.activation == "softmax":
+            title = f"{feature}, the label with the highest score"
+            yield Row(title, [_highest(x, z, names)], 28, {"visible": False})
+        low, high = float(np.nanmin(z)) if scores.activation == "none" else 0.0, float(np.nanmax(z))
+        note = "" if rows == 1 else f" (largest of {rows} rows)"
+        bands = go.Heatmap(
+            name=feature,
+            x=x,
+            y=names,
+            z=z,
+            zmin=low,
+            zmax=high if high > low else low + 1,
+            colorscale=[[0, _CLEAR_BLUE], [1, BLUE]],
+            showscale=False,
+            hoverongaps=False,
+            hovertemplate=f"%{{y}} %{{z:.3~g}}{note}<br>%{{x:.2f}} s<extra></extra>",
+            ygap=2,
+        )
+        title = f"{feature}, {some}: clear is {low:.3g}, full <span style='color:{BLUE}'>■</span> {high:.3g}"
+        ticks = [_plain(name if len(name) <= _NAME else f"{name[: _NAME - 1]}…") for name in scores.names]
+        axis = {"autorange": "reversed", "type": "category", "tickvals": names, "ticktext": ticks, "automargin": True}
+        yield Row(title, [bands], 20 * len(names) + 8, axis | {"showgrid": False})
+
+
+def _highest(x: np.ndarray, z: np.ndarray, names: Sequence[str]) -> go.Bar:
+    """Bars with the names of the labels that have the highest scores (labels, m) between the edges ``x`` (m + 1,)."""
+    best = np.where(np.isnan(z).all(axis=0), -1, np.nan_to_num(z, nan=-np.inf).argmax(axis=0))
+    firsts = np.flatnonzero(np.diff(best, prepend=-2))
+    runs = [(best[first], x[first], x[last]) for first, last in pairwise([*firsts, len(best)]) if best[first] >= 0]
+    texts = [names[label] for label, *_ in runs]
+    colours = [COLOURS[label % len(COLOURS)] for label, *_ in runs]
+    return _spans("highest", [(float(start), float(stop)) for _, start, stop in runs], texts, texts, colours)
 
 
 def _heat_rows(curves: SessionCurves) -> Iterator[Row]:
