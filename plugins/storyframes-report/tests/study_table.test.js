@@ -26,13 +26,13 @@ test("ids are sorted as people count, in both directions", () => {
   assert.deepEqual(sorted(all, column("session").values, true), [2, 3, 1, 0]);
 });
 
-test("of a feature what is missing comes first, and what was not asked for last, whichever way", () => {
+test("of a feature what is missing comes first, and what was not asked for or has no input last, whichever way", () => {
   const { values } = column("openface (main)");
   assert.deepEqual(values, [990, -1, 125, 1000]); // of the last the share was not recorded
   assert.deepEqual(sorted(all, values, false), [1, 2, 0, 3]);
   const side = column("openface (side)").values;
-  assert.deepEqual(sorted(all, side, false), [2, 3, 0, 1]);
-  assert.deepEqual(sorted(all, side, true), [3, 2, 0, 1]);
+  assert.deepEqual(sorted(all, side, false), [3, 0, 1, 2]);
+  assert.deepEqual(sorted(all, side, true), [3, 0, 1, 2]);
 });
 
 test("equal values keep their order, and rows that are filtered out stay out", () => {
@@ -44,7 +44,7 @@ test("a filter finds ids, participants, states with reasons, findings and obstac
   assert.deepEqual(matching(data, ""), all);
   assert.deepEqual(matching(data, " P2-S "), [2, 3]);
   assert.deepEqual(matching(data, "openface failed: no CSV"), [1]);
-  assert.deepEqual(matching(data, "openface@side skipped"), [2]);
+  assert.deepEqual(matching(data, "openface@side no input"), [2]);
   assert.deepEqual(matching(data, "silence"), [1, 3]);
   assert.deepEqual(matching(data, "damaged"), [1]);
   assert.deepEqual(matching(data, "nowhere"), []);

@@ -383,7 +383,7 @@ def test_a_sessions_page_has_every_track_with_its_clock(site: Path) -> None:
     assert ["child_b", "child_b (child)", "2.72", "68", "63.2 %", "", "1", clock] in rows
     assert ["main", "", "3.00", "90", "", "", "0", "its seconds are the session's"] in rows
     assert ["late", "", "", "", "", "", "", "its seconds are the session's"] in rows
-    assert [row[1:3] for row in rows if row[0] == "openface"] == [["main", "○ skipped"], ["child_b", "✓ done"]]
+    assert [row[1:3] for row in rows if row[0] == "openface"] == [["main", "○ no input"], ["child_b", "✓ done"]]
     headings = re.findall(r"<h2>(.*?)</h2>", page)
     assert headings == ["Play", "Track main", "Track child_a", "Track child_b", "Track late", "Tracks", "Features"]
     assert "c001 (child), c002 (child)" in page

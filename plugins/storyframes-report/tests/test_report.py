@@ -258,8 +258,8 @@ def test_every_state_of_a_feature(store_root: Path) -> None:
     matrix = build_matrix(["new"], record_status.scan(local(store_root)), wanted)
     states = {session: matrix.cells[session, "openface"].state for session in matrix.sessions}
     assert states == {
-        "new": CellState.ABSENT,
-        "bare": CellState.SKIPPED,
+        "new": CellState.NOT_EXTRACTED,
+        "bare": CellState.NO_INPUT,
         "done": CellState.DONE,
         "kept": CellState.FAILED,
         "lost": CellState.FAILED,

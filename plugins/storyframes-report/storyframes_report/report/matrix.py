@@ -20,10 +20,10 @@ class CellState(StrEnum):
     """The state of one feature of one session."""
 
     DONE = "done"
-    SKIPPED = "skipped"  # the session lacks the input
+    NO_INPUT = "no input"  # the session lacks the input by nature: nothing to repair
     FAILED = "failed"
     STALE = "stale"  # has a version, but inputs, settings, model or extractor have changed since
-    ABSENT = "absent"  # requested, and no attempt has ended
+    NOT_EXTRACTED = "not extracted"  # requested, and no attempt has ended
     NOT_ASKED = "not asked for"
 
 
@@ -97,7 +97,9 @@ def build_matrix(
 def _cell(entry: FeatureStatus | None, expected: ExpectedVersion | None) -> Cell:
     if entry is None:
         return (
-            Cell(CellState.ABSENT, reason=without_folders(expected.reason)) if expected else Cell(CellState.NOT_ASKED)
+            Cell(CellState.NOT_EXTRACTED, reason=without_folders(expected.reason))
+            if expected
+            else Cell(CellState.NOT_ASKED)
         )
     current = entry.current
     cell = Cell(CellState.DONE)
@@ -108,7 +110,7 @@ def _cell(entry: FeatureStatus | None, expected: ExpectedVersion | None) -> Cell
             CellState.DONE, current.rows, "", False, caveats, share, current.version, about_rows=current.measured_rows
         )
     if entry.status != "done":
-        state = CellState.SKIPPED if entry.status == "missing" else CellState.FAILED
+        state = CellState.NO_INPUT if entry.status == "missing" else CellState.FAILED
         return replace(cell, state=state, reason=without_folders(entry.reason), kept=current is not None)
     if expected and not expected.fingerprint:
         return replace(cell, reason=f"cannot be compared here: {without_folders(expected.reason)}")

@@ -24,10 +24,10 @@ from tasks.inspect import counted
 # The state of a cell, beside its colour.
 _SIGNS = {
     CellState.DONE: "✓",
-    CellState.SKIPPED: "○",
+    CellState.NO_INPUT: "○",
     CellState.FAILED: "✗",
     CellState.STALE: "↻",
-    CellState.ABSENT: "…",
+    CellState.NOT_EXTRACTED: "…",
     CellState.NOT_ASKED: "–",
 }
 

@@ -2,8 +2,8 @@
 "use strict";
 const storyframesStudy = (function () {
   const STATES = {
-    d: ["✓", "done", "done"], o: ["↻", "stale", "stale"], s: ["○", "skipped", "skipped"], f: ["✗", "failed", "failed"],
-    a: ["…", "absent", "absent"], n: ["–", "not asked for", "not-asked-for"],
+    d: ["✓", "done", "done"], o: ["↻", "stale", "stale"], s: ["○", "no input", "no-input"], f: ["✗", "failed", "failed"],
+    a: ["…", "not extracted", "not-extracted"], n: ["–", "not asked for", "not-asked-for"],
   };
   const ROW = 32; // CSS pixels, as in report.css
 
@@ -18,7 +18,7 @@ const storyframesStudy = (function () {
       { name: "participant", values: data.participants },
       ...data.features.map((feature) => ({
         name: several ? `${feature.name} (${feature.track})` : feature.name, feature,
-        values: Array.from(feature.states, (state, row) => (state === "n" ? null : state === "d" || state === "o" ? feature.measured[row] ?? 1000 : -1)),
+        values: Array.from(feature.states, (state, row) => (state === "n" || state === "s" ? null : state === "d" || state === "o" ? feature.measured[row] ?? 1000 : -1)),
       })),
       { name: "findings", values: findings, text: (row) => findings[row] || "" },
       { name: "length", values: data.seconds, text: (row) => (data.seconds[row] ? clock(data.seconds[row]) : "") },
@@ -196,7 +196,7 @@ const storyframesStudy = (function () {
       for (let row = 0; row < data.sessions.length; row++) {
         const state = feature.states[row];
         const there = state === "d" || state === "o";
-        context.fillStyle = there ? paper : state === "n" ? grey : "#d55e00";
+        context.fillStyle = there ? paper : { n: grey, s: "#8f8f8f" }[state] || "#d55e00";
         context.fillRect(row, 16 * at, 1, 15);
         if (!there) continue;
         context.globalAlpha = (feature.measured[row] ?? 1000) / 1000;

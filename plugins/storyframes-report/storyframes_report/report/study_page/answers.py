@@ -70,8 +70,8 @@ def _names(sessions: Sequence[str]) -> str:
 
 
 def _lacks(cell: Cell) -> bool:
-    """Whether the session has no values of a feature that was asked for."""
-    return cell.state is CellState.ABSENT or (cell.state in (CellState.FAILED, CellState.SKIPPED) and not cell.kept)
+    """Whether the session has no values of a feature that was asked for, though it has the input."""
+    return cell.state is CellState.NOT_EXTRACTED or (cell.state is CellState.FAILED and not cell.kept)
 
 
 # --- which sessions cannot be trained on ---
@@ -87,7 +87,7 @@ def _training(page: StudyPage) -> Answer:
         ("no clips", reason, len(sessions), _sessions(page, sessions, reason))
         for reason, sessions in sorted(obstacles.items(), key=lambda item: -len(item[1]))
     ]
-    without, stale, reasons = set(), set(), defaultdict(list)
+    without, stale, no_input, reasons = set(), set(), set(), defaultdict(list)
     for (session, feature), cell in page.facts.matrix.cells.items():
         if cell.reason or _lacks(cell):
             reasons[cell.state, feature, cell.reason].append(session)
@@ -95,7 +95,9 @@ def _training(page: StudyPage) -> Answer:
             without.add(session)
         elif session in page.participants and cell.state is CellState.STALE:
             stale.add(session)
-    order = [CellState.FAILED, CellState.STALE, CellState.ABSENT, CellState.SKIPPED, CellState.DONE]
+        elif session in page.participants and cell.state is CellState.NO_INPUT:
+            no_input.add(session)
+    order = [CellState.FAILED, CellState.STALE, CellState.NOT_EXTRACTED, CellState.NO_INPUT, CellState.DONE]
     rows += [
         (
             f"{feature} {state}",
@@ -117,6 +119,8 @@ def _training(page: StudyPage) -> Answer:
     for sessions, what in ((without, "without a feature that was asked for"), (stale, "with a stale feature")):
         if sessions:
             said += f"; {counted(len(sessions), 'session')} {what}: {_names(sorted(sessions))}"
+    if no_input:
+        said += f"; no input for a feature, which is no fault, in {counted(len(no_input), 'session')}"
     if len(rows) > _LISTED:
         rows = [*rows[:_LISTED], ("…", f"{len(rows) - _LISTED} more reasons are in the table of sessions", "", [])]
     return Answer(
@@ -130,13 +134,15 @@ def _training(page: StudyPage) -> Answer:
 
 def _coverage(page: StudyPage) -> Answer:
     question, matrix = "Is any feature missing somewhere?", page.facts.matrix
-    rows, missing, worst = [], [], None
+    rows, missing, worst, without_input = [], [], None, 0
     shares: list[float] = []
     sessions = [session for session in matrix.sessions if session != STORIES]
     for stored in matrix.features:
         cells = {session: matrix.cells[session, stored] for session in sessions}
         asked = {session: cell for session, cell in cells.items() if cell.state is not CellState.NOT_ASKED}
         lacking = [session for session, cell in asked.items() if _lacks(cell)]
+        no_input = sum(cell.state is CellState.NO_INPUT for cell in asked.values())
+        without_input += no_input
         measured = {session: cell.measured for session, cell in asked.items() if cell.measured is not None}
         feature, track = FeatureName(stored).feature, FeatureName(stored).track
         name = feature if track == MAIN else f"{feature} of {track}"
@@ -147,7 +153,8 @@ def _coverage(page: StudyPage) -> Answer:
             least = [Link(f"{session}: {measured[session]:.1%}", moment(session) if session in page.summaries else "")]
             worst = min(filter(None, (worst, (measured[session], session, name))))
         mean = f"{np.mean(list(measured.values())):.1%}" if measured else ""
-        rows.append((name, f"{len(asked) - len(lacking)} of {len(asked)}", mean, least))
+        with_input = len(asked) - no_input
+        rows.append((name, f"{with_input - len(lacking)} of {with_input}", mean, least, no_input or ""))
         if lacking:
             missing.append(f"{name} in {len(lacking)}")
     if not rows:
@@ -160,7 +167,9 @@ def _coverage(page: StudyPage) -> Answer:
         share, session, name = worst
         fewest = f", the fewest in {session} ({name}: {share:.1%})" if share < 1 else ""
         said += f"; on average {np.mean(shares):.1%} of a feature's rows are measurements{fewest}"
-    headings = ("feature", "sessions with it", "measured, mean", "measured, least")
+    if without_input:
+        said += f"; no input, which is no fault, for {counted(without_input, 'feature')} of sessions"
+    headings = ("feature", "sessions with it", "measured, mean", "measured, least", "without input")
     return Answer("coverage", question, f"{said}.", not missing, None, headings, rows)
 
 

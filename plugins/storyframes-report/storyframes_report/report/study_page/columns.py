@@ -28,9 +28,9 @@ FORMAT = 1
 STATES = {
     CellState.DONE: "d",
     CellState.STALE: "o",
-    CellState.SKIPPED: "s",
+    CellState.NO_INPUT: "s",
     CellState.FAILED: "f",
-    CellState.ABSENT: "a",
+    CellState.NOT_EXTRACTED: "a",
     CellState.NOT_ASKED: "n",
 }
 
