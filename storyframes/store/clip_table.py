@@ -33,7 +33,8 @@ ROW_GROUP = 16_384
 """Rows of the file that are read at the least."""
 _KEY = b"storyframes"
 _MOST_FRAMES = 2**31  # of a recording: two years at 30 a second
-_WITHOUT_TRACK = ("raters", "ranges", "clocks", "clock_errors", "window_s")  # parts of the metadata that any format has
+# parts of the metadata that any format has
+_WITHOUT_TRACK = ("raters", "ratings", "ranges", "clocks", "clock_errors", "window_s")
 _FRAMES = ("start_frame", "stop_frame", "audio_start", "audio_stop")
 
 
@@ -41,10 +42,12 @@ def to_table(index: pd.DataFrame) -> pa.Table:
     """The index as it is stored, with its ``attrs``.
 
     ``schemes`` are the kinds of its label columns; ``raters`` the rater of each label or curve that has one in its
-    name; ``ranges`` the lowest and highest value that a column's scheme allows, where it says both; ``clocks`` those
-    of the tracks (:data:`storyframes.times.StoredClocks`), if there are any; ``clock_errors`` their standard errors in
-    seconds by session and track, where they are known; ``track`` the track whose frames the
-    windows are cut from, if it is not the main track; ``window_s`` the seconds of a window, if windows count seconds.
+    name; ``ratings`` by session and column, for each labelled unit (the same part, track, person and target), what
+    each of the raters said whose mean or majority the column is, without their ids; ``ranges`` the lowest and highest
+    value that a column's scheme allows, where it says both; ``clocks`` those of the tracks
+    (:data:`storyframes.times.StoredClocks`), if there are any; ``clock_errors`` their standard errors in seconds by
+    session and track, where they are known; ``track`` the track whose frames the windows are cut from, if it is not
+    the main track; ``window_s`` the seconds of a window, if windows count seconds.
     """
     about = {"format": 2, "schemes": index.attrs.get("schemes", {})}
     about |= {name: index.attrs[name] for name in _WITHOUT_TRACK if index.attrs.get(name)}

@@ -21,7 +21,7 @@ from tasks.clip_index.label_rules import (
     labels_by_scheme,
     raters_in_names,
 )
-from tasks.study.labels import EMPATHY, Label, SchemeType, listed
+from tasks.study.labels import EMPATHY, LABEL_KEY, Label, SchemeType, listed
 from tasks.study.load import Study
 
 _NOBODY = "nobody in particular"  # no person_id: it has spaces
@@ -117,8 +117,9 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     """The index with the columns of every scheme; ``attrs`` has their types, ``schemes``, and limits, ``ranges``.
 
     Where columns or curves have a rater's id in their names, ``attrs["raters"]`` says whose, so that no release gives
-    it away unasked. Numbers are float32 with NaN for none, names are categories in the scheme's order. A scheme with
-    confidences has the weights of its values as well: ``<column>_weight``, float32, 0 where there is no value.
+    it away unasked. Of columns that several raters make together, ``attrs["ratings"]`` has what each of them said.
+    Numbers are float32 with NaN for none, names are categories in the scheme's order. A scheme with confidences has the
+    weights of its values as well: ``<column>_weight``, float32, 0 where there is no value.
 
     Args:
         index: windows, with session_id, target, start_s and stop_s.
@@ -127,6 +128,7 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     index = index.copy(deep=False)
     types = {EMPATHY.name: str(SchemeType.ORDINAL)} if study.ratings else {}
     ranges: dict[str, list[float]] = {}
+    ratings: dict[str, dict[str, list[list[float | None]]]] = defaultdict(dict)
     roles, by_scheme = _roles(study), labels_by_scheme(study)
     groups = index.groupby(["session_id", "target"], dropna=False, sort=False).indices
     windows = _Windows(groups, ticks(index["start_s"]), ticks(index["stop_s"]))
@@ -139,7 +141,10 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
         codes = {name: place for place, name in enumerate(names)}
         for column, rater in columns_of(by_scheme[name], name, rule).items():
             mine = [label for label in labels if rater is None or label.rater_id == rater]
-            values, weights = _column(windows, _Labels.of(mine, study, codes, is_numeric=is_numeric), within)
+            coded = _Labels.of(mine, study, codes, is_numeric=is_numeric)
+            values, weights = _column(windows, coded, within)
+            for session_id, units in coded.by_unit().items():
+                ratings[session_id][column] = units
             types[column] = str(scheme.type)
             if scheme.minimum is not None and scheme.maximum is not None and scheme.minimum < scheme.maximum:
                 ranges[column] = [scheme.minimum, scheme.maximum]
@@ -154,6 +159,8 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     index.attrs["schemes"] = types
     if ranges:
         index.attrs["ranges"] = ranges
+    if ratings:
+        index.attrs["ratings"] = dict(ratings)
     if raters := raters_in_names(study, rules):
         index.attrs["raters"] = raters
     return index
@@ -186,6 +193,22 @@ class _Labels:
         confidence = [1.0 if label.confidence is None else label.confidence for label in labels]
         spans = ticks(_spans(labels, study))
         return cls(labels, np.array(numbers, float), np.array(confidence, float), spans, is_numeric)
+
+    def by_unit(self) -> dict[str, list[list[float | None]]]:
+        """By session a row for each unit (the same part, track, person and target) with the value of each rater.
+
+        None where a rater gave none. Empty where fewer than two raters have an id.
+        """
+        raters = sorted({label.rater_id for label in self.labels if label.rater_id})
+        units: dict[tuple[object, ...], list[float | None]] = {}
+        for label, value in zip(self.labels, self.values.tolist(), strict=True):
+            if label.rater_id and len(raters) > 1:
+                key = tuple(part for name, part in zip(LABEL_KEY, label.key, strict=True) if name != "rater_id")
+                units.setdefault(key, [None] * len(raters))[raters.index(label.rater_id)] = value
+        by_session: dict[str, list[list[float | None]]] = defaultdict(list)
+        for key, values in units.items():
+            by_session[str(key[0])].append(values)
+        return by_session
 
 
 def _spans(labels: Sequence[Label], study: Study) -> np.ndarray:

@@ -26,6 +26,8 @@ from tasks.models.digests import DigestCache
 Inputs = dict[str, set[str]]
 """By session, the SHA-256 of every file that its versions were made of."""
 
+_BY_SESSION = ("clocks", "clock_errors", "ratings")  # parts of the clip index's metadata
+
 
 def inputs_of(storage: Storage, scope: Scope) -> Inputs:
     """The files that versions of the store were made of, by session; of a forgotten track under the session's name."""
@@ -144,7 +146,7 @@ def _clip_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
     table = parse_table(content, CLIPS)
     about = rows_about(table, scope)
     frame = to_frame(table)
-    noted = [name for key in ("clocks", "clock_errors") for name in frame.attrs.get(key, {}) if scope.has_session(name)]
+    noted = [name for key in _BY_SESSION for name in frame.attrs.get(key, {}) if scope.has_session(name)]
     count = sum(about.to_pylist())
     if not count and not noted:
         return
@@ -152,7 +154,7 @@ def _clip_rows(storage: Storage, scope: Scope) -> Iterator[Trace]:
     def change() -> None:
         kept = frame[~about.to_numpy(zero_copy_only=False)].reset_index(drop=True)
         kept.attrs = dict(frame.attrs)
-        for key in ("clocks", "clock_errors"):
+        for key in _BY_SESSION:
             if key in kept.attrs:
                 left = {name: of for name, of in kept.attrs[key].items() if not scope.has_session(name)}
                 kept.attrs[key] = left

@@ -112,7 +112,10 @@ RATED = (
 def test_several_raters_become_one_value_or_a_column_each(tmp_path: Path) -> None:
     clips = clips_of(tmp_path, RATED)
     assert (said(clips, "valence")[0], said(clips, "mood")[0], said(clips, "mood", "s2")[0]) == (20, None, "sad")
+    by_unit = {"s1": {"mood": [[0, 2, None]], "valence": [[10, 30]]}, "s2": {"mood": [[0, 0, 2]]}}  # ann, bob, eve
+    assert clips.attrs["ratings"] == by_unit
     clips = clips_of(tmp_path, RATED, {"valence": LabelRule(raters="bob"), "mood": LabelRule(raters="all")})
+    assert "ratings" not in clips.attrs
     assert said(clips, "valence")[0] == 30
     assert [said(clips, f"mood_{rater}", "s2")[0] for rater in ("ann", "bob", "eve")] == ["sad", "sad", "happy"]
     assert said(clips, "mood_eve") == [None] * 5

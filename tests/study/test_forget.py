@@ -51,6 +51,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     shutil.copytree("demo/study", folder / "study")
     create_store(folder / "features")
+    (folder / "study/schemes.csv").write_text("scheme,type\nwarmth,interval\n")
+    labels = [f"{session},warmth,{value},{rater}" for session in SESSIONS for value, rater in ((1, "ann"), (2, "ben"))]
+    (folder / "study/labels.csv").write_text("\n".join(["session_id,scheme,value,rater_id", *labels, ""]))
     for session in SESSIONS:
         publish_frames(folder / "features", session)
     digests = DigestCache(local(folder / "features"), "inputs.json", folder / "study")

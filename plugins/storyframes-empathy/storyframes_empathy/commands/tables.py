@@ -31,7 +31,8 @@ def agreement_tables(compared: Agreement, title: str = "") -> Iterator[Table | s
     units = f"{compared.units_compared} of {counted(compared.units, 'unit')} have two ratings or more"
     yield f"{f'[bold]{escape(title)}[/]: ' if title else ''}{raters}, {units}"
     alphas = ", ".join(f"{metric} {_shown(value)}" for metric, value in compared.alpha.items())
-    yield f"Krippendorff's alpha over all raters: {alphas}"
+    icc = f"; {compared.icc} (of an interval)" if compared.icc else ""
+    yield f"Krippendorff's alpha over all raters: {alphas}{icc}"
     names = list(compared.means)
     table = Table()
     for heading in ("raters", "units", *(name.replace("_", "\n") for name in names)):

@@ -13,12 +13,13 @@ from tasks.study import SchemeType, Study
 
 _METRIC = {SchemeType.NOMINAL: "nominal", SchemeType.ORDINAL: "ordinal", SchemeType.INTERVAL: "interval"}
 _HEADINGS = (
-    *("scheme", "raters", "units that two labelled", "Krippendorff's α", "Cohen's κ", "Pearson", "Spearman"),
+    *("scheme", "raters", "units that two labelled", "Krippendorff's α", "ICC", "Cohen's κ", "Pearson", "Spearman"),
     "left out",
 )
 _ABOUT = (
-    "α is over all raters. κ (of numbers: of their floor, a disagreement counted by its square), Pearson and Spearman "
-    "are means over the pairs of raters. A unit is the same session, track, person, target and part of the recording. "
+    "α and ICC are over all raters. ICC is the reliability of one rating, and of the mean of k ratings; it is ICC(2) "
+    "where every rater rated every unit, else ICC(1). κ (of numbers: of their floor, a disagreement counted by its "
+    "square), Pearson and Spearman are means over the pairs of raters. A unit is the same session, track, person, target and part of the recording. "
     "'storyframes empathy statistics agreement' has every pair."
 )
 
@@ -41,8 +42,9 @@ def agreement_rows(study: Study) -> list[tuple[object, ...]]:
         kappa = "kappa" if agreement.level is Level.NAMES else "kappa_quadratic"
         alpha = f"{_number(agreement.alpha[metric])} ({metric})"
         means = (_mean(agreement.means.get(mean)) for mean in (kappa, "pearson", "spearman"))
+        icc = str(agreement.icc or "–") if metric == "interval" else ""
         left_out = "; ".join(_left_out(compared.left_out))
-        rows.append((name, len(agreement.raters), agreement.units_compared, alpha, *means, left_out))
+        rows.append((name, len(agreement.raters), agreement.units_compared, alpha, icc, *means, left_out))
     return rows
 
 

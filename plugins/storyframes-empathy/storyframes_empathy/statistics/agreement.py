@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storyframes_empathy.statistics.choices import Categories
+from storyframes_empathy.statistics.intraclass import Intraclass, intraclass
 from storyframes_empathy.statistics.krippendorff import alpha_interval, alpha_nominal, alpha_ordinal, middle_ranks
 from storyframes_empathy.statistics.ratings import Level, Ratings
 
@@ -69,6 +70,7 @@ class Agreement:
         alpha: Krippendorff's over all raters, by metric: nominal, ordinal, interval, as far as the values allow it.
         pairs: every pair of raters.
         means: of each statistic over the pairs.
+        icc: the intraclass correlation of numbers; None where it is not defined, and of names and steps.
         remarks: what is to be known of the numbers.
     """
 
@@ -81,6 +83,7 @@ class Agreement:
     alpha: Mapping[str, float | None]
     pairs: tuple[Pair, ...]
     means: Mapping[str, Mean]
+    icc: Intraclass | None = None
     remarks: tuple[str, ...] = ()
 
 
@@ -117,6 +120,7 @@ def agreement(ratings: Ratings, categories: Categories = Categories.FLOOR, thres
         alpha={name.removeprefix("alpha_"): _ALPHAS[name](values) for name in names if name in _ALPHAS},
         pairs=tuple(pairs),
         means={name: _mean([pair.statistics[name] for pair in pairs]) for name in names},
+        icc=intraclass(values) if ratings.level is Level.NUMBERS else None,
         remarks=tuple(remarks),
     )
 

@@ -8,14 +8,16 @@ so they are counted and left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from storyframes_empathy.statistics.agreement import Agreement, agreement
 from storyframes_empathy.statistics.choices import Categories
 from storyframes_empathy.statistics.ratings import Level, Ratings
+from tasks.inspect import counted
 from tasks.study import Label, Scheme, SchemeType, Study
 
 _WITH_UNITS = (SchemeType.NOMINAL, SchemeType.ORDINAL, SchemeType.INTERVAL)
@@ -105,6 +107,36 @@ def ratings_of(scheme: Scheme, labels: Iterable[Label]) -> tuple[Ratings | None,
         for rater, label in by_rater.items():
             values[place, raters.index(rater)] = numbers[label.value]
     return Ratings(raters, values, _level(scheme)), left_out
+
+
+def rated_together(index: pd.DataFrame, column: str) -> Iterator[str]:
+    """A sentence on how many raters a label of a clip index is the mean of, and how far they agree.
+
+    Nothing where the column is of one rater, of a curve, or of an index that an older storyframes wrote.
+    """
+    by_session = index.attrs.get("ratings", {})
+    units = [unit for session in index["session_id"].unique() for unit in by_session.get(session, {}).get(column, ())]
+    if not units:
+        return
+    values = np.array(units, np.float64)
+    counts = np.isfinite(values).sum(axis=1)
+    fewest, most = int(counts.min()), int(counts.max())
+    are_steps = isinstance(index[column].dtype, pd.CategoricalDtype)
+    what = "the name that most give" if are_steps else "the mean"
+    said = f"{column} is {what} of {counted(most, 'rater') if fewest == most else f'{fewest} to {most} raters'}"
+    if most < 2:
+        yield f"{said}: no two of {values.shape[1]} labelled the same, so nobody knows how far they agree"
+        return
+    kind = index.attrs["schemes"][column]
+    raters = tuple(map(str, range(values.shape[1])))
+    compared = agreement(Ratings(raters, values, Level.STEPS if are_steps else Level.NUMBERS), Categories.NONE)
+    alpha = compared.alpha[kind]
+    measured = "not defined" if alpha is None else f"{alpha:.3f}"
+    icc = f", {compared.icc}" if kind == SchemeType.INTERVAL and compared.icc else ""
+    yield (
+        f"{said}; over {counted(compared.units_compared, 'unit')} that two or more rated, Krippendorff's alpha "
+        f"({kind}) is {measured}{icc}"
+    )
 
 
 def _overlapping(spans: dict[_Span, dict[str, Label]]) -> int:

@@ -16,6 +16,7 @@ import pandas as pd
 
 from storyframes import CLOCK, FRAME_ROW, STORIES, Axis, FeatureName, FeatureStore, SplitSpec, percent
 from storyframes.clips import SPLITS, filter_clips, lacking_clips, needed_features, parse_filter
+from storyframes_empathy.statistics.study_ratings import rated_together
 from storyframes_empathy.training.labels import numbers
 from storyframes_empathy.training.opened import CannotTrainError
 from storyframes_empathy.training.settings import MODALITIES, PRESETS, InputSettings, TrainSettings
@@ -368,6 +369,7 @@ class _Study:
             limits = settings.label_range
             scale = f" ({limits[0]:g} to {limits[1]:g})" if limits else ""
             yield f"label {settings.label}{scale}, phase{'s' * (len(phases) > 1)} {', '.join(phases)}"
+        yield from rated_together(self.whole_index, settings.label)
         for name in modalities:
             if self.is_own or getattr(settings, name) != getattr(self.asked, name):
                 yield f"{name}: {', '.join(part.input for part in settings.parts(name))}"

@@ -25,6 +25,7 @@ from storyframes_empathy.statistics.agreement import (
     pearson,
     spearman,
 )
+from storyframes_empathy.statistics.intraclass import intraclass
 from storyframes_empathy.statistics.krippendorff import alpha_interval, alpha_nominal, alpha_ordinal
 from storyframes_empathy.statistics.rating_table import TableFaultError
 from storyframes_empathy.statistics.ratings import Level, Ratings, read_ratings
@@ -59,6 +60,30 @@ def tables() -> st.SearchStrategy:
 def test_alpha_of_krippendorffs_own_example(metric: str) -> None:
     case = ORACLE["krippendorff_2011"]
     assert ALPHAS[metric](matrix(case["ratings"])) == pytest.approx(case["alpha"][metric], abs=1e-9)
+
+
+# Shrout and Fleiss (1979), table 2: six targets, four judges; table 4 has the coefficients, with two digits
+JUDGED = np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], float)
+
+
+def test_the_intraclass_correlation_of_shrout_and_fleiss() -> None:
+    crossed = intraclass(JUDGED)
+    assert crossed is not None
+    assert (crossed.form, crossed.k) == (2, 4)
+    assert (crossed.single, crossed.mean) == (pytest.approx(0.29, abs=0.005), pytest.approx(0.62, abs=0.005))
+    apart = np.full((6, 5), np.nan)  # the same ratings, and no two units have the same four raters: one-way
+    for unit, row in enumerate(JUDGED):
+        apart[unit, np.arange(5) != unit % 5] = row
+    nested = intraclass(apart)
+    assert nested is not None
+    assert (nested.form, nested.k) == (1, 4)
+    assert (nested.single, nested.mean) == (pytest.approx(0.17, abs=0.005), pytest.approx(0.44, abs=0.005))
+
+
+def test_an_intraclass_correlation_that_is_not_defined_is_none() -> None:
+    assert intraclass(np.full((5, 3), 3.3)) is None
+    assert intraclass(np.array([[1.0, 2.0], [3.0, np.nan]])) is None  # one unit that two have rated
+    assert agreement(of(JUDGED, Level.STEPS)).icc is None
 
 
 def test_half_points() -> None:

@@ -122,7 +122,7 @@ def test_the_report_has_a_row_for_each_scheme_that_several_used(study: Path, sto
     loaded = load_study(study)
     rows = {row[0]: row[1:] for row in agreement_rows(loaded)}
     assert set(rows) == {"mood", "pace"}  # valence is private, and warmth has one rater
-    assert rows["pace"] == (2, 2, "1.000 (ordinal)", "1.000", "", "1.000", "")
+    assert rows["pace"] == (2, 2, "1.000 (ordinal)", "", "1.000", "", "1.000", "")
     left_out = "2 labels overlapping another rater's without being the same; 1 without a rater"
     assert (rows["mood"][1], rows["mood"][-1]) == (1, left_out)
     build_report(loaded, FeatureStore(store_root), ExtractorsSettings(), tmp_path / "site")

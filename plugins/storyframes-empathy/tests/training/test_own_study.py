@@ -27,6 +27,8 @@ from storyframes.store.publish import FeatureWriter
 from storyframes_empathy.commands.app import app
 from storyframes_empathy.scores.predictions import read_predictions
 from storyframes_empathy.scores.run_record import read_run
+from storyframes_empathy.statistics.intraclass import intraclass
+from storyframes_empathy.statistics.krippendorff import alpha_interval
 from storyframes_empathy.training.inputs import Preparation, open_parts
 from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.moments import Moments
@@ -55,6 +57,7 @@ def write_own_store(
     window: WindowSpec | None = None,
     phases: Sequence[Phase] = (),
     labelled: tuple[float | None, float | None] = (None, None),
+    raters: Mapping[str, float] | None = None,
 ) -> FeatureStore:
     """Sessions without phases, with a face's 3 columns for each frame and 4 of the sound for each 20 ms."""
     create_store(root)
@@ -80,9 +83,10 @@ def write_own_store(
                 out.publish("f", {})
     catalogue.compact(local(root))
     labels = [
-        Label(session, scheme.name, float(10 * number + 5), *labelled)
+        Label(session, scheme.name, float(10 * number + 5 + apart), *labelled, rater_id=rater)
         for scheme in schemes
         for number, session in enumerate(names)
+        for rater, apart in (raters or {None: 0}).items()
     ]
     study = Study(
         Path("/nowhere"),
@@ -115,6 +119,26 @@ def train(store: FeatureStore, out: Path, *more: str):
     toml.write_text(sizes)
     asked = ["--out", str(out), "--epochs", "1", "--config", str(toml), "--json", *more]
     return CliRunner().invoke(app, ["train", store.storage.location, *asked])
+
+
+def test_it_is_said_of_how_many_raters_a_label_is_the_mean_and_how_far_they_agree(tmp_path: Path) -> None:
+    store = write_own_store(tmp_path / "features", lacking={}, raters={"ann": 0, "ben": 10})
+    plan = plan_training(store, TrainSettings(), None, None, [0])
+    values = np.array([[10.0 * number + 5, 10.0 * number + 15] for number in range(len(RATES))])
+    alpha, icc = alpha_interval(values), intraclass(values)
+    assert alpha is not None
+    assert icc is not None
+    said = (
+        f"{len(RATES)} units",
+        "mean of 2 raters",
+        "(interval)",
+        f"{alpha:.3f}",
+        f"{icc.single:.3f}",
+        f"{icc.mean:.3f}",
+    )
+    assert any(not missing(remark, *said) for remark in plan.remarks)
+    alone = write_own_store(tmp_path / "alone", lacking={}, raters={"ann": 0})
+    assert not any("rater" in remark for remark in plan_training(alone, TrainSettings(), None, None, [0]).remarks)
 
 
 @pytest.mark.slow
