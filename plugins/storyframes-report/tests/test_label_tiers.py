@@ -12,6 +12,7 @@ import pytest
 from support.media.recordings import write_video
 
 from storyframes_report.devices import devices_of
+from storyframes_report.report.label_facts import session_ratings
 from storyframes_report.report.timeline import timeline
 from storyframes_report.report.timetable import Timetable, read_timetable
 from tasks.inspect.session_curves import SessionCurves
@@ -69,6 +70,18 @@ def test_the_sessions_timeline_has_all_tiers_on_its_clock_and_nothing_private_or
     }
     (curve,) = [tier.curve for tier in table.tiers if tier.curve is not None]
     assert curve.time_s.tolist() == [OFFSET_S, 1 + OFFSET_S]
+
+
+def test_a_sessions_ratings_stand_by_rater_without_what_is_private_or_written(folder: Path) -> None:
+    ratings = session_ratings(load_study(folder), "s1", with_text=False)
+    assert ratings.raters == ("anna", "ben")
+    assert ratings.rows == (
+        ("mood", "", "calm: 1, tense: 1", ""),
+        ("mood", "side", "", "tense"),
+        ("remark", "", "1 text", ""),
+        ("warmth", "", "4", "2"),
+    )
+    assert session_ratings(load_study(folder), "s1", with_text=True).rows[2] == ("remark", "", "she laughs", "")
 
 
 def test_another_tracks_timeline_has_the_labels_of_its_own_recording(folder: Path) -> None:

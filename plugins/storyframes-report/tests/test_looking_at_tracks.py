@@ -296,6 +296,7 @@ def test_every_scheme_of_labels_is_in_the_report(group: Path, tmp_path: Path) ->
     assert set(columns) == {"mood", "nobody", "rapport", "stars", "warmth"}
     assert columns["rapport"].counts.sum(axis=1).to_dict() == {"low": 0, "medium": 0, "high": 5, "no label": 5}
     assert sum(map(len, columns["warmth"].values.values())) == columns["warmth"].labelled == facts.clips == 10
+    assert columns["rapport"].made_of == "the name that most give of 2 raters"
     assert columns["stars"].counts.sum(axis=1).to_dict() == {"4": 5, "no label": 5}
     given = {one.name: one for one in facts.schemes}
     assert given["stars"].counts == {"1": 0, "2": 0, "3": 0, "4": 1, "5": 0}
@@ -385,7 +386,16 @@ def test_a_sessions_page_has_every_track_with_its_clock(site: Path) -> None:
     assert ["late", "", "", "", "", "", "", "its seconds are the session's"] in rows
     assert [row[1:3] for row in rows if row[0] == "openface"] == [["main", "○ no input"], ["child_b", "✓ done"]]
     headings = re.findall(r"<h2>(.*?)</h2>", page)
-    assert headings == ["Play", "Track main", "Track child_a", "Track child_b", "Track late", "Tracks", "Features"]
+    assert headings == [
+        "Play",
+        "Track main",
+        "Track child_a",
+        "Track child_b",
+        "Track late",
+        "Tracks",
+        "Ratings by rater",
+        "Features",
+    ]
     assert "c001 (child), c002 (child)" in page
     part = page[page.index("<h2>Track child_b") : page.index("<h2>Track late")]
     assert f"<p>2.72 s, 68 frames; {clock}. All times here are in seconds of its own recording.</p>" in part
@@ -424,7 +434,7 @@ def test_the_study_page_has_the_features_of_every_track(site: Path) -> None:
     assert ["child_b", "2 of 2", "child", "0.00", "0.00"] in cells(page)
     assert ["late", "1 of 2", "", "", ""] in cells(page)
     # only the child_b of s0001 has an OpenFace table: 43 of its 68 frames have a face
-    assert ["openface of child_b", "1 of 1", f"{43 / 68:.1%}", f"s0001: {43 / 68:.1%}"] in cells(page)
+    assert ["openface of child_b", "1 of 1", f"{43 / 68:.1%}", f"s0001: {43 / 68:.1%}", ""] in cells(page)
 
 
 def test_the_study_page_names_the_clock_that_runs_worst(site: Path) -> None:

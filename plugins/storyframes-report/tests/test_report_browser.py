@@ -327,7 +327,7 @@ def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path
         assert visit.range() == pytest.approx([4.5, 13.5])
         assert visit.wrong == []
     with Visit(browser, tmp_path / "site/sessions/p01-s01.html") as visit:
-        visit.page.get_by_role("button", name="Show 6.00 to 12.00 seconds").click()
+        visit.page.get_by_role("button", name="6.00 to 12.00 s: face lost").click()
         visit.until("document.getElementById('timeline').layout.xaxis.range[0] > 1")
         assert visit.range() == pytest.approx([4.5, 13.5])
         assert visit.wrong == []
@@ -371,7 +371,7 @@ def test_a_session_of_several_tracks(browser, tmp_path: Path) -> None:
         child = visit.range("timeline-3")
         page.evaluate("Plotly.relayout('timeline-3', {'xaxis.range': [0, 0.5]})")
         assert visit.range("timeline-3") == [0, 0.5]
-        page.get_by_role("button", name="Show 1.72 to 2.72 seconds of child_b").click()
+        page.get_by_role("button", name="1.72 to 2.72 s of child_b").click()
         visit.until("document.getElementById('timeline-3').layout.xaxis.range[1] > 2")
         assert visit.range("timeline-3") == pytest.approx(child)  # a second before and after it, as far as there is
         assert visit.range() == whole

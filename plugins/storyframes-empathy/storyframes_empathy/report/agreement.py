@@ -19,8 +19,8 @@ _HEADINGS = (
 _ABOUT = (
     "α and ICC are over all raters. ICC is the reliability of one rating, and of the mean of k ratings; it is ICC(2) "
     "where every rater rated every unit, else ICC(1). κ (of numbers: of their floor, a disagreement counted by its "
-    "square), Pearson and Spearman are means over the pairs of raters. A unit is the same session, track, person, target and part of the recording. "
-    "'storyframes empathy statistics agreement' has every pair."
+    "square), Pearson and Spearman are means over the pairs of raters. A unit is the same session, track, person, "
+    "target and part of the recording. 'storyframes empathy statistics agreement' has every pair."
 )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
+from tasks.inspect import counted
 from tasks.study import Scheme, SchemeType, Study
 
 NO_LABEL = "no label"
+_NAMED = 6  # values in a cell
 _COUNTED = 20  # an ordinal column with more values (means over raters) is drawn as an interval column
 
 
@@ -41,6 +43,7 @@ class LabelColumn:
     unlabelled: int
     # index the values in order (last :data:`NO_LABEL`, if any), columns the splits; None where numbers have no steps
     counts: pd.DataFrame | None = None
+    made_of: str = ""  # of how many raters a value is made; empty where one rater or nobody is named
     # by split, the numbers; empty where there are counts
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
@@ -92,7 +95,19 @@ def label_columns(clips: pd.DataFrame | None) -> tuple[LabelColumn, ...]:
     """The columns of labels of a clip index, which its ``attrs["schemes"]`` names; none without an index."""
     if clips is None or clips.empty:
         return ()
-    return tuple(_column(clips, name, kind) for name, kind in clips.attrs.get("schemes", {}).items() if name in clips)
+    columns = [_column(clips, name, kind) for name, kind in clips.attrs.get("schemes", {}).items() if name in clips]
+    return tuple(replace(column, made_of=_made_of(clips, column.name)) for column in columns)
+
+
+def _made_of(clips: pd.DataFrame, column: str) -> str:
+    by_session = clips.attrs.get("ratings", {}).values()
+    counts = [sum(value is not None for value in unit) for units in by_session for unit in units.get(column, ())]
+    if not counts:
+        return ""
+    fewest, most = min(counts), max(counts)
+    raters = counted(most, "rater") if fewest == most else f"{fewest} to {most} raters"
+    is_mean = pd.api.types.is_numeric_dtype(clips[column].dtype)
+    return f"{'the mean' if is_mean else 'the name that most give'} of {raters}"
 
 
 def _column(clips: pd.DataFrame, name: str, kind: str) -> LabelColumn:
@@ -120,3 +135,45 @@ def _distinct(values: pd.Series) -> Iterator[object]:
 def value_text(value: object) -> str:
     """A value as text: ``3``, ``3.5``, ``low``."""
     return value if isinstance(value, str) else f"{value:.4g}"
+
+
+@dataclass(frozen=True)
+class SessionRatings:
+    """What each rater said of a session: a row for each scheme, track, person and target."""
+
+    raters: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]  # scheme, what it is about, a cell for each rater
+
+
+def session_ratings(study: Study, session_id: str, *, with_text: bool) -> SessionRatings:
+    """The labels of a session, of the whole and of its parts, those of private schemes left out; empty without any.
+
+    Args:
+        with_text: whether labels that are texts may be on the page; else they are counted.
+    """
+    raters: dict[str, None] = {}
+    cells: dict[tuple[str, str], dict[str, list[float | str]]] = {}
+    for label in study.labels:
+        if label.session_id == session_id and not study.schemes[label.scheme].private:
+            rater = label.rater_id or "nobody named"
+            raters.setdefault(rater)
+            about = ", ".join(filter(None, (label.target, label.person_id, label.track)))
+            cells.setdefault((label.scheme, about), {}).setdefault(rater, []).append(label.value)
+    names = tuple(sorted(raters))
+    rows = [
+        (*key, *(_in_short(study.schemes[key[0]], by_rater.get(rater, []), with_text) for rater in names))
+        for key, by_rater in sorted(cells.items())
+    ]
+    return SessionRatings(names, tuple(rows))
+
+
+def _in_short(scheme: Scheme, values: Sequence[float | str], with_text: bool) -> str:
+    """The only value; of several numbers the mean, of names how often each was given."""
+    if scheme.type is SchemeType.TEXT and not with_text:
+        return counted(len(values), "text") if values else ""
+    if len(values) < 2:
+        return "".join(map(value_text, values))
+    if scheme.is_numeric:
+        return f"{value_text(sum(map(float, values)) / len(values))} (mean of {len(values)})"
+    most = Counter(map(value_text, values)).most_common(_NAMED)
+    return ", ".join(f"{name}: {count}" for name, count in most) + ", …" * (len(set(values)) > _NAMED)

@@ -17,6 +17,7 @@ from storyframes.store import StoreError
 from storyframes_report.devices import Device, devices_of, stored_streams
 from storyframes_report.overlay import OverlayError, draw_overlays
 from storyframes_report.report.chart import Chart
+from storyframes_report.report.label_facts import session_ratings
 from storyframes_report.report.matrix import Matrix, without_folders
 from storyframes_report.report.packing import deflate_json
 from storyframes_report.report.page import Disclosure
@@ -134,6 +135,7 @@ def write_session(pages: Pages, session_id: str) -> None:
         played=played if any(track.playable for track in played) else [],
         points=quote(points) if with_points else "",
         people=people,
+        ratings=session_ratings(pages.study, session_id, with_text=pages.options.disclosure.text),
         window_data=deflate_json(
             [{"start": each.start_s, "stop": each.stop_s, "about": each.about} for each in main.table.windows]
         ),
