@@ -226,7 +226,7 @@ def test_of_many_labels_the_highest_are_bands_and_layers_beside_them_are_not(sto
     (scores,) = curves.scores
     assert (scores.names[:2], len(scores.names), scores.of) == (("l31", "l7"), 12, 40)
     assert [(array.feature, array.names) for array in curves.others] == [("mood", ("change",))]
-    assert "the highest 12 of 40 labels" in timeline(curves, Timetable()).alt
+    assert "highest 12 of 40 labels, 0 to 0.75" in timeline(curves, Timetable()).alt
 
 
 def test_a_regression_is_coloured_from_its_lowest_to_its_highest(store_root: Path) -> None:

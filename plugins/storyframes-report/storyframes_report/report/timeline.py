@@ -16,7 +16,7 @@ from storyframes_report.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, 
 from storyframes_report.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
 from storyframes_report.report.packing import deflate_json
 from storyframes_report.report.timetable import NUMBERS, Tier, Timetable, Window, in_order, numbers_of, speakers_of
-from tasks.inspect import SessionCurves, counted
+from tasks.inspect import SessionCurves
 from tasks.study import Word
 
 _DASHES = ("solid", "dot", "dash")
@@ -27,7 +27,7 @@ _CLEAR_GREY = "rgba(143, 143, 143, 0)"
 _MOST_DEVIATIONS = 3  # of a column from its mean: full colour from there on
 _LANES = 8  # overlapping windows are drawn in this many rows
 _GAP_S = 1e-3  # between rows of scores
-_NAME = 22  # characters of a label beside its band
+_NAME = 14  # characters of a label beside its band
 _GAP_PX, _TOP_PX, _BOTTOM_PX = 30, 34, 44
 
 
@@ -398,13 +398,9 @@ def _score_rows(curves: SessionCurves) -> Iterator[Row]:
         x, z, rows = bucket_max(starts, np.insert(scores.values, gaps + 1, np.nan, axis=0))
         x = np.append(x[: z.shape[1]], np.float32(scores.end[-1]))
         names, feature = [_plain(name) for name in scores.names], _plain(scores.title)
-        if len(names) < scores.of:
-            some = f"the highest {len(names)} of {scores.of} labels"
-        else:
-            some = counted(scores.of, "label")
-        if len(names) == scores.of and scores.activation == "softmax":
-            title = f"{feature}, the label with the highest score"
-            yield Row(title, [_highest(x, z, names)], 28, {"visible": False})
+        some = f", highest {len(names)} of {scores.of} labels" if len(names) < scores.of else ""
+        if not some and scores.activation == "softmax":
+            yield Row(f"{feature}, highest label", [_highest(x, z, names)], 28, {"visible": False})
         low, high = float(np.nanmin(z)) if scores.activation == "none" else 0.0, float(np.nanmax(z))
         note = "" if rows == 1 else f" (largest of {rows} rows)"
         bands = go.Heatmap(
@@ -420,7 +416,7 @@ def _score_rows(curves: SessionCurves) -> Iterator[Row]:
             hovertemplate=f"%{{y}} %{{z:.3~g}}{note}<br>%{{x:.2f}} s<extra></extra>",
             ygap=2,
         )
-        title = f"{feature}, {some}: clear is {low:.3g}, full <span style='color:{BLUE}'>■</span> {high:.3g}"
+        title = f"{feature}{some}, {low:.3g} to {high:.3g} <span style='color:{BLUE}'>■</span>"
         ticks = [_plain(name if len(name) <= _NAME else f"{name[: _NAME - 1]}…") for name in scores.names]
         axis = {"autorange": "reversed", "type": "category", "tickvals": names, "ticktext": ticks, "automargin": True}
         yield Row(title, [bands], 20 * len(names) + 8, axis | {"showgrid": False})

@@ -168,7 +168,7 @@ def _coverage(page: StudyPage) -> Answer:
         fewest = f", the fewest in {session} ({name}: {share:.1%})" if share < 1 else ""
         said += f"; on average {np.mean(shares):.1%} of a feature's rows are measurements{fewest}"
     if without_input:
-        said += f"; no input, which is no fault, for {counted(without_input, 'feature')} of sessions"
+        said += f"; without input in the session, which is no fault: {counted(without_input, 'cell')}"
     headings = ("feature", "sessions with it", "measured, mean", "measured, least", "without input")
     return Answer("coverage", question, f"{said}.", not missing, None, headings, rows)
 
