@@ -92,6 +92,7 @@ def write_counter(path: Path, rate: Fraction, codec: str = "libvpx", *, with_sou
         video: Any = container.add_stream(codec, rate=rate)
         video.width, video.height, video.pix_fmt = 320, 180, "yuv420p"
         video.options = {"deadline": "realtime", "cpu-used": "8"} if codec == "libvpx" else {}
+        video.codec_context.thread_count = 1  # libvpx's threads wait for each other in loops
         sound: Any = None
         if with_sound:
             sound = container.add_stream("libopus" if codec == "libvpx" else "pcm_s16le", rate=48_000, layout="mono")
@@ -227,7 +228,7 @@ def seen_frames(visit: Visit, rate: Fraction, *clocks: Callable[[float], float])
     return [shown for shown, *_ in seen]
 
 
-@pytest.mark.parametrize("session", [pytest.param("s15", marks=pytest.mark.nightly), "s25", "s29"])
+@pytest.mark.parametrize("session", [*(pytest.param(one, marks=pytest.mark.nightly) for one in ("s15", "s25")), "s29"])
 def test_seeking_stepping_playing_and_looping_show_the_frame_that_the_page_says(
     browser: Any, study: Path, session: str
 ) -> None:
