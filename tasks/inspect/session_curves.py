@@ -58,9 +58,11 @@ class ArrayCurves:
 
 @dataclass(frozen=True, repr=False)
 class ScoreCurves(ArrayCurves):
-    """The scores of a model's head, a column for each label; ``time`` and ``end`` are when each row begins and ends."""
+    """The scores of a model's head, a column for each label."""
 
-    end: np.ndarray  # (n,) float64 seconds, never after the next row's begin
+    # time, end: (n,) float64 seconds, when a row begins and ends: never after the next one begins
+    time: np.ndarray
+    end: np.ndarray
     activation: str  # ``softmax``, ``sigmoid``, or ``none`` of a regression
     of: int  # the number of the model's labels
 
