@@ -16,6 +16,7 @@ from storyframes_release.options import StudyOption
 if TYPE_CHECKING:
     from storyframes_release.annotations.run import ExportedAnnotations
     from storyframes_release.export.clips import ExportedClips
+    from storyframes_release.nwb.run import ExportedNwb
     from tasks.study import Utterance
 
 app = typer.Typer(add_completion=False, **LOOK)
@@ -29,7 +30,8 @@ def export_store(
         str,
         typer.Option(
             "--format",
-            help="parquet, csv, npy, hdf5, mat, others; clips: mmsa, datasets, webdataset; annotations: eaf, textgrid.",
+            help="parquet, csv, npy, hdf5, mat, nwb, others; clips: mmsa, datasets, webdataset; annotations: eaf, "
+            "textgrid.",
         ),
     ] = "parquet",
     session: Annotated[
@@ -75,7 +77,7 @@ def export_store(
     from storyframes import FeatureStore
     from storyframes_release.export.clip_formats import CLIP_WRITERS
     from storyframes_release.export.clips import export_clips
-    from storyframes_release.export.formats import OF_ANNOTATIONS, ExportError
+    from storyframes_release.export.formats import NWB, OF_ANNOTATIONS, ExportError
     from storyframes_release.export.run import export
     from storyframes_release.study_sessions import study_sessions
 
@@ -88,10 +90,28 @@ def export_store(
             )
         if with_text and format_ not in OF_ANNOTATIONS:
             raise ExportError(f"--with-text is of annotations: {', '.join(OF_ANNOTATIONS)}")
-        if format_ in OF_ANNOTATIONS:
+        if format_ in (NWB, *OF_ANNOTATIONS):
             if study is None:
                 raise ExportError(f"--format {format_}: labels and recordings are of the study: give --study STUDY")
-            if names or rate is not None or per is not None or where is not None or label or raw_text is not None:
+            if rate is not None or per is not None or where is not None or label or raw_text is not None:
+                raise ExportError(f"--format {format_} has what is stored: without --rate, --per, --where and --label")
+            if format_ == NWB:
+                from storyframes_release.nwb.run import export_nwb  # needs the pipeline, so Linux
+
+                nwb = export_nwb(
+                    FeatureStore(store),
+                    study,
+                    out,
+                    sessions=tuple(session or ()),
+                    features=names,
+                    replace=replace,
+                    progress=progress,
+                )
+                _show(out, nwb, f"{len(nwb.sessions)} files", json=json)
+                if nwb.unreadable:
+                    raise typer.Exit(1)
+                return
+            if names:
                 raise ExportError(f"--format {format_} has annotations over time: choose sessions with --session")
             from storyframes_release.annotations.run import export_annotations  # needs the pipeline, so Linux
 
@@ -169,7 +189,7 @@ def export_store(
         raise typer.Exit(1)
 
 
-def _show(out: Path, done: ExportedClips | ExportedAnnotations, count: str, *, json: bool) -> None:
+def _show(out: Path, done: ExportedClips | ExportedAnnotations | ExportedNwb, count: str, *, json: bool) -> None:
     for line in done.people:
         error_console().print(escape(line))
     for line in done.left_out:

@@ -39,6 +39,7 @@ from storyframes_release.export import matlab_files
 from storyframes_release.export.formats import ExportError, Format
 from storyframes_release.export.matlab_files import matlab_names
 from storyframes_release.export.run import Exported, export
+from storyframes_release.nwb.run import export_nwb
 from tasks.clip_index.index import build_clip_index, write_clip_index
 
 ODD_NAMES = ("nan", "a,b", 'say "no"', "time", "2nd", "end", "ü" * 20, *(f"{'long' * 20}_{number}" for number in "12"))
@@ -453,6 +454,9 @@ def test_a_missing_package_is_named(store: FeatureStore, tmp_path: Path, monkeyp
     monkeypatch.setattr("storyframes_release.export.formats.find_spec", lambda name: None)
     with pytest.raises(StoreError, match=naming("hdf5", "h5py", "storyframes-release[files]")):
         export(store, tmp_path / "out", Format.HDF5)
+    monkeypatch.setattr("storyframes_release.nwb.run.find_spec", lambda name: None)
+    with pytest.raises(StoreError, match=naming("nwb", "pynwb", "storyframes-release[nwb]")):
+        export_nwb(store, tmp_path, tmp_path / "out")
 
 
 def test_speakers_and_both_clocks_are_columns(store: FeatureStore, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class Format(StrEnum):
 
 _OF_CLIPS = ("mmsa", "webdataset")  # alone (storyframes_release.export.clip_formats)
 OF_ANNOTATIONS = ("eaf", "textgrid")  # alone (storyframes_release.annotations.run)
+NWB = "nwb"  # alone (storyframes_release.nwb.run)
 _WRITERS = {
     Format.PARQUET: ("arrow_files", "write_parquet", ""),
     Format.CSV: ("arrow_files", "write_csv", ""),
@@ -47,7 +48,7 @@ _WRITERS = {
 
 def formats() -> list[str]:
     """The names of all formats: the project's own, then those of plug-ins."""
-    own = (*Format, *_OF_CLIPS, *OF_ANNOTATIONS)
+    own = (*Format, *_OF_CLIPS, *OF_ANNOTATIONS, NWB)
     return [*own, *(name for name in PlugIns(_GROUP) if name not in own)]
 
 

@@ -67,7 +67,7 @@ def export(
     write = writer(to)
     known = known or study_sessions(store, None)
     known.refuse(sessions)
-    chosen = _chosen(store, sessions, features, known, with_stories=rate is None and over is None)
+    chosen = chosen_features(store, sessions, features, known, with_stories=rate is None and over is None)
     done = Exported(to, rate, over, list(functionals) if over else [], _splits(store) if to == Format.DATASETS else {})
     done.people = known.remarks(store.sessions, sessions)
     if gone := sum(not known.may_share_feature(of, name) for of in chosen for name in _features(store, of)):
@@ -99,7 +99,7 @@ def _splits(store: FeatureStore) -> dict[str, str]:
     return dict(zip(clips["session_id"], clips["split"].astype(str), strict=True))
 
 
-def _chosen(
+def chosen_features(
     store: FeatureStore,
     sessions: Sequence[str],
     features: Sequence[str],
