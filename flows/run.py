@@ -89,10 +89,12 @@ def open_run(request: ExtractionRequest, progress: Progress | None = None) -> Ru
     """Read and check what a run needs; makes the feature store where there is none, and notes which study it is of.
 
     Raises:
-        StudyError, SettingsError, ClusterSettingsError, SelectionError, MissingToolError, StoreError, StorageError:
-            what is asked for cannot be done; nothing was started.
+        StudyError, StudyFileError, SettingsError, ClusterSettingsError, SelectionError, MissingToolError, StoreError,
+            StorageError: what is asked for cannot be done; nothing was started.
     """
-    settings, study = request.load_settings(), load_study(request.study)
+    settings = request.load_settings()
+    study = load_study(request.study, recordings=settings.recording.root)
+    study.require_recordings()
     check_labels(settings, study)
     request.selection.check(study, settings, curve_features(study, settings.labels))
     check_tools(settings, request.selection.only)

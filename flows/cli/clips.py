@@ -68,7 +68,7 @@ def index(
     arrays: list[ArrayProgress] = []
     with usage_errors(), progress_bar("indexing") as progress:
         settings = load_settings(config)
-        loaded = load_study(study)
+        loaded = load_study(study, recordings=settings.recording.root)
         check_labels(settings, loaded)
         streams = settings.recording.streams
         if store is not None:

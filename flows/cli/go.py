@@ -87,8 +87,7 @@ def go(
     nothing twice. Answers are kept in FOLDER/answers.txt, which you may change.
     """
     from flows.settings import load_settings
-    from tasks.study.first_tables.sessions_from_files import SETTINGS_FILE
-    from tasks.study.load import load_study
+    from tasks.study.load import SETTINGS_FILE, load_study
     from tasks.study.problems import grouped_remarks
 
     promise(GOES_ON)

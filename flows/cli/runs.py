@@ -107,7 +107,8 @@ def jobs(
         fail(f"--directive {own}: --walltime says how long a job may take", 2)
     only = listed("--features", features)
     with usage_errors():
-        settings, loaded = load_settings(config).resolved(), load_study(study)
+        settings = load_settings(config).resolved()
+        loaded = load_study(study, recordings=settings.recording.root)
         check_labels(settings, loaded)
         curves = curve_features(loaded, settings.labels)
         Selection(only=only or None).check(loaded, settings, curves)

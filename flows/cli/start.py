@@ -82,7 +82,9 @@ def plan(
     from tasks.study.load import StudyFileError, load_study
 
     with usage_errors():
-        settings, loaded = load_settings(config), load_study(study)
+        settings = load_settings(config)
+        loaded = load_study(study, recordings=settings.recording.root)
+        loaded.require_recordings()
     if not loaded.sessions:
         fail(f"{study} has no sessions: there is nothing to plan", 2)
 
@@ -394,7 +396,8 @@ def init(
     """Write a study's table of sessions, and a configuration that fits them, from a folder of recordings."""
     from tasks.study.changed_tables import TableChangeError
     from tasks.study.first_tables.recording_names import FilesError
-    from tasks.study.first_tables.sessions_from_files import SETTINGS_FILE, make_sessions
+    from tasks.study.first_tables.sessions_from_files import make_sessions
+    from tasks.study.load import SETTINGS_FILE
 
     given = {"recording": recordings, "video": videos, "audio": audio, "transcript": transcripts, "openface": openface}
     globs = {column: glob for column, glob in given.items() if glob is not None}

@@ -164,7 +164,7 @@ def _shared_recordings(study: Study, store: FeatureStore | None) -> list[SharedR
     if store is None:
         return find_shared_recordings(study)
     storage = store.storage
-    digests = cache(lambda: DigestCache(storage, INPUTS, study.root))
+    digests = cache(lambda: DigestCache(storage, INPUTS, *study.folders))
     shared = find_shared_recordings(study, digests)
     if digests.cache_info().currsize:
         digests().save()

@@ -142,10 +142,10 @@ def _files(study: Study) -> Iterator[tuple[tuple[object, ...], float]]:
         for track in study.tracks.get(session_id, {}).values()
         for kind in _FILES
         if (relative := getattr(track, kind))
-        for name in recording_names(study.root, relative)
+        for name in recording_names(study.folder_of(relative), relative)
     )
     for relative in named:
-        path = os.path.join(study.root, relative)
+        path = os.path.join(study.folder_of(relative), relative)
         folder, name = os.path.split(path)
         if folder not in folders:
             folders[folder] = os.path.realpath(folder)

@@ -61,7 +61,7 @@ def find_shared_recordings(study: Study, digests: Digests | None = None) -> list
     for session_id in study.sessions:
         for track in study.tracks.get(session_id, {}).values():
             for relative in dict.fromkeys(getattr(track, column) for column in COLUMNS):
-                for file in recording_names(study.root, relative) if relative else ():
+                for file in recording_names(study.folder_of(relative), relative) if relative else ():
                     uses.setdefault(file, []).append(Use(session_id, track.name, relative))
     found, order = [], {session: number for number, session in enumerate(study.sessions)}
     for same in _same_content(study, uses, digests):
@@ -105,7 +105,7 @@ def _same_content(study: Study, files: Iterable[str], digests: Digests | None) -
         return "" if digests else digest_of_ends(study.path(relative))
 
     def content(relative: str) -> str:
-        path = study.root / relative
+        path = study.folder_of(relative) / relative
         return gone.get(relative) or (digests().sha256(path) if digests else sha256_file(path))
 
     groups = [list(sizes)]

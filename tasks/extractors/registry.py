@@ -309,10 +309,11 @@ def _scope(session_id: str) -> Scope:
 def anchored(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The sections of a configuration file with relative paths in them made absolute, by ``folder``."""
 
+    known = {"recording": RecordingSettings, **_sections()}
+
     def of(name: str, section: Any) -> Any:
         if name == "embed" and isinstance(section, list):
             return [EmbedSettings.anchored(model, folder) if isinstance(model, dict) else model for model in section]
-        known = name in _sections() and isinstance(section, dict)
-        return _sections()[name].anchored(section, folder) if known else section
+        return known[name].anchored(section, folder) if name in known and isinstance(section, dict) else section
 
     return {name: of(name, section) for name, section in content.items()}

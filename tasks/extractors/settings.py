@@ -63,6 +63,8 @@ class RecordingSettings(ExtractorSettings):
     # no choice
     video_stream: int = Field(default=0, ge=0)
     sound_stream: int = Field(default=0, ge=0)
+    # the one folder outside the study that its tables may point into; decides no value, and is written nowhere
+    root: Path | None = Field(default=None, exclude=True, repr=False)
 
     @property
     def streams(self) -> StreamChoice:

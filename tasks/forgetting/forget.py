@@ -45,7 +45,7 @@ class Forgetting:
     """
 
     removed: list[Trace] = field(default_factory=list)
-    remaining: Remaining = field(default_factory=lambda: Remaining({}, [], {}))
+    remaining: Remaining = field(default_factory=lambda: Remaining({}, {}, {}))
     unreachable: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     receipt: Path | None = None
@@ -53,7 +53,8 @@ class Forgetting:
     def leave_out_removed(self) -> None:
         """Take what was removed out of the owner's files that remain."""
         gone = {trace.where for trace in self.removed}
-        self.remaining.files[:] = [path for path in self.remaining.files if str(path) not in gone]
+        for path in [path for path in self.remaining.files if str(path) in gone]:
+            del self.remaining.files[path]
 
     @property
     def bytes(self) -> int:
@@ -98,7 +99,7 @@ def forget(
         done.leave_out_removed()
         return done
     ids = read_forgotten_ids(study).with_ids(scope.ids.sessions, scope.ids.people, scope.ids.tracks)
-    ids.with_files(path.relative_to(study).as_posix() for path in done.remaining.files).write(study)
+    ids.with_files(done.remaining.files.values()).write(study)
     for storage in every:
         note_forgotten(storage, scope.ids)
     done.receipt = study / f"forgotten-{now()[:19].replace(':', '').replace('-', '')}Z.jsonl"

@@ -10,7 +10,7 @@ from pathlib import Path
 from storyframes.store.layout import ZARR_JSON
 from tasks.forgetting.scope import ForgetError, Scope
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with
-from tasks.study.load import read_study, recording_names
+from tasks.study.load import read_study, recording_names, recordings_root
 from tasks.study.rows import PATH_COLUMNS, TABLES
 from tasks.study.strict_tables import is_empty
 
@@ -21,12 +21,13 @@ class Remaining:
 
     Attributes:
         rows: by table, the rows as a spreadsheet numbers them.
-        files: the existing files that these rows name, and those that are named after a session.
+        files: the existing files that these rows name, and those that are named after a session, each with its path in
+            the study or below ``[recording] root``.
         tables: by file name, the tables without these rows.
     """
 
     rows: dict[str, list[int]]
-    files: list[Path]
+    files: dict[Path, str]
     tables: dict[str, bytes]
 
 
@@ -57,7 +58,9 @@ def remaining(root: Path, scope: Scope) -> Remaining:
             table.rows = kept
             tables[table.name] = table.content()
     ours |= set(_named_after(root, scope))  # rows that were taken out before named them
-    files = [root / path for path in sorted(ours - others) if (root / path).is_file()]
+    folders = [root, *filter(None, [recordings_root(root)])]
+    named = ((folder / path, path) for path in sorted(ours - others) for folder in folders)
+    files = {path: name for path, name in named if path.is_file()}
     return Remaining(rows, files, tables)
 
 

@@ -74,8 +74,12 @@ def check_study(
         progress: called with (session_id, number, how many) before each session's files.
         rules: by scheme, what its curves have between their moments.
     """
-    reading = read_study(root)
+    reading = read_study(root, recordings=settings.recording.root)
     problems = [*reading.problems, *reading.session_problems]
+    try:
+        reading.study.require_recordings()
+    except StudyFileError as error:
+        problems.append(Problem("study", None, "", "", str(error), is_of_file=True))
     remarks = [*reading.study.remarks]
     lengths_s: dict[tuple[str, str], float] = {}
     rates: Counter[str] = Counter()

@@ -26,17 +26,17 @@ _SETTLED_NS = 2_000_000_000  # a file changed this recently may change again wit
 
 
 class DigestCache:
-    """Digests of the files below ``root``, kept in the file ``cache`` of a storage.
+    """Digests of the files below the ``roots``, kept in the file ``cache`` of a storage.
 
     ``on_this_machine``: a file must also be the very same one, unchanged in every respect: models that were unpacked
     from an archive or copied with their times are distinguished from those that they replaced.
     """
 
-    def __init__(self, storage: Storage, cache: str, root: Path, *, on_this_machine: bool = False) -> None:
+    def __init__(self, storage: Storage, cache: str, *roots: Path, on_this_machine: bool = False) -> None:
         self.on_this_machine = on_this_machine
         self.storage = storage
         self.cache = cache
-        self.root = root
+        self.roots = roots
         try:
             self._known = self._parsed(storage.read(cache))
         except OSError:
@@ -79,7 +79,8 @@ class DigestCache:
         return (entry["bytes"], entry["sha256"]) if entry else None
 
     def _key(self, path: Path) -> str:
-        return name_as_text(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
+        root = next((root for root in self.roots if path.is_relative_to(root)), None)
+        return name_as_text(path if root is None else path.relative_to(root))
 
     def save(self) -> None:
         """Keep what was learned, beside what other processes have learned meanwhile.

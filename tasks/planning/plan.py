@@ -87,7 +87,7 @@ def plan_extraction(
     settings = settings.resolved()
     session_ids = list(dict.fromkeys(selection.session_ids or all_sessions(study)))
     storage = create_store(store) if isinstance(store, str | os.PathLike) else store
-    digests = DigestCache(storage, INPUTS, study.root)
+    digests = DigestCache(storage, INPUTS, *study.folders)
     listing_of = StoreListing.by_session(storage, session_ids)
     sources = StudySources(study, settings, selection, rules, digests)
     plan = Plan()
@@ -229,7 +229,7 @@ def expected_versions(
         storage: the feature store; the digests of files that have not changed come from it.
         rules: by scheme, of which raters its curves are features.
     """
-    digests = DigestCache(storage, INPUTS, study.root)
+    digests = DigestCache(storage, INPUTS, *study.folders)
     sources = StudySources(study, settings, Selection(), rules, digests, may_download=False)
     for session_id in all_sessions(study):
         for source, extractors in sources.of_session(session_id):

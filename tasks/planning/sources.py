@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
@@ -153,7 +153,7 @@ def session_source(
     for kind, relative in named:
         try:
             path = study.path(relative)
-            files[kind] = input_file(path, path.relative_to(study.root).as_posix(), digests.sha256)
+            files[kind] = input_file(path, PurePosixPath(relative).as_posix(), digests.sha256)
         except StudyFileError as error:
             unusable[kind] = str(error)
         except OSError as error:

@@ -9,12 +9,15 @@ Needs pydantic (the extra ``storyframes[pipeline]``); reading features does not 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from storyframes.config_file import ConfigFileError, read_toml
 from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
 from tasks.media.container import RecordingError, recording_files
@@ -72,6 +75,9 @@ __all__ = [
     "read_study",
 ]
 
+SETTINGS_FILE = "storyframes.toml"
+"""The configuration in a study's folder."""
+_NOT_MOUNTED = "the folder of [recording] root is not there: mount it, or correct the key in the configuration"
 _AS_ROWS = ("sessions", "phases", "ratings", "stories", "surveys", "participants")
 
 
@@ -100,6 +106,8 @@ class Study:
         persons: the people in the sessions.
         remarks: unusual forms of tables that can mean one thing only, and how they were read.
         digests: by table, the SHA-256 of the bytes that it was read from; empty of a study that is not read from files.
+        recordings: the folder of ``[recording] root``, which has the files that the study's own folder lacks. It is
+            written nowhere: no store, log, report or release says where recordings are.
     """
 
     root: Path
@@ -122,6 +130,7 @@ class Study:
     persons: tuple[Person, ...] = ()
     remarks: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict, compare=False)
+    recordings: Path | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def speakers(self) -> Mapping[str, Mapping[str, str]]:
@@ -167,10 +176,32 @@ class Study:
         Raises:
             StudyFileError: one does not exist, is no file, or leaves the study through a symbolic link.
         """
-        for name in recording_names(self.root, relative):
-            if fault := _file_fault(self.root, name):
+        folder = self.folder_of(relative)
+        for name in recording_names(folder, relative):
+            if fault := _file_fault(folder, name, self.folders):
                 raise StudyFileError(f"{name}: {fault}")
-        return self.root / relative
+        return folder / relative
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders that files may be in: the study's own, and that of ``[recording] root``."""
+        return (self.root,) if self.recordings is None else (self.root, self.recordings)
+
+    def folder_of(self, relative: str) -> Path:
+        """The folder that a path of the tables is relative to: the study's own if it has the file."""
+        names = () if self.recordings is None else recording_names(self.root, relative)
+        if self.recordings is None or any(os.path.lexists(self.root / name) for name in names):
+            return self.root
+        return self.recordings
+
+    def require_recordings(self) -> None:
+        """Check that the folder of ``[recording] root`` is there, before every file of it is reported as missing.
+
+        Raises:
+            StudyFileError: it is not.
+        """
+        if self.recordings is not None and not self.recordings.is_dir():
+            raise StudyFileError(_NOT_MOUNTED)
 
     def table_path(self, table: str) -> Path:
         """The file of a table that the study has."""
@@ -220,17 +251,18 @@ class Reading:
     parts: list[NamedPart]  # of recordings that phases and labels name
 
 
-def load_study(root: Path, *, with_forgotten: bool = False) -> Study:
+def load_study(root: Path, *, with_forgotten: bool = False, recordings: Path | None = None) -> Study:
     """Read and validate the tables of the study at ``root``; the files that they name are checked when they are used.
 
     Args:
         with_forgotten: allow rows about those whom the study's owner has forgotten.
+        recordings: ``[recording] root`` of the configuration; None takes that of the study's own ``storyframes.toml``.
 
     Raises:
         StudyError: with every problem found.
         ForgottenListError: the list of the forgotten cannot be read.
     """
-    reading = read_study(root, with_forgotten=with_forgotten)
+    reading = read_study(root, with_forgotten=with_forgotten, recordings=recordings)
     if reading.problems:
         raise StudyError(root, reading.problems)
     return reading.study
@@ -250,7 +282,7 @@ def load_stories(path: Path) -> list[Story]:
     return tables.of("stories")
 
 
-def read_study(root: Path, *, with_forgotten: bool = False) -> Reading:
+def read_study(root: Path, *, with_forgotten: bool = False, recordings: Path | None = None) -> Reading:
     """Read the tables of the study at ``root``, and collect all problems; see :func:`load_study`.
 
     Raises:
@@ -281,6 +313,7 @@ def read_study(root: Path, *, with_forgotten: bool = False) -> Reading:
         unread=tables.unread,
         remarks=tuple(tables.remarks),
         digests=tables.digests,
+        recordings=recordings or recordings_root(tables.root),
     )
     parts = [
         NamedPart(table, number, line, row.session_id, getattr(row, "track", None), row.end_s)
@@ -297,23 +330,46 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda problem: (order.get(problem.table, -1), problem.row or 0))
 
 
+def recordings_root(root: Path) -> Path | None:
+    """``[recording] root`` of the configuration in a study's folder; a relative path is relative to this folder.
+
+    A configuration that cannot be read names none: what is given it as ``--config`` refuses it.
+    """
+    with suppress(OSError, ConfigFileError, AttributeError):
+        named = read_toml(root / SETTINGS_FILE).get("recording", {}).get("root")
+        return root / named if named and isinstance(named, str) else None
+    return None
+
+
 def recording_names(root: Path, relative: str) -> list[str]:
     """The files of a recording that a study's table names, each relative to the study's folder."""
     if "+" not in relative:
         return [relative]
     try:
         return [file.relative_to(root).as_posix() for file in recording_files(root / relative)]
-    except RecordingError:
+    except (RecordingError, ValueError):
         return [relative]  # the check of its row refuses it
 
 
-def _file_fault(root: Path, relative: str) -> str:
+def _file_fault(folder: Path, relative: str, folders: tuple[Path, ...]) -> str:
+    """Why a file below ``folder`` cannot be used; empty if it can, and is inside one of the folders."""
     try:
-        path = (root / relative).resolve(strict=True)
-        if not path.is_relative_to(root.resolve()):
-            return "leaves the study folder through a symbolic link"
+        path = (folder / relative).resolve(strict=True)
+        if not any(path.is_relative_to(allowed.resolve()) for allowed in folders):
+            if len(folders) > 1:
+                return "leaves the study folder and that of [recording] root through a symbolic link"
+            return (
+                "leaves the study folder through a symbolic link: [recording] root of the configuration can name the "
+                "folder that it leads to"
+            )
         return "" if path.is_file() else "is not a file"
     except FileNotFoundError:
+        if not folder.is_dir() and folder != folders[0]:
+            return _NOT_MOUNTED
+        if os.path.islink(folder / relative):
+            return (
+                "the file does not exist: it is a link to nothing ('datalad get' fetches a file of a DataLad data set)"
+            )
         return "the file does not exist"
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         return f"the file cannot be reached ({type(error).__name__})"

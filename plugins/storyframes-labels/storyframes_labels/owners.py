@@ -69,7 +69,7 @@ class Owners:
             for track in tracks.values():
                 for path in map(PurePosixPath, filter(None, (getattr(track, kind) for kind in _KINDS))):
                     owner = session_id, "" if track.name == MAIN else track.name, path.parent
-                    parts = StreamChoice.files(study.root / path)
+                    parts = StreamChoice.files(study.folder_of(str(path)) / path)
                     names = [name.casefold() for part in parts[1:] for name in (part.name, part.stem)]
                     self._later |= {(*owner[:2], name) for name in names}
                     for named in (path, *parts):

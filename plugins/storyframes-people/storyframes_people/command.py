@@ -91,7 +91,8 @@ def people(
 
     proposals, failed = [], False
     with usage_errors(), refused_if(SeatError, DetectorError, JoiningError):
-        settings, loaded = load_settings(config), load_study(study)
+        settings = load_settings(config)
+        loaded = load_study(study, recordings=settings.recording.root)
         joining = SameFace.parse(same_face, settings) if same_face else None
         options = Options(parse_seats(seat or []), joining, rate, margin, min_confidence)
         if unknown := [name for name in session or [] if name not in loaded.sessions]:

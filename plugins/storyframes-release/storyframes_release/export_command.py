@@ -225,7 +225,8 @@ def said_in(study: Path, config: Path | None, option: str) -> Callable[[str], Se
     from storyframes_release.export.formats import ExportError
     from tasks.study import UnusableFileError, load_study, read_transcript
 
-    loaded, how = load_study(study), load_settings(config).transcript
+    settings = load_settings(config)
+    loaded, how = load_study(study, recordings=settings.recording.root), settings.transcript
 
     def utterances(session_id: str) -> Sequence[Utterance]:
         if session_id not in loaded.sessions:

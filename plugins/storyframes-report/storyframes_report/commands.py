@@ -74,7 +74,8 @@ def report(
     from tasks.study import check_study_record, load_study
 
     with usage_errors(), progress_bar("reporting") as progress:
-        settings, loaded, feature_store = load_settings(config), load_study(study), FeatureStore(store)
+        settings, feature_store = load_settings(config), FeatureStore(store)
+        loaded = load_study(study, recordings=settings.recording.root)
         check_study_record(feature_store.storage, loaded)
         try:
             check_target(out)

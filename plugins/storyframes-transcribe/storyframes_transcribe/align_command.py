@@ -54,7 +54,8 @@ def align(
     from tasks.study import ChangedTables, TableChangeError, UnusableFileError, load_study
 
     with usage_errors(), refused_if(ExtractionError, TableChangeError):
-        streams, loaded = load_settings(config).recording.streams, load_study(study)
+        recording = load_settings(config).recording
+        streams, loaded = recording.streams, load_study(study, recordings=recording.root)
         sessions, tracks = listed("--session", session), listed("--track", track)
         chosen = [
             (one, name)

@@ -24,10 +24,9 @@ from tasks.study.first_tables.recording_names import FilesError, Named, continue
 from tasks.study.first_tables.recording_parts import leave_out_singles, name_of_parts, parts_of, with_parts_joined
 from tasks.study.forgotten_ids import NAME
 from tasks.study.labels import listed
-from tasks.study.load import read_study
+from tasks.study.load import SETTINGS_FILE, read_study
 from tasks.study.problems import shortened
 
-SETTINGS_FILE = "storyframes.toml"
 _FILES = ("video", "audio", "transcript", "openface")
 _BY_SUFFIX = {
     "video": VIDEO_SUFFIXES,

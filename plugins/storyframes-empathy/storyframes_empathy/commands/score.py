@@ -218,7 +218,8 @@ def _read(
     if chosen not in set(Prompt):
         fail(f"--prompt is {' or '.join(Prompt)}; the name of the phase {phase!r} does not tell", 2)
     with usage_errors():
-        settings, loaded = load_settings(config), load_study(study)
+        settings = load_settings(config)
+        loaded = load_study(study, recordings=settings.recording.root)
         choice = SampleChoice(phase, chosen == Prompt.REFLECTION, speaker, settings.common)
         try:
             samples = read_samples(loaded, FeatureStore(features), choice)

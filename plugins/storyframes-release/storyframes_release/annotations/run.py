@@ -208,6 +208,8 @@ def _media(study: Study, session_id: str, track: str, target: Path) -> tuple[str
         recording = study.path(path)
     except UnusableFileError as error:  # annotations are there without it
         return "", f"the link to its recording: {error}"
+    if not recording.is_relative_to(study.root):
+        return "", f"the link to its recording {path}: it would say where the folder of [recording] root is"
     if not recording.is_file():
         return "", f"the link to its recording {path}: it is several files, whose seconds go on from one to the next"
     return Path(os.path.relpath(recording.absolute(), target.absolute())).as_posix(), ""

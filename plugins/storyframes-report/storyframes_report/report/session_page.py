@@ -219,8 +219,10 @@ def _played(pages: Pages, session_id: str, part: TrackPart, devices: dict[str, D
     if (pages.options.proxies is None or video is None) and (others := _other_streams(pages.study, part)):
         part.problem = f"{part.problem} {others}".strip()
         return PlayedTrack(part.name, part.key, part.device, part.curves, playable=False)
-    linked = file if pages.options.link_recordings else None
+    is_in_study = file.is_relative_to(pages.study.root)  # a link would say where another folder's recordings are
+    linked = file if pages.options.link_recordings and is_in_study else None
     sound = study_file(pages.study, audio) if linked and video else None
+    sound = sound if sound and sound.is_relative_to(pages.study.root) else None
     if pages.options.proxies is not None and video is not None:
         track = part.device.files.of or part.name  # a region is played within the picture that it is cut from
         name = session_id if track == MAIN else f"{session_id}@{track}"

@@ -1,0 +1,177 @@
+"""Recordings outside the study: ``[recording] root`` names the one folder that the tables may point into."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.messages import naming
+from support.studies import extract_session, make_study
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.settings import load_settings
+from storyframes.store.layout import create_store
+from tasks.forgetting.owner import remaining
+from tasks.forgetting.scope import Scope
+from tasks.inspect.study_check import check_study
+from tasks.study.forgotten_ids import ForgottenIds
+from tasks.study.load import Study, StudyFileError, load_study
+
+VIDEO = "videos/p01-s01.avi"
+
+
+def place_elsewhere(study: Path, root: Path) -> Path:
+    """Move the videos below ``root``, as DataLad keeps them: links into ``.git/annex`` beside them."""
+    annex = root / ".git/annex/objects"
+    annex.mkdir(parents=True)
+    (root / "videos").mkdir()
+    for video in sorted((study / "videos").iterdir()):
+        video.rename(annex / f"MD5E-{video.name}")
+        (root / "videos" / video.name).symlink_to(f"../.git/annex/objects/MD5E-{video.name}")
+    (study / "videos").rmdir()
+    (study / "storyframes.toml").write_text(f"[recording]\nroot = {json.dumps(str(root))}\n")
+    return root
+
+
+def contents(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_features_stay_current_when_recordings_move_below_the_root(study_copy: Path, tmp_path: Path) -> None:
+    store, before = extract_session(study_copy, tmp_path / "store", "frames", session_id="p01-s01")
+    root = place_elsewhere(study_copy, tmp_path / "another disk")
+    _, after = extract_session(study_copy, tmp_path / "store", "frames", session_id="p01-s01")
+    assert after["frames"].skipped
+    assert after["frames"].version == before["frames"].version
+    fresh, outcomes = extract_session(study_copy, tmp_path / "fresh", "frames", session_id="p01-s01")
+    assert outcomes["frames"].status == "done"
+    assert fresh.catalogue["fingerprint"].tolist() == store.catalogue["fingerprint"].tolist()
+    assert str(root).encode() not in contents(tmp_path / "fresh") + contents(tmp_path / "store")
+
+
+def test_a_damaged_recording_below_the_root_is_named_without_the_root(study_copy: Path, tmp_path: Path) -> None:
+    root = place_elsewhere(study_copy, tmp_path / "another disk")
+    (root / VIDEO).resolve().write_bytes(b"no video")
+    _, outcomes = extract_session(study_copy, tmp_path / "store", "frames", session_id="p01-s01")
+    assert outcomes["frames"].status == "failed"
+    assert "p01-s01.avi" in outcomes["frames"].reason
+    assert "another disk" not in outcomes["frames"].reason
+    assert b"another disk" not in contents(tmp_path / "store")
+
+
+def test_the_configuration_of_a_command_comes_before_that_of_the_study(study_copy: Path, tmp_path: Path) -> None:
+    root = place_elsewhere(study_copy, tmp_path / "disk")
+    config = tmp_path / "other/config.toml"
+    config.parent.mkdir()
+    config.write_text('[recording]\nroot = "../disk"\n')
+    (study_copy / "storyframes.toml").write_text('[recording]\nroot = "nothing"\n')
+    settings = load_settings(config)
+    assert load_study(study_copy, recordings=settings.recording.root).path(VIDEO).samefile(root / VIDEO)
+    assert "disk" not in settings.model_dump_json() + repr(settings)
+
+
+def test_a_root_that_is_not_mounted_refuses_the_run(study_copy: Path, tmp_path: Path) -> None:
+    root = place_elsewhere(study_copy, tmp_path / "disk")
+    root.rename(tmp_path / "unplugged")
+    ended = CliRunner().invoke(app, ["extract", str(study_copy), str(tmp_path / "store"), "--features", "frames"])
+    assert ended.exit_code == 2
+    assert "[recording] root" in ended.output
+    assert "mount it" in ended.output
+    assert not (tmp_path / "store").exists()
+    (problem, *_) = check_study(study_copy, load_settings(None))[1]
+    assert (problem.table, problem.is_of_file, "mount it" in problem.rule) == ("study", True, True)
+    with pytest.raises(StudyFileError, match=naming(VIDEO, "[recording] root", "mount it")):
+        load_study(study_copy).path(VIDEO)
+
+
+def test_content_that_was_not_fetched_and_links_out_of_the_root_are_refused(study_copy: Path, tmp_path: Path) -> None:
+    root = place_elsewhere(study_copy, tmp_path / "disk")
+    (root / VIDEO).resolve().unlink()
+    (tmp_path / "secret.avi").write_bytes(b"x")
+    (root / "videos/out.avi").symlink_to(tmp_path / "secret.avi")
+    study = load_study(study_copy)
+    with pytest.raises(StudyFileError, match=naming(VIDEO, "datalad get")):
+        study.path(VIDEO)
+    with pytest.raises(StudyFileError, match=naming("videos/out.avi", "leaves the study folder")):
+        study.path("videos/out.avi")
+
+
+def test_a_link_in_the_study_may_lead_below_the_root(study_copy: Path, tmp_path: Path) -> None:
+    root = place_elsewhere(study_copy, tmp_path / "disk")
+    (study_copy / "own.avi").symlink_to(root / VIDEO)
+    assert load_study(study_copy).path("own.avi") == study_copy / "own.avi"
+
+
+def test_recordings_of_the_forgotten_below_the_root_are_named(study_copy: Path, tmp_path: Path) -> None:
+    root = place_elsewhere(study_copy, tmp_path / "disk")
+    files = remaining(study_copy, Scope(ForgottenIds(sessions=frozenset({"p01-s01"})))).files
+    assert files[root / VIDEO] == VIDEO
+
+
+def test_a_recording_of_several_files_below_the_root(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", video="media/a.avi+b.avi")
+    (tmp_path / "disk/media").mkdir(parents=True)
+    (study / "storyframes.toml").write_text('[recording]\nroot = "../disk"\n')
+    (tmp_path / "disk/media/a.avi").write_bytes(b"a")
+    with pytest.raises(StudyFileError, match="media/b.avi"):
+        load_study(study).path("media/a.avi+b.avi")
+    (tmp_path / "disk/media/b.avi").write_bytes(b"b")
+    assert load_study(study).path("media/a.avi+b.avi").parent.samefile(tmp_path / "disk/media")
+
+
+PARTS = ["", ".", "..", "a", "b", "f", "up", "in", "root", "out", "study", "x" * 300, "\0", "/"]
+
+
+@pytest.fixture(scope="module")
+def linked_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A study and a root whose links lead to each other, to themselves and outside."""
+    folder = tmp_path_factory.mktemp("linked")
+    for path in ("study/a", "study/b", "root/a/b", "out/a"):
+        (folder / path).mkdir(parents=True)
+        (folder / path / "f").write_text(path)
+        for name, target in {"up": folder, "in": folder / "root", "out": folder / "out", "root": "root"}.items():
+            os.symlink(target, folder / path / name)
+    shutil.copytree(folder / "out", folder / "study2", symlinks=True)
+    return Study(folder / "study", {}, recordings=folder / "root")
+
+
+@given(parts=st.lists(st.sampled_from(PARTS), min_size=1, max_size=6), separator=st.sampled_from(["/", "//", "+"]))
+def test_no_path_leaves_the_study_and_the_root(linked_study: Study, parts: list[str], separator: str) -> None:
+    relative = separator.join(parts)
+    try:
+        path = linked_study.path(relative)
+    except StudyFileError:
+        return
+    assert any(path.resolve().is_relative_to(folder) for folder in linked_study.folders), relative
+
+
+def test_the_property_above_reaches_both_folders(linked_study: Study) -> None:
+    assert linked_study.path("a/f").read_text() == "study/a"
+    assert linked_study.path("a/b/f").read_text() == "root/a/b"
+    assert linked_study.path("a/in/a/b/f").read_text() == "root/a/b"
+    for outside in (
+        "a/up/out/a/f",
+        "a/out/a/f",
+        "../out/a/f",
+        "a/b/out/a/f",
+        str(linked_study.root.parent / "out/a/f"),
+    ):
+        with pytest.raises(StudyFileError):
+            linked_study.path(outside)
+
+
+def test_a_store_remembers_digests_by_names_without_the_root(study_copy: Path, tmp_path: Path) -> None:
+    place_elsewhere(study_copy, tmp_path / "another disk")
+    for video in (tmp_path / "another disk").rglob("*.avi"):
+        os.utime(video, (1, 1))  # an older file's digest is remembered
+    storage = create_store(tmp_path / "store")
+    extract_session(study_copy, tmp_path / "store", "frames", session_id="p01-s01")
+    inputs = storage.read("inputs.json") or b""
+    assert VIDEO.encode() in inputs
+    assert b"another disk" not in inputs
