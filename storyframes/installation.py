@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-# Commands, features and sections of the configuration of our distributions, which may not be installed.
+# Commands, features, options and sections of the configuration of our distributions, which may not be installed.
 COMPANIONS = {
     "adopt": "storyframes-adopt",
     "align": "storyframes-transcribe",
@@ -35,6 +35,7 @@ FEATURE_COMPANIONS = {
     "pyfeat": "storyframes-pyfeat",
     "vad": "storyframes-transcribe",
 }
+OPTION_COMPANIONS = {"bids": "storyframes-labels"}
 SECTION_COMPANIONS = {"train": "storyframes-empathy", "transcribe": "storyframes-transcribe"}
 
 

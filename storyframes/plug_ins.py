@@ -19,6 +19,7 @@ REPORT_PAGES = "storyframes.report_pages"
 EXPORT_FORMATS = "storyframes.export_formats"
 FORGET = "storyframes.forget"
 CHECK = "storyframes.check"
+DATA_SETS = "storyframes.data_sets"
 PIPELINE = "storyframes.pipeline"
 
 _LONGEST = 300  # characters of a plug-in's own error in a message

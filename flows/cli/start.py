@@ -45,6 +45,7 @@ from tasks.media.synthetic_study import Shape
 
 if TYPE_CHECKING:
     from tasks.planning.forecast import Forecast
+    from tasks.study.first_tables.sessions_from_files import Made
     from tasks.study.labels import Label
     from tasks.study.load import Study
     from tasks.study.rows import Curve
@@ -363,6 +364,21 @@ def _is_joined(given: bool | None, names: Sequence[str]) -> bool:
     return typer.confirm(f"one recording each: {', '.join(names)}?", default=True, err=True)
 
 
+def _made_of_data_set(folder: Path, data: Path) -> Made:
+    """The study of a BIDS data set, which a plug-in reads."""
+    from storyframes.installation import OPTION_COMPANIONS, install_line
+    from storyframes.plug_ins import DATA_SETS, PlugInError, PlugIns
+    from tasks.study.first_tables.sessions_from_data_set import make_study_of
+
+    try:
+        read = PlugIns(DATA_SETS)["bids"]
+    except KeyError:
+        fail(f"init --bids comes with {OPTION_COMPANIONS['bids']}: {install_line(name=OPTION_COMPANIONS['bids'])}", 2)
+    except PlugInError as error:
+        fail(f"init --bids: {error}", 2)
+    return make_study_of(folder, data, read)
+
+
 def init(
     folder: Annotated[Path, typer.Argument(help="The study's folder, which has the files; created if absent.")],
     recordings: Annotated[
@@ -392,15 +408,21 @@ def init(
             show_default=False,
         ),
     ] = None,
+    bids: Annotated[
+        Path | None,
+        typer.Option(metavar="ROOT", help="A BIDS data set (BEP047), whose files stay there; --bids alone."),
+    ] = None,
 ) -> object:
     """Write a study's table of sessions, and a configuration that fits them, from a folder of recordings."""
     from tasks.study.changed_tables import TableChangeError
-    from tasks.study.first_tables.recording_names import FilesError
     from tasks.study.first_tables.sessions_from_files import make_sessions
     from tasks.study.load import SETTINGS_FILE
+    from tasks.study.problems import UnusableFileError
 
     given = {"recording": recordings, "video": videos, "audio": audio, "transcript": transcripts, "openface": openface}
     globs = {column: glob for column, glob in given.items() if glob is not None}
+    if bids is not None and (globs or names or update or join is not None):
+        fail("--bids ROOT: the data set says which files there are: give no other option", 2)
     if recordings and videos:
         fail("give either --recordings or --videos", 2)
     if not globs or next(iter(globs)) == "openface":
@@ -408,6 +430,8 @@ def init(
     first = next(iter(globs.values()))
     errors = error_console()
     with usage_errors():
+        if bids is not None:
+            folder.mkdir(parents=True, exist_ok=True)
         if not folder.exists():
             media = folder / next(iter(Path(first).parts[:-1]), "")
             media.mkdir(parents=True)
@@ -416,8 +440,11 @@ def init(
         if not folder.is_dir():
             fail(f"{folder} is not a folder", 2)
         try:
-            made = make_sessions(folder, globs, names, update=update, join=partial(_is_joined, join))
-        except (FilesError, TableChangeError) as error:
+            if bids is not None:
+                made = _made_of_data_set(folder, bids)
+            else:
+                made = make_sessions(folder, globs, names, update=update, join=partial(_is_joined, join))
+        except (UnusableFileError, TableChangeError) as error:
             fail(str(error), 2)
     for remark in made.remarks:
         errors.print(f"[yellow]look at[/] {escape(remark)}")
@@ -429,6 +456,8 @@ def init(
     if made.tracks:
         tracks = f"{counted(made.tracks, 'track')} of other cameras and microphones"
         shown.print(f"{escape(str(folder / 'tracks.csv'))}: {tracks}; 'storyframes sync {where}' measures their clocks")
+    if made.labels:
+        shown.print(f"{escape(str(folder / 'labels.csv'))}: {counted(made.labels, 'label')}")
     settings = escape(str(folder / SETTINGS_FILE))
     if made.has_settings:
         shown.print(f"{settings}: a configuration that fits them; read it before extraction")

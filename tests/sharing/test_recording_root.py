@@ -20,6 +20,8 @@ from storyframes.store.layout import create_store
 from tasks.forgetting.owner import remaining
 from tasks.forgetting.scope import Scope
 from tasks.inspect.study_check import check_study
+from tasks.study.first_tables.recording_names import FilesError
+from tasks.study.first_tables.sessions_from_data_set import make_study_of
 from tasks.study.forgotten_ids import ForgottenIds
 from tasks.study.load import Study, StudyFileError, load_study
 
@@ -175,3 +177,26 @@ def test_a_store_remembers_digests_by_names_without_the_root(study_copy: Path, t
     inputs = storage.read("inputs.json") or b""
     assert VIDEO.encode() in inputs
     assert b"another disk" not in inputs
+
+
+def test_a_study_of_a_data_set_points_into_it(demo_study: Path, tmp_path: Path) -> None:
+    rows = {"sessions": [{"session_id": "s", "participant_id": "p", "video": VIDEO}]}
+    (tmp_path / "study").mkdir()
+    made = make_study_of(tmp_path / "study", demo_study, lambda _, opened: (rows, {str(opened([])): "why"}, ["look"]))
+    assert (made.sessions, made.remarks, len(made.set_aside)) == (1, ("look",), 1)
+    study = load_study(tmp_path / "study", recordings=load_settings(tmp_path / "study/storyframes.toml").recording.root)
+    assert study.path(VIDEO).samefile(demo_study / VIDEO)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FilesError, match="a.mp4: broken"):
+        make_study_of(tmp_path / "empty", demo_study, lambda *_: ({}, {"a.mp4": "broken"}, []))
+    assert not [*(tmp_path / "empty").iterdir()]
+
+
+def test_the_plug_in_that_reads_bids_is_named_where_it_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storyframes.plug_ins.DATA_SETS", "storyframes.none")
+    ended = CliRunner().invoke(app, ["init", str(tmp_path / "study"), "--bids", str(tmp_path)])
+    assert (ended.exit_code, "storyframes-labels" in ended.output) == (2, True)
+    ended = CliRunner().invoke(app, ["init", str(tmp_path / "study"), "--bids", str(tmp_path), "--videos", "v/*"])
+    assert (ended.exit_code, "no other option" in ended.output) == (2, True)

@@ -50,6 +50,7 @@ class Made:
         tracks: the number of other cameras and microphones, in the table of tracks.
         has_settings: whether a configuration was written as well.
         set_aside: the recordings that are in no table, each with the reason and the next step.
+        labels: the number of labels, in the table of labels.
     """
 
     sessions: int
@@ -58,6 +59,7 @@ class Made:
     tracks: int = 0
     has_settings: bool = False
     set_aside: tuple[str, ...] = ()
+    labels: int = 0
 
 
 @dataclass
@@ -124,7 +126,7 @@ def make_sessions(
     first = next(iter(files))
     headers: dict[PurePosixPath, Streams] = {}
     known: Mapping[str, str] = ChangedTables(root).files_named() if update else {}
-    of_columns = [_unusable(root, paths, headers, known) for paths in files.values()]
+    of_columns = [unusable_recordings(root, paths, headers, known) for paths in files.values()]
     set_aside = {path: why for of_column in of_columns for path, why in of_column.items()}
     files = {column: [path for path in paths if path not in set_aside] for column, paths in files.items()}
     for column in files.keys() - {"transcript", "openface"}:
@@ -160,7 +162,7 @@ def make_sessions(
     tables = {"sessions.csv": _table(rows, ("session_id", "participant_id", "video"), ("recorded_at",))}
     if tracks:
         tables["tracks.csv"] = _table(tracks, ("session_id", "track"))
-    _check(tables, rows)
+    check_tables(tables, rows)
     participants = {row["participant_id"] for row in rows}
     if update:
         remarks += ChangedTables(root).add_recordings({"tracks": tracks, "sessions": rows})
@@ -197,7 +199,7 @@ def _need_folders(paths: Sequence[PurePosixPath], columns: Mapping[PurePosixPath
     return False
 
 
-def _unusable(
+def unusable_recordings(
     root: Path, paths: Sequence[PurePosixPath], headers: dict[PurePosixPath, Streams], known: Collection[str]
 ) -> dict[PurePosixPath, str]:
     """The recordings that cannot be opened or are copies of others: why, and the next step. Fills ``headers``.
@@ -385,7 +387,7 @@ def _table(rows: Sequence[Mapping[str, str]], begin: tuple[str, ...], end: tuple
     return csv_bytes(columns, ([row.get(name, "") for name in columns] for row in rows))
 
 
-def _check(tables: Mapping[str, bytes], rows: Sequence[Mapping[str, str]]) -> None:
+def check_tables(tables: Mapping[str, bytes], rows: Sequence[Mapping[str, str]]) -> None:
     """Refuse tables that would not be valid, or whose file names would be read as other names."""
     with scratch_folder("init") as folder:
         for name, content in tables.items():
