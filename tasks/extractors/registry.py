@@ -309,7 +309,7 @@ def _scope(session_id: str) -> Scope:
 def anchored(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The sections of a configuration file with relative paths in them made absolute, by ``folder``."""
 
-    known = {"recording": RecordingSettings, **_sections()}
+    known: dict[str, type[ExtractorSettings]] = {"recording": RecordingSettings, **_sections()}
 
     def of(name: str, section: Any) -> Any:
         if name == "embed" and isinstance(section, list):
