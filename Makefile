@@ -97,10 +97,11 @@ $(VENV)/.torch: $(VENV)/.python constraints.txt
 	$(INSTALL) --quiet $(TORCH)+cpu || $(INSTALL) $(TORCH)
 	@touch $@
 
-# The distributions in plugins/ that make demo installs; pyfeat's environment has 5 GB, and the other is an example.
+# The distributions in plugins/ that make demo installs; pyfeat's environment has 5 GB, prosody is under the GPL, and
+# the other is an example.
 # They lie in $(VENV)/plugins, which a line of Python at its start adds to the path; tests/conftest.py switches it off,
 # so that the tests of storyframes itself see none of them.
-PLUGINS := $(filter-out %-example %-pyfeat,$(wildcard plugins/*))
+PLUGINS := $(filter-out %-example %-prosody %-pyfeat,$(wildcard plugins/*))
 OTHERS := $(filter-out $(PLUGINS),$(wildcard plugins/*))
 ADD_PLUGINS := import os, sys; place = os.path.join(sys.prefix, "plugins"); \
 	place in sys.path or os.environ.get("STORYFRAMES_ALONE") or sys.path.append(place)

@@ -22,6 +22,7 @@ COMPANIONS = {
     "import": "storyframes-labels",
     "overlay": "storyframes-report",
     "people": "storyframes-people",
+    "prosody": "storyframes-prosody",
     "release": "storyframes-release",
     "report": "storyframes-report",
     "sync": "storyframes-sync",
@@ -32,6 +33,7 @@ FEATURE_COMPANIONS = {
     "face": "storyframes-mediapipe",
     "mediapipe": "storyframes-mediapipe",
     "motion": "storyframes-dyads",
+    "prosody": "storyframes-prosody",
     "pyfeat": "storyframes-pyfeat",
     "vad": "storyframes-transcribe",
 }

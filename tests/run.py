@@ -81,7 +81,8 @@ TOGETHER = {
         "plugins/storyframes-empathy/tests/statistics", "plugins/storyframes-empathy/tests/test_documented.py",
         "plugins/storyframes-empathy/tests/test_light_install_of_empathy.py",
         "plugins/storyframes-empathy/tests/text", "plugins/storyframes-example/tests",
-        "plugins/storyframes-labels/tests", "plugins/storyframes-sync/tests",
+        "plugins/storyframes-labels/tests", "plugins/storyframes-prosody/tests",
+        "plugins/storyframes-sync/tests",
     ),
 }  # fmt: skip
 # A process for each of these files: they start servers, clusters or workers, or change what the whole process has.

@@ -155,6 +155,9 @@ def test_each_test_is_in_one_tier_and_nightly_ones_only_in_that_of_the_night() -
                 assert tiers == (["REST", "NIGHTLY"] if has else ["SHORT"]), has
 
 
+_MODULES = {"praat-parselmouth": "parselmouth"}  # of distributions whose module has another name
+
+
 def test_a_plug_in_that_the_short_tier_may_leave_out_has_all_its_tests_in_the_rest() -> None:
     """Its tests need what only storyframes[dev] brings; one without that mark would be in no tier."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -162,7 +165,7 @@ def test_a_plug_in_that_the_short_tier_may_leave_out_has_all_its_tests_in_the_re
     for path in ROOT.glob("plugins/*/pyproject.toml"):
         needed = {re.split(r"[^\w.-]", line)[0] for line in tomllib.loads(path.read_text())["project"]["dependencies"]}
         if missing := needed & dev:
-            marks = [name.replace("-", "_") for name in missing]
+            marks = [_MODULES.get(name, name.replace("-", "_")) for name in missing]
             for file in (path.parent / "tests").rglob("test_*.py"):
                 mark = next(line for line in file.read_text().splitlines() if line.startswith("pytestmark"))
                 assert any(f'"{name}"' in mark for name in marks), file

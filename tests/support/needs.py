@@ -45,7 +45,7 @@ PROGRAMS = {
 PACKAGES = frozenset(
     """
     accelerate axe_playwright_python boto3 budoux dask_kubernetes datasets faster_whisper lightning mlcroissant moto
-    playwright rerun sphinx umap
+    parselmouth playwright rerun sphinx umap
     """.split()
 )
 OF_FIXTURES = {

@@ -26,7 +26,7 @@ ADOPTED, DERIVED = "adopted", "derived"
 NOT_EXTRACTED = "made elsewhere, or computed from other features, so nothing extracts it: ask the authors"
 _VERSION = re.compile(r"(\d{1,4}(\.\d{1,4}){0,4}((a|b|rc|\.post|\.dev)\d{1,3})?(\+(cpu|cu\d{2,3}))?|absent)")
 _CODE = re.compile(rf"storyframes {_VERSION.pattern}")
-_PLUG_IN = re.compile(rf"storyframes-(dyads|example|mediapipe|pyfeat|transcribe) {_VERSION.pattern}")
+_PLUG_IN = re.compile(rf"storyframes-(dyads|example|mediapipe|prosody|pyfeat|transcribe) {_VERSION.pattern}")
 _DIGEST = re.compile(rf"[0-9a-f]{{64}}|{UNTRAINED}")
 _LIBRARIES = frozenset(
     "av faster-whisper gensim numpy onnxruntime opencv-python-headless openvino opensmile pyarrow python "
