@@ -30,8 +30,8 @@ def export_store(
         str,
         typer.Option(
             "--format",
-            help="parquet, csv, npy, hdf5, mat, nwb, others; clips: mmsa, datasets, webdataset; annotations: eaf, "
-            "textgrid.",
+            help="parquet, csv, npy, hdf5, mat, bids, nwb, others; clips: mmsa, datasets, webdataset; "
+            "annotations: eaf, textgrid.",
         ),
     ] = "parquet",
     session: Annotated[

@@ -198,7 +198,7 @@ def test_ids_of_the_forgotten_are_in_no_text_though_nobody_can_read_them(lab: Pa
     assert released(lab) == ["p01-s01", "p01-s02"]
 
 
-@pytest.mark.parametrize("to", [Format.PARQUET, Format.CSV, Format.NPY, Format.HDF5, Format.MAT, Format.DATASETS])
+@pytest.mark.parametrize("to", [*Format])
 def test_who_left_is_in_no_export(lab: Path, to: Format) -> None:
     take_out(lab / "study", "p02-s01")
     store = FeatureStore(lab / "features")

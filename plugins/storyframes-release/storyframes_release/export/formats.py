@@ -31,6 +31,7 @@ class Format(StrEnum):
     HDF5 = "hdf5"
     MAT = "mat"
     DATASETS = "datasets"
+    BIDS = "bids"
 
 
 _OF_CLIPS = ("mmsa", "webdataset")  # alone (storyframes_release.export.clip_formats)
@@ -43,6 +44,7 @@ _WRITERS = {
     Format.HDF5: ("array_files", "write_hdf5", "h5py"),
     Format.MAT: ("matlab_files", "write_matlab", "scipy"),
     Format.DATASETS: ("arrow_files", "write_named_sessions", ""),
+    Format.BIDS: ("bids_files", "write_bids", ""),
 }
 
 

@@ -39,6 +39,13 @@ Python: `h5py.File(file)["values"][:]`. R: `hdf5r::H5File$new(file, "r")[["value
 letters, digits and `_`, and are no words of the language: `values_names`, and `<feature>.columns.csv`, have what each
 is called in the store.
 """,
+    Format.BIDS: """
+This folder is a BIDS derivative data set: `sub-*/[ses-*/]beh/*_desc-<feature>_features.tsv.gz` is a table without a
+header, and the JSON file beside it names its columns, with their units, the rate of its rows (`n/a` where they are not
+even: the column `time` has the true times) and the first row's time. `n/a` is what is missing, and every value of a row
+whose `mask` is 0. pandas: `pandas.read_csv(file, sep="\\t", names=sidecar["Columns"], na_values="n/a")`. BIDS has no
+suffix for such tables yet, so `.bidsignore` lists them.
+""",
     Format.DATASETS: """
 `datasets.load_dataset(folder, "openface", split="train", streaming=True)`, where the folder is this one: each feature
 is a configuration, and each of its rows begins with its `session_id`. Splits are those of the clip index; sessions

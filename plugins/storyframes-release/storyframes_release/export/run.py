@@ -10,6 +10,7 @@ from typing import Any
 
 from storyframes import MAIN, STORIES, AddressError, Axis, FeatureName, FeatureStore
 from storyframes.store import CLIPS, Pooling, SessionTimes, StorageError, StoreError, Table, new_folder, why_no_session
+from storyframes_release.export.bids_files import BidsNames, arrange_bids
 from storyframes_release.export.formats import ExportError, Format, Write, check_pooling, writer
 from storyframes_release.export.readme import Exported, readme
 from storyframes_release.export.whole_folder import README, refuse_inside, refuse_to_replace, seal
@@ -67,7 +68,9 @@ def export(
     write = writer(to)
     known = known or study_sessions(store, None)
     known.refuse(sessions)
-    chosen = chosen_features(store, sessions, features, known, with_stories=rate is None and over is None)
+    with_stories = rate is None and over is None and to != Format.BIDS
+    chosen = chosen_features(store, sessions, features, known, with_stories=with_stories)
+    bids_names = BidsNames(chosen, known) if to == Format.BIDS else None
     done = Exported(to, rate, over, list(functionals) if over else [], _splits(store) if to == Format.DATASETS else {})
     done.people = known.remarks(store.sessions, sessions)
     if gone := sum(not known.may_share_feature(of, name) for of in chosen for name in _features(store, of)):
@@ -86,6 +89,8 @@ def export(
         if not done.tables:
             reasons = "; ".join(dict.fromkeys(omission["reason"] for omission in done.left_out))
             raise ExportError(f"nothing could be exported: {reasons}")
+        if bids_names is not None:
+            arrange_bids(folder, done, bids_names)
         seal(folder, readme(done), done)
     store.note_given("export", target.name, {table["session_id"] for table in done.tables} - {STORIES})
     return done
