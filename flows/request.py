@@ -61,7 +61,7 @@ class ExtractionRequest(BaseModel):
     tracks: tuple[_TrackName, ...] | None = Field(
         default=None, description="Only these tracks; main are the sessions' own files. Without it all of them."
     )
-    force: bool = Field(default=False, description="Extract again what is up to date.")
+    force: bool = Field(default=False, description="Also extract features that are up to date.")
     replace_study: bool = Field(
         default=False, description="Take the place of another study, of which the feature store was made."
     )

@@ -182,7 +182,7 @@ def _load_command(name: str) -> Any:
 app = typer.Typer(
     name="storyframes",
     cls=RootGroup,
-    help="From session recordings to training-ready multimodal features.",
+    help="Extract features from session recordings, and read them for training.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     **terminal.LOOK,
@@ -197,7 +197,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     pass
 

@@ -142,7 +142,9 @@ def _say_what_parts_lack(arrays: Iterable[ArrayProgress]) -> None:
 
 def clips(
     store: StoreArgument,
-    where: Annotated[str | None, typer.Option(help="Only these, as in training: 'split == \"train\"'.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Only clips that match, as in training: 'split == \"train\"'.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Show what the clip index has: clips by phase and split, and the labels that they carry."""

@@ -48,7 +48,7 @@ def extract(
         list[str] | None,
         typer.Option(help="Only this track, main for the sessions' own files; repeat for more."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Extract again what is up to date.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also extract features that are up to date.")] = False,
     replace_study: ReplaceStudyOption = False,
     config: ConfigOption = None,
     cluster: Annotated[
@@ -78,7 +78,7 @@ def extract(
     ] = False,
     json: JsonOption = False,
 ) -> object:
-    """Bring the features of a study up to date; what is up to date is not touched.
+    """Extract a study's features; features that are up to date are skipped.
 
     A small study is extracted in this process; a larger one, or where PREFECT_API_URL names a server, by workers.
     """

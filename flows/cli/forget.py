@@ -44,14 +44,14 @@ def forget(
         typer.Option("--participant", help="Every session and track of this participant, and the participant's id."),
     ] = "",
     whole_sessions: Annotated[
-        bool, typer.Option("--whole-sessions", help="Also sessions with other people, as a whole.")
+        bool, typer.Option("--whole-sessions", help="Remove sessions with other people entirely.")
     ] = False,
     only_tracks: Annotated[
-        bool, typer.Option("--only-tracks", help="Of sessions with other people, the participant's own tracks alone.")
+        bool, typer.Option("--only-tracks", help="In sessions with other people, only the participant's own tracks.")
     ] = False,
     also: Annotated[
         list[Path] | None,
-        typer.Option(help="A folder of runs, tables or reports to look through; may be given again."),
+        typer.Option(help="A folder of runs, tables or reports to search; repeat for more."),
     ] = None,
     tables: Annotated[
         bool, typer.Option("--tables", help="Also take their rows out of the study's tables. Recordings are kept.")

@@ -36,7 +36,7 @@ models_app = typer.Typer(help="The model files that extractors need.", no_args_i
 
 @models_app.command("list", epilog="Next: storyframes extractors list")
 def models_list(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Show the model files, with a configuration its [[embed]] models too: which are here, for what, their licence."""
+    """List model files, what they are for and their licences; with --config also those of [[embed]]."""
     from flows.settings import load_settings
     from tasks.extractors.registry import model_files
 
@@ -101,7 +101,7 @@ def models_fetch(
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Download models: by name, or all that a configuration's features need. Files are checked where a sum is known."""
+    """Download models by name, or all that a configuration's features need. Known checksums are compared."""
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.embed.sources import fetch_source, is_source
     from tasks.extractors.registry import model_files
@@ -177,7 +177,7 @@ def models_check(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Try out what an extractor runs on a clip of seconds: version, speed, columns, determinism."""
+    """Run an extractor's program on a short clip: version, speed, columns, determinism."""
     from flows.settings import load_settings
     from tasks.extractors.base import ExtractionError, Extractor
     from tasks.extractors.registry import build_extractors
@@ -248,7 +248,7 @@ def extractors_install(
         typer.Option("--from", help="A folder with the wheels that the pins name; nothing is downloaded then."),
     ] = None,
 ) -> None:
-    """Make the environment that an extractor's program runs in, from its pins; does nothing if it exists."""
+    """Make the environment of an extractor's program from its pins; does nothing if it exists."""
     from tasks.extractors.availability import NoEnvironmentError, requirements_of
     from tasks.extractors.outside.environment import InstallError, install_environment
 

@@ -243,7 +243,7 @@ def show(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show one session: its features, and of each track curves as sparklines and what looks wrong, with times.
+    """Show one session: its features, and the curves and quality findings of each track, with times.
 
     Times are in seconds of the track's own recording.
     """
@@ -296,7 +296,7 @@ def runs(
 ) -> None:
     """Show the last runs on the Prefect server, and how they ended.
 
-    What was extracted without a server (a small study, ``--workers 1``) is not listed; ``status`` shows it.
+    Runs without a server (a small study, ``--workers 1``) are not listed; ``status`` shows their results.
     """
     from flows.server.prefect_server import prefect_server
     from flows.server.recent_runs import recent_runs

@@ -403,8 +403,8 @@ def init(
         bool | None,
         typer.Option(
             "--join/--no-join",
-            help="Whether files with the names of parts (GX010001 and GX020001, x_part1 and x_part2) are one "
-            "recording; at a terminal it is asked.",
+            help="Join files with the names of parts (GX010001 and GX020001, x_part1 and x_part2) to one recording; "
+            "at a terminal it is asked.",
             show_default=False,
         ),
     ] = None,

@@ -29,7 +29,7 @@ def dark_shares(store: FeatureStore, settings: LightSettings) -> dict[str, float
     return {session: float(np.mean(brightness < settings.dark_below)) for session, brightness in values.items()}
 
 
-light = typer.Typer(help="How light recordings are.", rich_help_panel="Analyse", no_args_is_help=True)
+light = typer.Typer(help="Measure how light recordings are.", rich_help_panel="Analyse", no_args_is_help=True)
 
 
 @light.callback()

@@ -27,34 +27,43 @@ def adopt_files(
             help="A .parquet, .csv, .tsv or .npy for each session, or a pattern, as '*.npy'; or one .pkl or .csd.",
         ),
     ],
-    name: Annotated[str, typer.Option(help="What the feature is called: lower-case letters, digits and '_'.")],
+    name: Annotated[str, typer.Option(help="The feature's name: lower-case letters, digits and '_'.")],
     time: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Each row's time, in seconds of the recording.")
     ] = None,
-    time_unit: Annotated[str | None, typer.Option(help="What --time is in: s, ms, us or min.")] = None,
+    time_unit: Annotated[str | None, typer.Option(help="The unit of --time: s, ms, us or min.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Rows a second, the first at second 0.")] = None,
     per_frame: Annotated[
         bool, typer.Option("--per-frame", help="There is a row for each frame of the session's video.")
     ] = False,
     columns: Annotated[
-        list[str] | None, typer.Option(help="Columns of values, of .npy their numbers; several with commas. Else all.")
+        list[str] | None,
+        typer.Option(help="Columns of values, with commas between them (numbers for .npy); by default all."),
     ] = None,
     mask: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="1 in rows that are measurements; else those with any value.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column that is 1 in measured rows; by default rows with any value are measured."
+        ),
     ] = None,
-    session: Annotated[str | None, typer.Option(help="The session, of one file.")] = None,
+    session: Annotated[str | None, typer.Option(help="The session of a single file.")] = None,
     session_from: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="Where the file's name says it: '{session}_gaze.csv'.")
+        str | None, typer.Option(metavar="PATTERN", help="The pattern of files' names: '{session}_gaze.csv'.")
     ] = None,
     ids: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="Of a .pkl or .csd: id, session_id and, in its seconds, start_s and end_s."),
+        typer.Option(
+            metavar="TABLE",
+            help="For a .pkl or .csd: a table with id, session_id, and start_s and end_s in the session's seconds.",
+        ),
     ] = None,
-    array: Annotated[str | None, typer.Option(help="Of MMSA's pickle: the array, as 'vision'.")] = None,
-    track: Annotated[str, typer.Option(help="The camera or microphone that it is of.")] = "main",
+    array: Annotated[str | None, typer.Option(help="The array of MMSA's pickle, such as 'vision'.")] = None,
+    track: Annotated[str, typer.Option(help="The camera or microphone that was measured.")] = "main",
     about: Annotated[str | None, typer.Option(help="One sentence on what it is; stored with the values.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also replace what was adopted from the same file.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be published; publish nothing.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also replace features that were adopted from the same file.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be published; publish nothing.")] = False,
 ) -> None:
     """Take features that another program made into a feature store, with times, masks and the files' digests.
 

@@ -32,20 +32,28 @@ if TYPE_CHECKING:
 
 Between = Annotated[
     list[str],
-    typer.Option(metavar="SIGNAL", help="Of one person: <feature>[@<track>]:<column>, as openface@a:AU12_r; repeat."),
+    typer.Option(
+        metavar="SIGNAL",
+        help="A signal of one person: <feature>[@<track>]:<column>, such as openface@a:AU12_r; repeat.",
+    ),
 ]
 And = Annotated[
-    list[str], typer.Option("--and", metavar="SIGNAL", help="Of the other person, for each --between in its order.")
+    list[str],
+    typer.Option(
+        "--and", metavar="SIGNAL", help="The other person's signal, one for each --between in the same order."
+    ),
 ]
 Sessions = Annotated[list[str] | None, typer.Option(help="Only these sessions: a comma list, or repeat.")]
 WindowS = Annotated[float, typer.Option(help="Seconds of a window.", min=0.1)]
-StrideS = Annotated[float, typer.Option(help="Seconds from a window to the next.", min=0.01)]
+StrideS = Annotated[float, typer.Option(help="Seconds from the start of a window to the next one's.", min=0.01)]
 MaxLagS = Annotated[float, typer.Option(help="The largest lag in each direction, seconds.", min=0)]
-MinShared = Annotated[float, typer.Option(help="Share of a window that both have to have measured.", min=0.01, max=1)]
+MinShared = Annotated[
+    float, typer.Option(help="The smallest share of a window that must be measured for both.", min=0.01, max=1)
+]
 Rate = Annotated[float | None, typer.Option(help="Points per second; by default the slower feature's rate.", min=0.1)]
 
 app = typer.Typer(
-    help="Two people: how they move and speak together.", rich_help_panel="Analyse", no_args_is_help=True, **LOOK
+    help="Measure how two people move and speak together.", rich_help_panel="Analyse", no_args_is_help=True, **LOOK
 )
 
 
@@ -60,9 +68,9 @@ def turns(
         ),
     ],
     session: Sessions = None,
-    column: Annotated[str | None, typer.Option(help="Of a probability of speech: its column.")] = None,
-    threshold: Annotated[float, typer.Option(help="The probability from which it is speech.", min=0, max=1)] = 0.5,
-    join_s: Annotated[float, typer.Option(help="Silences up to this long are no pause, seconds.", min=0)] = 0.18,
+    column: Annotated[str | None, typer.Option(help="The column of a probability of speech.")] = None,
+    threshold: Annotated[float, typer.Option(help="The lowest probability that counts as speech.", min=0, max=1)] = 0.5,
+    join_s: Annotated[float, typer.Option(help="Seconds up to which a silence is not a pause.", min=0)] = 0.18,
     backchannel_s: Annotated[float, typer.Option(help="The longest backchannel, seconds.", min=0)] = 1.0,
     interruption_s: Annotated[float, typer.Option(help="The shortest overlap that interrupts.", min=0)] = 0.2,
     out: Annotated[
@@ -73,7 +81,7 @@ def turns(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Turns, gaps, overlaps, interruptions and backchannels of two people."""
+    """Measure turns, gaps, overlaps, interruptions and backchannels of two people."""
     from storyframes import FeatureStore
     from storyframes.store import compact
     from storyframes_dyads.shown import person_lines
@@ -125,9 +133,9 @@ def synchrony(
     min_shared: MinShared = 0.5,
     rate: Rate = None,
     pseudo_dyads: Annotated[
-        int, typer.Option(help="How often second persons are dealt anew over the study; 0 leaves it out.", min=0)
+        int, typer.Option(help="Number of random pairings of people from different sessions; 0 for none.", min=0)
     ] = 20,
-    seed: Annotated[int, typer.Option(help="Of the dealing.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random pairings.")] = 0,
     also: Annotated[
         list[str] | None,
         typer.Option(metavar="MEASURE", help="Also average, coherence, recurrence, information: a list, or repeat."),
@@ -138,7 +146,7 @@ def synchrony(
     workers: Annotated[int, typer.Option(help="Sessions at once.", min=1)] = 1,
     json: JsonOption = False,
 ) -> None:
-    """Windowed lagged cross-correlation of two people's signals, beside what chance gives."""
+    """Compute the windowed lagged cross-correlation of two people's signals, and compare it with chance."""
     from storyframes import FeatureStore
     from storyframes_dyads import synchrony_tables as tables
     from storyframes_dyads.other_measures import MEASURES
@@ -191,21 +199,25 @@ def synchrony(
 
 @app.command(epilog="Next: storyframes dyads --help")
 def compare(
-    table: Annotated[Path, typer.Argument(help="A table that synchrony or turns has written.", metavar="TABLE")],
-    value: Annotated[str, typer.Option(metavar="COLUMN", help="What is compared: synchrony, latency_s_median, …")],
+    table: Annotated[Path, typer.Argument(help="A table written by synchrony or turns.", metavar="TABLE")],
+    value: Annotated[str, typer.Option(metavar="COLUMN", help="The column to compare: synchrony, latency_s_median, …")],
     groups: Annotated[Path, typer.Option(metavar="CSV", help="A table with a row for each session_id.")],
-    by: Annotated[str, typer.Option(metavar="COLUMN", help="Its column that says which group a session is of.")],
-    levels: Annotated[list[str] | None, typer.Option(help="The two groups, where it has more: a comma list.")] = None,
+    by: Annotated[str, typer.Option(metavar="COLUMN", help="The column of --groups with a session's group.")],
+    levels: Annotated[
+        list[str] | None, typer.Option(help="The two groups to compare if there are more, with a comma between them.")
+    ] = None,
     cluster: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Its columns of people; sessions that share one are one cluster."),
+        typer.Option(
+            metavar="COLUMN", help="The columns of --groups with people; sessions that share a person are one cluster."
+        ),
     ] = None,
     person: Annotated[str | None, typer.Option(help="Only this person's rows of TABLE.")] = None,
     seed: Annotated[int, typer.Option(help="Of the permutations.")] = 0,
     out: Annotated[Path | None, typer.Option(help="A new folder for comparison.csv (mode 0600).")] = None,
     json: JsonOption = False,
 ) -> None:
-    """The difference between two groups of sessions, with sessions of the same people as clusters."""
+    """Compare two groups of sessions; sessions of the same people are one cluster."""
     from storyframes_dyads import comparison
     from storyframes_dyads.shown import comparison_lines
 
@@ -244,7 +256,7 @@ def store_(
     min_shared: MinShared = 0.5,
     rate: Rate = None,
 ) -> None:
-    """Synchrony as a feature of the store: a row per window. What is up to date is not touched."""
+    """Write synchrony into the store as a feature with a row per window; skip what is up to date."""
     from storyframes import FeatureStore
     from storyframes.store import SessionTimes, StoreError, compact
     from storyframes_dyads.signals import SignalError

@@ -55,7 +55,7 @@ class BenchmarkRequest(BaseModel):
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), description="A run for each.")
     config: Path | None = Field(default=None, description="The configuration's TOML file; without it the defaults.")
     cluster: str | None = Field(default=None, description="A cluster's YAML file, or tls://host:port.")
-    replace: bool = Field(default=False, description="Take the place of runs that other settings decided.")
+    replace: bool = Field(default=False, description="Replace runs made with other settings.")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from flows.cli import LOOK, console, error_console, fail, matching_files, usage_
 from tasks.inspect import counted
 
 app = typer.Typer(
-    help="Bring what other programs wrote into a study's tables.", rich_help_panel="Study", no_args_is_help=True, **LOOK
+    help="Import files of other programs into a study's tables.", rich_help_panel="Study", no_args_is_help=True, **LOOK
 )
 
 
@@ -42,56 +42,58 @@ def import_labels(
         ),
     ] = None,
     skip: Annotated[list[str] | None, typer.Option(help="A tier to leave out; '*': all that are not mapped.")] = None,
-    session: Annotated[str | None, typer.Option(help="The session that all labels are of.")] = None,
+    session: Annotated[str | None, typer.Option(help="The session of all labels.")] = None,
     session_from: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="Where the name says it: '{session}_annotated.eaf'.")
+        str | None, typer.Option(metavar="PATTERN", help="The pattern of files' names: '{session}_annotated.eaf'.")
     ] = None,
-    rater: Annotated[str | None, typer.Option(help="Who labelled: a rater_id.")] = None,
-    person: Annotated[str | None, typer.Option(help="Whom the labels are about: a person_id.")] = None,
+    rater: Annotated[str | None, typer.Option(help="The rater_id of all labels.")] = None,
+    person: Annotated[str | None, typer.Option(help="The person_id that all labels are about.")] = None,
     track: Annotated[
         str | None, typer.Option(help="The recording that was labelled, if not the session's own.")
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Where a sheet's labels begin, if the column is not called start_s."),
+        typer.Option(metavar="COLUMN", help="The column where labels begin, if it is not called start_s."),
     ] = None,
-    end: Annotated[str | None, typer.Option(metavar="COLUMN", help="Where they end.")] = None,
+    end: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column where labels end.")] = None,
     duration: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="How long they are, in place of --end.")
+        str | None, typer.Option(metavar="COLUMN", help="The column of labels' durations, instead of --end.")
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The moments of a sheet's labels or curves.")
+        str | None, typer.Option(metavar="COLUMN", help="The column of moments of labels or curves.")
     ] = None,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Rows per second of a sheet of curves without times.")
     ] = None,
-    sheet: Annotated[str | None, typer.Option(help="Of a workbook with several.")] = None,
+    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook with several.")] = None,
     unit: Annotated[
         str | None,
-        typer.Option(help="Of a sheet's times: s or ms, unless the columns' names say it or they are hh:mm:ss."),
+        typer.Option(help="The unit of a sheet's times, s or ms, if the columns' names do not contain it."),
     ] = None,
     no_times: Annotated[
-        bool, typer.Option("--no-times", help="The labels are of whole sessions, although columns look like times.")
+        bool, typer.Option("--no-times", help="Labels hold for whole sessions, although columns look like times.")
     ] = False,
     offset: Annotated[float | None, typer.Option(help="Seconds to add to every time.")] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODE,...", help="Cells that say that there is no value: 'NA,-99'. The scheme keeps it."),
+        typer.Option(metavar="CODE,...", help="Cells without a value: 'NA,-99'. The scheme keeps this."),
     ] = None,
     not_missing: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODE,...", help="Cells that look as if they said so, and are values."),
+        typer.Option(metavar="CODE,...", help="Cells that look like missing values and are labels."),
     ] = None,
     fold_case: Annotated[
         bool,
-        typer.Option("--fold-case", help="Join labels, raters and persons that differ in case or Unicode form alone."),
+        typer.Option("--fold-case", help="Join labels, raters and persons that differ only in case or Unicode form."),
     ] = False,
     leave_out_unknown: Annotated[
         bool,
-        typer.Option("--leave-out-unknown", help="Leave out and count labels of recordings that the study has not."),
+        typer.Option(
+            "--leave-out-unknown", help="Leave out and count labels of recordings that the study does not have."
+        ),
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Take what is proposed for each tier or column; ask nothing.")
+        bool, typer.Option("--yes", help="Accept the proposal for each tier or column; ask nothing.")
     ] = False,
     answers: Annotated[
         Path | None,
@@ -104,7 +106,7 @@ def import_labels(
         bool, typer.Option("--dry-run", help="Print the rows that would be written, and write nothing.")
     ] = False,
 ) -> object:
-    """Add labels to a study from files of annotations; nothing is written unless all of it can be."""
+    """Add labels to a study from files of annotations; everything is written, or nothing."""
     from storyframes_labels.annotation_file import NO_TIMES, ImportFaultError
     from storyframes_labels.import_labels import Import, import_labels, unmapped_tiers
     from storyframes_labels.mapping import SKIP, Role, proposals
@@ -179,10 +181,10 @@ def import_corrected_words(
         typer.Argument(metavar="FILE...", help="The .eaf or .TextGrid of 'storyframes export --with-text', corrected."),
     ],
     to: Annotated[Path, typer.Option("--to", metavar="STUDY", help="The study that gets the transcripts.")],
-    session: Annotated[str | None, typer.Option(help="The session that the file is of.")] = None,
+    session: Annotated[str | None, typer.Option(help="The file's session.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
 ) -> None:
-    """Make transcripts of words that were corrected in ELAN or Praat; earlier transcripts stay beside them."""
+    """Make transcripts from words that were corrected in ELAN or Praat; earlier transcripts are kept."""
     from storyframes_labels.annotation_file import ImportFaultError
     from storyframes_labels.corrected_words import import_transcripts
 

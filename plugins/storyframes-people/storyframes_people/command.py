@@ -50,9 +50,7 @@ def people(
         ),
     ] = None,
     track: Annotated[str, typer.Option(help="Look at this track's video instead of the session's own.")] = "",
-    detector: Annotated[
-        str | None, typer.Option(help="What finds the faces, where several detectors are here.")
-    ] = None,
+    detector: Annotated[str | None, typer.Option(help="The face detector, if several are installed.")] = None,
     rate: Annotated[
         float, typer.Option(min=0.5, max=240, help="Pictures a second in which faces are looked for.")
     ] = 10.0,
@@ -64,22 +62,20 @@ def people(
         typer.Option(
             min=0,
             max=1,
-            help="Leave out faces of which the detector is less sure. Default: as it declares.",
+            help="Leave out less certain faces; by default the detector's own limit.",
         ),
     ] = None,
     preview: Annotated[
         Path | None, typer.Option(help="Folder for a picture of each session with its regions drawn on it (private).")
     ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Write the boxes of tracks anew that this command made before.")
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace boxes that this command made before.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be written, and write nothing into the study.")
     ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Find the people in each picture and propose a region for each, as tracks that features are extracted of."""
+    """Find the people in each picture, and propose a region for each as a track of the study."""
     from flows import load_settings
     from storyframes_people.attribution import SeatError, parse_seats
     from storyframes_people.detectors import DetectorError, choose_detector

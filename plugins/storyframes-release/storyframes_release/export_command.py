@@ -43,7 +43,7 @@ def export_store(
         typer.Option(help="Only these (openface, openface.gaze), of all tracks (FEATURE@TRACK: of one); with commas."),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="Rows a second, each that nearest to it; the stored rows otherwise.")
+        float | None, typer.Option(help="Rows a second, each the nearest stored row; by default all stored rows.")
     ] = None,
     per: Annotated[
         str | None, typer.Option(help="word or utterance: a row for each, frames and sound pooled over it.")
@@ -52,8 +52,8 @@ def export_store(
         list[str] | None, typer.Option(help="With --per: mean, std, max, with commas; the mean otherwise.")
     ] = None,
     by: Annotated[str, typer.Option(help="clip, or for datasets also session: whole sessions, row by row.")] = "clip",
-    where: Annotated[str | None, typer.Option(help="Of clips: which, such as 'face_tracked >= 0.9'.")] = None,
-    label: Annotated[str, typer.Option(help="Of clips for mmsa: the label, a column of the clip index.")] = "",
+    where: Annotated[str | None, typer.Option(help="Only clips that match, such as 'face_tracked >= 0.9'.")] = None,
+    label: Annotated[str, typer.Option(help="The label of clips for mmsa, a column of the clip index.")] = "",
     raw_text: Annotated[
         Path | None, typer.Option(help="For mmsa: the study whose transcripts are written into the file as they are.")
     ] = None,
@@ -72,7 +72,7 @@ def export_store(
     replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
+    """Export features as tables or arrays, clips for training programs, or annotations for ELAN and Praat."""
     # pandas and the rest here: storyframes --help imports this module
     from storyframes import FeatureStore
     from storyframes_release.export.clip_formats import CLIP_WRITERS

@@ -40,14 +40,14 @@ app = typer.Typer(
 def make(
     store: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder to make.")],
-    config: Annotated[Path, typer.Option("--config", help="What is released (docs/release.md).")],
+    config: Annotated[Path, typer.Option("--config", help="TOML file that lists what is released (docs/release.md).")],
     study: StudyOption = None,
     key: Annotated[
         Path | None,
         typer.Option(help="File of the new names of ids, made if absent; beside OUT otherwise. Never give it away."),
     ] = None,
 ) -> None:
-    """Copy what the configuration names into a release; ids get new numbers, dates and machines are dropped."""
+    """Copy what the configuration names into a release; ids become numbers, dates and machines are removed."""
     # pandas and the rest here, and below: storyframes --help imports this module
     from storyframes import FeatureStore
     from storyframes_release.release.run import make_release
@@ -77,9 +77,7 @@ def make(
 @app.command(epilog="Next: storyframes release configuration RELEASE")
 def verify(
     release: Annotated[Path, typer.Argument(help="The folder of the release.")],
-    study: Annotated[
-        Path | None, typer.Option(help="The study: name the released sessions that it does not have any more.")
-    ] = None,
+    study: Annotated[Path | None, typer.Option(help="The study: name released sessions that it no longer has.")] = None,
     key: Annotated[
         Path | None, typer.Option(help="With --study: the file of the new names of ids; beside the release otherwise.")
     ] = None,
@@ -108,7 +106,7 @@ def verify(
 @app.command(epilog="Next: storyframes release verify RELEASE")
 def configuration(
     release: Annotated[Path, typer.Argument(help="The folder of the release.")],
-    session: Annotated[str, typer.Option(help="Only this session, where the sessions' settings differ.")] = "",
+    session: Annotated[str, typer.Option(help="Only this session, if the sessions' settings differ.")] = "",
 ) -> None:
     """Print the configuration that extracts the features again; versions and digests are comments in it."""
     from storyframes import FeatureStore

@@ -196,7 +196,7 @@ def view(
 ) -> None:
     """Export a session as a rerun.io recording: frames, sound, landmarks, poses and curves on the session's timeline.
 
-    Every track is below its own name, at the times that its clock gives.
+    Every track is under its own name, at the times of its clock.
     """
     need("av", "pipeline")
     need("rerun", "view", DISTRIBUTION)
@@ -267,7 +267,7 @@ def overlay(
     store: StoreArgument,
     session: SessionArgument,
     out: Annotated[Path, typer.Option(help="PNG file to write.")],
-    frame: Annotated[int, typer.Option(min=0, help="Which frame of the track, from 0.")] = 0,
+    frame: Annotated[int, typer.Option(min=0, help="Number of the frame, from 0.")] = 0,
     track: Annotated[str, typer.Option(help="Which camera; 'main' is the session's own video.")] = "main",
 ) -> None:
     """Draw landmarks and poses on one frame, to look at: writes a picture of the recording to --out."""

@@ -34,7 +34,7 @@ def sync(
     session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Add the clocks to the study's tables.")] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Measure clocks again that the tables have; --write then replaces them.")
+        bool, typer.Option("--replace", help="Also measure clocks that the tables have; with --write, replace them.")
     ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,

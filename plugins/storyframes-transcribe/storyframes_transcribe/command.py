@@ -51,7 +51,9 @@ def transcribe(
     ] = None,
     speakers: Annotated[
         str | None,
-        typer.Option(metavar="STORE", help="Say who speaks on a microphone of several people, by `speaking` in here."),
+        typer.Option(
+            metavar="STORE", help="The store whose feature `speaking` gives the speakers of a shared microphone."
+        ),
     ] = None,
     recordings: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Write the first tables from these files, as init does.")
@@ -65,7 +67,7 @@ def transcribe(
 ) -> None:
     """Write transcripts of recordings that have none, by Whisper on this machine, and name them in the tables.
 
-    They are files of the study, STUDY/transcripts/SESSION[@TRACK].json; words go nowhere else. What is there is not
+    They are files of the study, STUDY/transcripts/SESSION[@TRACK].json; words go nowhere else. Existing ones are not
     made again.
     """
     need("faster_whisper", "", "storyframes-transcribe")

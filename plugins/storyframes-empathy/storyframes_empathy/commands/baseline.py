@@ -26,16 +26,17 @@ app = typer.Typer(add_completion=False, **LOOK)
 @app.command("baseline", rich_help_panel="Analyse")
 def baseline(
     store: StoreArgument,
-    label: Annotated[str | None, typer.Option(help="A label of the clip index; without it the only one.")] = None,
+    label: Annotated[str | None, typer.Option(help="A label of the clip index; by default the only one.")] = None,
     features: Annotated[
-        list[str] | None, typer.Option(help="Only these features; with commas, or repeated. Without it all.")
+        list[str] | None,
+        typer.Option(help="Only these features, with commas between them; repeat for more. By default all."),
     ] = None,
     where: Annotated[str | None, typer.Option(help="Only these clips: an expression over the clip index.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Predict a label of each person from the other people, with the means of each feature.
 
-    Ridge or logistic regression, beside the mean of the others. Exit 0: it is scored; 2: there is nothing to score.
+    Ridge or logistic regression, compared with the mean of the others. Exit 0: scored; 2: nothing to score.
     """
     need("sklearn", "", DISTRIBUTION)
     from storyframes import FeatureStore

@@ -19,14 +19,12 @@ def benchmark(
     features: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder of all runs: RUNS/phase/model/modalities/seed/.")],
     phase: Annotated[
-        list[str] | None, typer.Option(help="Of the clip index; repeat for more. Without it all that it has.")
+        list[str] | None, typer.Option(help="A phase of the clip index; repeat for more. By default all.")
     ] = None,
     models: Annotated[str, typer.Option(help="With commas between them.")] = "amer,tfn,ef_lstm,lf_lstm",
     modalities: Annotated[str, typer.Option(help="With commas between them.")] = "t,v+a,v+t,a+t,v+a+t",
-    seeds: Annotated[str, typer.Option(help="A run for each, with commas between them.")] = "0,1,2",
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Take the place of runs that other settings decided.")
-    ] = False,
+    seeds: Annotated[str, typer.Option(help="Seeds, one run for each, with commas between them.")] = "0,1,2",
+    replace: Annotated[bool, typer.Option("--replace", help="Replace runs made with other settings.")] = False,
     config: ConfigOption = None,
     cluster: Annotated[
         str | None,
@@ -34,9 +32,9 @@ def benchmark(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Train the grid of models on a cluster, one task a run; what is done is not trained again.
+    """Train the grid of models on a cluster, one task a run; finished runs are skipped.
 
-    Exit 0: all runs are done; 1: some failed; 2: what was asked for cannot be done.
+    Exit 0: all runs are done; 1: some failed; 2: the request cannot be carried out.
     """
     need("prefect", "pipeline", DISTRIBUTION)
     need("torch", "train", DISTRIBUTION)

@@ -30,19 +30,19 @@ def evaluate(
     level: Annotated[
         _Level, typer.Option(help="Score every clip, or each story by the mean of its clips.")
     ] = _Level.CLIP,
-    split: Annotated[str, typer.Option(help="Of which clips.")] = "test",
+    split: Annotated[str, typer.Option(help="The split of the clips.")] = "test",
     kind: Annotated[_Format, typer.Option("--format", help="json also has intervals and p of every run.")] = _Format.MD,
     published: Annotated[
         bool, typer.Option("--published", help="Also show the paper's tables of these phases.")
     ] = False,
     each_once: Annotated[
         bool,
-        typer.Option("--each-once", help="Count every clip once, whatever runs say of copies."),
+        typer.Option("--each-once", help="Count every clip once, also if runs have copies."),
     ] = False,
     allow_leaked: Annotated[
         bool, typer.Option("--allow-leaked", help="Exit 0 although a participant is in two splits.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write into this file; to stdout otherwise.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write into this file instead of stdout.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts: the same as --format json.")] = False,
 ) -> None:

@@ -17,7 +17,7 @@ from tasks.inspect import counted
 if TYPE_CHECKING:
     from storyframes_empathy.text.llm import Asked, Question, Service
 
-ModelOption = Annotated[str, typer.Option(help="As the service calls it.")]
+ModelOption = Annotated[str, typer.Option(help="The model's name at the service.")]
 BaseUrlOption = Annotated[str, typer.Option(help="An OpenAI-compatible service, such as http://127.0.0.1:8001/v1.")]
 RecipientsOption = Annotated[
     list[str] | None,
@@ -26,18 +26,18 @@ RecipientsOption = Annotated[
 KeyVariableOption = Annotated[str, typer.Option(help="The environment variable that holds the service's key.")]
 ProxyOption = Annotated[
     str | None,
-    typer.Option(help="Reach the service through it, a recipient that is agreed to likewise; no other is used."),
+    typer.Option(help="A proxy to the service; it receives the texts too, so name its host in --send-transcripts-to."),
 ]
 ConcurrencyOption = Annotated[int, typer.Option(min=1, max=64, help="Questions at once.")]
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds for one whole answer.")]
-RetriesOption = Annotated[int, typer.Option(min=0, help="Of a question that is not answered.")]
-AnswerTokensOption = Annotated[int, typer.Option(min=1, help="The most tokens of an answer.")]
+RetriesOption = Annotated[int, typer.Option(min=0, help="Retries of an unanswered question.")]
+AnswerTokensOption = Annotated[int, typer.Option(min=1, help="Maximum number of tokens of an answer.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Sent with every question.")]
 MaxCostOption = Annotated[float | None, typer.Option(min=0, help="Never spend more; needs both prices.")]
-PriceInOption = Annotated[float | None, typer.Option(min=0, help="Of a million tokens that are sent.")]
-PriceOutOption = Annotated[float | None, typer.Option(min=0, help="Of a million tokens of answers.")]
+PriceInOption = Annotated[float | None, typer.Option(min=0, help="Price of a million tokens that are sent.")]
+PriceOutOption = Annotated[float | None, typer.Option(min=0, help="Price of a million tokens of answers.")]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be sent and what it may cost; send nothing.")
+    bool, typer.Option("--dry-run", help="Print what would be sent and what it may cost; send nothing.")
 ]
 KeepPromptsOption = Annotated[
     bool, typer.Option("--keep-prompts", help="Keep texts and answers in the cache, for your eyes only.")

@@ -13,7 +13,7 @@ from storyframes_empathy import DISTRIBUTION
 from storyframes_empathy.commands.pairs_llm import check_out, score_llm
 from tasks.inspect import counted
 
-pairs_app = typer.Typer(help="Scores of how similar two stories are.", no_args_is_help=True, **LOOK)
+pairs_app = typer.Typer(help="Score how similar two stories are.", no_args_is_help=True, **LOOK)
 
 
 @pairs_app.command("score", epilog="Next: storyframes empathy pairs evaluate --help")
@@ -55,16 +55,16 @@ pairs_app.command("score-llm", epilog="Next: storyframes empathy pairs evaluate 
 def finetune(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row a pair, with both texts and a label.")],
     out: Annotated[Path, typer.Option(help="A new folder for the model.")],
-    aspect: Annotated[str, typer.Option(help="event, emotion, moral or empathy: whose labels.")] = "empathy",
+    aspect: Annotated[str, typer.Option(help="The labels to learn: event, emotion, moral or empathy.")] = "empathy",
     loss: Annotated[str, typer.Option(help="cosine, cosent, angle or contrastive.")] = "cosine",
     model: Annotated[
         Path | None, typer.Option(help="Folder of the model to begin with; by default all-MiniLM-L6-v2.")
     ] = None,
     summaries: Annotated[bool, typer.Option("--summaries", help="Compare the summaries, not the stories.")] = False,
-    epochs: Annotated[int, typer.Option(min=1, help="How often every pair is seen.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the pairs.")] = 3,
     batch_size: Annotated[int, typer.Option(min=2, help="Pairs at once.")] = 16,
-    learning_rate: Annotated[float, typer.Option(min=0, help="The highest.")] = 2e-5,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of pairs and of dropout.")] = 0,
+    learning_rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 2e-5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of pairs and of dropout.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Train a sentence encoder further on labelled pairs, on this machine; 'pairs score --model' takes the folder."""
@@ -109,10 +109,10 @@ def evaluate(
     times4: Annotated[bool, typer.Option("--times4", help="Cosines become 4 cos.")] = False,
     ab: Annotated[str | None, typer.Option(metavar="COLUMN", help="Scores of A with B; needs --ba.")] = None,
     ba: Annotated[str | None, typer.Option(metavar="COLUMN", help="Scores of B with A; the mean counts.")] = None,
-    threshold: Annotated[float, typer.Option(help="Above it a pair is similar.")] = 2.5,
+    threshold: Annotated[float, typer.Option(help="Pairs with a higher score or label are similar.")] = 2.5,
     json: JsonOption = False,
 ) -> None:
-    """What scores of pairs are worth, against the labels of each aspect."""
+    """Compare scores of pairs with the labels of each aspect."""
     from storyframes_empathy.commands.tables import pairs_json, pairs_tables
     from storyframes_empathy.pairs import metrics
     from storyframes_empathy.pairs.table import CosineScale, read_pairs

@@ -58,12 +58,12 @@ score_app = typer.Typer(
     help="Score a study's texts; the predictions are files like a trained model's.", no_args_is_help=True
 )
 
-PhaseOption = Annotated[str, typer.Option(help="Of the clip index.")]
+PhaseOption = Annotated[str, typer.Option(help="A phase of the clip index.")]
 OutOption = Annotated[Path, typer.Option(help="The folder of runs, for 'storyframes empathy evaluate'.")]
 PromptOption = Annotated[
     str | None,
     typer.Option(
-        help="share: what the participant said; reflection: the whole conversation. Without it by the phase's name."
+        help="share: the participant's words; reflection: the whole conversation. By default by the phase's name."
     ),
 ]
 SpeakerOption = Annotated[str, typer.Option(help="The participant among the speakers: a role, a label or a name.")]
@@ -151,7 +151,7 @@ def bart(
     phase: PhaseOption,
     out: OutOption,
     weights: Annotated[Path, typer.Option(help="A folder as transformers' save_pretrained writes one.")],
-    name: Annotated[str, typer.Option(help="What the model is called in tables.")] = "EmpathicStoriesBART",
+    name: Annotated[str, typer.Option(help="The model's name in tables.")] = "EmpathicStoriesBART",
     prompt: PromptOption = None,
     speaker: SpeakerOption = "participant",
     splits: SplitsOption = None,
@@ -159,7 +159,7 @@ def bart(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take the cosine of what a BART model makes of two texts. Nothing leaves this machine."""
+    """Score by the cosine of a BART model's vectors of two texts. Nothing leaves this machine."""
     need("transformers", "pipeline", DISTRIBUTION)
     from importlib.metadata import version
 
@@ -186,11 +186,11 @@ def bart(
 
 @score_app.command(epilog="Next: storyframes empathy score bart --help")
 def convert(
-    checkpoint: Annotated[Path, typer.Argument(help="Of PyTorch Lightning, or a saved state_dict.")],
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint of PyTorch Lightning, or a saved state_dict.")],
     base: Annotated[Path, typer.Option(help="A folder of the same BART with its config.json and tokenizer.")],
     out: Annotated[Path, typer.Option(help="The folder to make, for 'storyframes empathy score bart --weights'.")],
 ) -> None:
-    """Make a folder for 'score bart' of somebody's checkpoint; one that would have to be run to be read is refused."""
+    """Convert a checkpoint into a folder for 'score bart'; a file that would run code is refused."""
     need("transformers", "pipeline", DISTRIBUTION)
     from storyframes_empathy.text.bart import BartError
     from storyframes_empathy.text.bart_checkpoint import convert_checkpoint

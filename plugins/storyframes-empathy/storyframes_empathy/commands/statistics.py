@@ -12,7 +12,7 @@ from storyframes_empathy import DISTRIBUTION
 from storyframes_empathy.statistics.choices import RATER, UNIT, VALUE, Categories
 
 statistics_app = typer.Typer(
-    help="Statistics of ratings: of tables, or of a study's labels.", no_args_is_help=True, **LOOK
+    help="Compute statistics of ratings, from tables or a study's labels.", no_args_is_help=True, **LOOK
 )
 
 
@@ -20,19 +20,20 @@ statistics_app = typer.Typer(
 def agreement(
     source: Annotated[Path, typer.Argument(help="A table of ratings (CSV, Parquet), or a study with labels.")],
     only: Annotated[
-        list[str] | None, typer.Option(metavar="RATER", help="Only this rater (of a wide table: column); repeat.")
+        list[str] | None,
+        typer.Option(metavar="RATER", help="Only this rater (a column of a wide table); repeat for more."),
     ] = None,
-    unit: Annotated[str, typer.Option(metavar="COLUMN", help="Of a table: what was rated.")] = UNIT,
-    rater: Annotated[str, typer.Option(metavar="COLUMN", help="Of a long table: who rated.")] = RATER,
-    value: Annotated[str, typer.Option(metavar="COLUMN", help="Of a long table: the rating.")] = VALUE,
+    unit: Annotated[str, typer.Option(metavar="COLUMN", help="Column of what was rated.")] = UNIT,
+    rater: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the rater, in a long table.")] = RATER,
+    value: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the rating, in a long table.")] = VALUE,
     names: Annotated[bool, typer.Option("--names", help="A table's values are names without an order.")] = False,
     kappa: Annotated[
-        Categories | None, typer.Option(help="What kappa makes of numbers; by default their floor.")
+        Categories | None, typer.Option(help="How kappa makes classes of numbers; by default their floor.")
     ] = None,
-    threshold: Annotated[float, typer.Option(help="Of --kappa above.")] = 2.5,
+    threshold: Annotated[float, typer.Option(help="The threshold of --kappa above.")] = 2.5,
     json: JsonOption = False,
 ) -> None:
-    """How far raters agree: Pearson, Spearman, Cohen's kappa, Krippendorff's alpha."""
+    """Measure how far raters agree: Pearson, Spearman, Cohen's kappa, Krippendorff's alpha."""
     from storyframes_empathy.commands.tables import (
         agreement_json,
         agreement_tables,
@@ -82,16 +83,22 @@ def agreement(
 @statistics_app.command(epilog="Next: storyframes empathy statistics --help")
 def compare_ratings(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row has a person's and models' ratings.")],
-    human: Annotated[str, typer.Option(metavar="COLUMN", help="People's ratings.")] = "human",
+    human: Annotated[str, typer.Option(metavar="COLUMN", help="The column of people's ratings.")] = "human",
     model: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A model's ratings; repeat. Without: every other column.")
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="A column of a model's ratings; repeat for more. By default every other column."
+        ),
     ] = None,
     by: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Compare each value of this column by itself; repeat.")
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="Compare the rows of each value of this column separately; repeat for more."
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """How far models' ratings lie from people's: RMSE, mean difference, Wasserstein, paired t with Holm."""
+    """Compare models' ratings with people's: RMSE, mean difference, Wasserstein, paired t with Holm."""
     need("scipy", "", DISTRIBUTION)
     from storyframes_empathy.commands.tables import ratings_compared_json, ratings_compared_tables
     from storyframes_empathy.statistics.comparison import compare_ratings as compared_ratings
@@ -113,9 +120,11 @@ def compare_ratings(
 @statistics_app.command(epilog="Next: storyframes empathy statistics --help")
 def mixed(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row is a rating of a story.")],
-    outcome: Annotated[str, typer.Option(metavar="COLUMN", help="What is to be explained.")],
-    predictor: Annotated[list[str], typer.Option(metavar="COLUMN", help="What may explain it; repeat.")],
-    story: Annotated[str, typer.Option(metavar="COLUMN", help="Which story a row is of.")] = "story",
+    outcome: Annotated[str, typer.Option(metavar="COLUMN", help="The column to explain.")],
+    predictor: Annotated[
+        list[str], typer.Option(metavar="COLUMN", help="A column that may explain it; repeat for more.")
+    ],
+    story: Annotated[str, typer.Option(metavar="COLUMN", help="The column of the story.")] = "story",
     joint: Annotated[
         bool, typer.Option("--joint", help="All predictors in one model; else one model for each.")
     ] = False,

@@ -30,18 +30,20 @@ def topics(
     study: StudyArgument,
     features: StoreArgument,
     out: Annotated[Path, typer.Option(help="A new folder for the page and topics.parquet, or an older report.")],
-    count: Annotated[int | None, typer.Option("--topics", min=2, help="How many; without it what parts best.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--topics", min=2, help="Number of topics; by default the number that separates best.")
+    ] = None,
     embedding: Annotated[
-        bool, typer.Option("--embedding", help="Group by the embeddings themselves, not by the layout that is shown.")
+        bool, typer.Option("--embedding", help="Group by the embeddings instead of the two dimensions that are shown.")
     ] = False,
     with_text: Annotated[
         bool, typer.Option("--with-text", help="Show the topics' words and the stories' beginnings.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of layout and groups.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the layout and the groups.")] = 0,
     model: Annotated[
         str | None, typer.Option(help="Embed the stories by a service's model instead of the store's sbert.")
     ] = None,
-    base_url: Annotated[str | None, typer.Option(help="Of that service, OpenAI-compatible.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="The OpenAI-compatible service's address.")] = None,
     send_transcripts_to: Annotated[
         str | None, typer.Option(help="That service's host: the stories may leave this machine for it.")
     ] = None,
@@ -50,7 +52,7 @@ def topics(
     ] = "OPENAI_API_KEY",
     json: JsonOption = False,
 ) -> None:
-    """Lay the stories out by their sentence embeddings and group them into topics."""
+    """Group stories into topics by their sentence embeddings, and draw them in two dimensions."""
     need("umap", "topics", DISTRIBUTION)
     need("plotly", "report", DISTRIBUTION)
     import json as jsonlib

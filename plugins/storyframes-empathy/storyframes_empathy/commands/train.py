@@ -27,19 +27,23 @@ def train(
     ),
     model: Annotated[str, typer.Option(help="amer, tfn, ef_lstm or lf_lstm.")] = "lf_lstm",
     phase: Annotated[
-        str | None, typer.Option(help="Of whose windows; without it one model for each phase with labels.")
+        str | None,
+        typer.Option(help="The phase whose windows are used; by default one model for each phase with labels."),
     ] = None,
     modalities: Annotated[
         str | None,
-        typer.Option(help="What the model is given: v+a+t are vision, audio, text. Without it what the store has."),
+        typer.Option(help="The model's inputs: v+a+t are vision, audio, text. By default what the store has."),
     ] = None,
-    seeds: Annotated[str, typer.Option(help="A run for each: of weights, order and split.")] = "0,1,2",
+    seeds: Annotated[str, typer.Option(help="One run for each seed of weights, order and split.")] = "0,1,2",
     preset: Annotated[
-        str | None, typer.Option(help="empathicstories; paper, its own recipe; or regression: labels about no story.")
+        str | None,
+        typer.Option(help="empathicstories; paper, its own recipe; or regression, for labels without a story."),
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="The ordinal or interval scheme, or the curve, that is learned; empathy, or the only one."),
+        typer.Option(
+            help="The ordinal or interval scheme, or the curve, to learn; by default empathy, or the only one."
+        ),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Rows a second of all inputs, for recordings of several frame rates.")
@@ -51,30 +55,31 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
     split_seed: Annotated[int | None, typer.Option(help="One split for all seeds.")] = None,
     reflection_story: Annotated[
-        str | None, typer.Option(help="Of the phase reflection: all stories' ratings, or the chosen one's.")
+        str | None, typer.Option(help="In the phase reflection: all stories' ratings, or the chosen one's.")
     ] = None,
     pca: Annotated[
-        int | None, typer.Option(help="v on so many principal components of the training frames: another model.")
+        int | None,
+        typer.Option(help="Reduce v to this many principal components of the training frames; this is another model."),
     ] = None,
     personality: Annotated[
         str | None,
-        typer.Option(metavar="STUDY", help="AMER alone: seven traits of each participant, of the study's surveys."),
+        typer.Option(
+            metavar="STUDY", help="For AMER only: the study whose surveys give seven traits of each participant."
+        ),
     ] = None,
     where: Annotated[str | None, typer.Option(help="Only these clips: an expression over the clip index.")] = None,
     keep_partial: Annotated[
         bool, typer.Option("--keep-partial", help="Also clips that lack a modality which is not used.")
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
-    threads: Annotated[int | None, typer.Option(help="On a processor; the same number gives the same bits.")] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Take the place of runs made with other settings.")
-    ] = False,
+    threads: Annotated[int | None, typer.Option(help="Processor threads; the same number gives the same bits.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace runs made with other settings.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Train models on a feature store and score their clips; a run that is done is not trained again.
+    """Train models on a feature store and score their clips; finished runs are skipped.
 
-    Exit 0: all runs are done; 1: a run failed, its loss was no number; 2: what was asked for cannot be done.
+    Exit 0: all runs are done; 1: a run failed (its loss was not a number); 2: the request cannot be carried out.
     """
     need("torch", "train", DISTRIBUTION)
     need("safetensors", "train", DISTRIBUTION)
