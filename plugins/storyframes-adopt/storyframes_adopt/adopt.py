@@ -31,6 +31,7 @@ from storyframes import (
 from storyframes.store import Caveat, FeatureWriter, SessionTimes, compact, is_intact, sha256_file
 from storyframes_adopt.adopted_files import MAY_LACK, MAY_LACK_S, MEASURED, TIME_UNITS, AdoptError, Adoption, Rows
 from storyframes_adopt.adopted_sequences import Source, holds_many
+from storyframes_adopt.recipes import RECIPES, read_by_recipe
 
 _ROUNDING = 1000  # ticks by which times may differ, as a container that counts milliseconds rounds them
 VERSION = 1
@@ -116,6 +117,10 @@ def _check(how: Adoption, sources: Mapping[str, Source]) -> None:
             f"--name {how.name}: is a feature of storyframes, or cannot be one's name: lower-case letters, digits and "
             "'_', at most 64, a letter first, and no word with a meaning of its own"
         )
+    if how.recipe and how.recipe not in RECIPES:
+        raise AdoptError(f"--recipe {how.recipe}: there are {', '.join(RECIPES)}")
+    if how.recipe and (how.columns or how.mask or how.time or how.rate or how.array):
+        raise AdoptError(f"--recipe {how.recipe} says the columns, times and mask: give no option for them")
     ways = (how.time != "") + (how.rate is not None) + how.per_frame
     are_of_many = any(holds_many(source.file) for source in sources.values())
     if ways > 1 or (not ways and not are_of_many) or (how.time and are_of_many):
@@ -153,10 +158,14 @@ def _look_at(store: FeatureStore, session_id: str, source: Source, how: Adoption
 
 def _read(store: FeatureStore, session_id: str, source: Source, how: Adoption) -> Rows:
     """The rows; where these have intervals and there is to be one for each frame, those during which it is shown."""
+    clock = FeatureName.of_track(CLOCK, how.track)
+    if how.recipe:
+        if not store.has(session_id, clock):
+            raise AdoptError(f"nothing in the store says when the frames of {session_id} are: extract them first")
+        return read_by_recipe(source.file, how, np.asarray(store.view(session_id, clock, array="time")))
     rows = source.read(how)
     if not how.per_frame or rows.time is None or rows.end is None:
         return rows
-    clock = FeatureName.of_track(CLOCK, how.track)
     if not store.has(session_id, clock):
         raise AdoptError(f"nothing in the store says when the frames of {session_id} are: extract them first")
     _check_times(store, session_id, rows, how, is_of_pieces=True)
@@ -224,7 +233,7 @@ def _publish(store: FeatureStore, adopted: Adopted, how: Adoption) -> None:
 
 def _settings(how: Adoption) -> dict[str, Any]:
     settings = asdict(how) | {"columns": list(how.columns)}
-    return {name: value for name, value in settings.items() if value or name not in ("unit", "array")}
+    return {name: value for name, value in settings.items() if value or name not in ("unit", "array", "recipe")}
 
 
 def _fingerprint(of: str, how: Adoption) -> str:

@@ -48,6 +48,7 @@ class Adoption:
         array: of a pickle of MMSA's layout, which of its arrays.
         columns: of the values; empty for all others, which have to be numbers.
         mask: the column that is 1 in rows that are measurements and 0 in others; empty where every row with a value is.
+        recipe: the name of the recipe that reads the files (:mod:`storyframes_adopt.recipes`); empty for none.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Adoption:
     columns: tuple[str, ...] = ()
     mask: str = ""
     track: str = MAIN
+    recipe: str = ""
 
     def spec(self, rows: Rows) -> FeatureSpec:
         """The specification of the feature that has these rows.
@@ -106,7 +108,7 @@ def read_file(file: Path, how: Adoption) -> Rows:
         AdoptError: it cannot be read, or does not fit the options.
         OSError: the system cannot read it.
     """
-    return rows_of(_columns(file, has_times=how.time != ""), how)
+    return rows_of(columns_of(file, has_times=how.time != ""), how)
 
 
 def rows_of(
@@ -134,7 +136,7 @@ def rows_of(
     names = names or tuple(name for name in table if name not in (how.time, how.mask))
     if not names or not len(table[names[0]]):
         raise AdoptError("has no rows, or no column of values")
-    columns = [_numbers(name, table[name], _LARGEST_WHOLE) for name in names]
+    columns = [column_numbers(name, table[name], _LARGEST_WHOLE) for name in names]
     with np.errstate(over="ignore"):  # refused below
         values = np.stack(columns, axis=1).astype(np.float32)
     if np.isinf(values).any():
@@ -142,12 +144,12 @@ def rows_of(
         raise AdoptError(f"row {row + 1}: {names[column]!r} is {columns[column][row]:g}, which float32 does not hold")
     if how.time:
         seconds, units = TIME_UNITS[how.unit or "s"]
-        time = _numbers(how.time, table[how.time]) * seconds / units
+        time = column_numbers(how.time, table[how.time]) * seconds / units
     elif how.rate is not None and time is None:
         time = np.arange(len(values)) / how.rate
     is_measured = np.asarray((~np.isnan(values)).any(axis=1)) & (True if is_measured is None else is_measured)
     if how.mask:
-        given = _numbers(how.mask, table[how.mask])
+        given = column_numbers(how.mask, table[how.mask])
         if wrong := np.flatnonzero(~np.isin(given, (0, 1))).tolist():
             raise AdoptError(f"row {wrong[0] + 1}: the mask {how.mask!r} is {given[wrong[0]]:g}, neither 0 nor 1")
         is_measured &= given == 1
@@ -159,7 +161,7 @@ def _is_of(name: str, column: str, table: Collection[str]) -> bool:
     return column == name or (name not in table and re.fullmatch(rf"{re.escape(name)}_\d{{3,}}", column) is not None)
 
 
-def _columns(file: Path, *, has_times: bool) -> dict[str, Any]:
+def columns_of(file: Path, *, has_times: bool) -> dict[str, Any]:
     """The columns of a file by name: Arrow's, or of a NumPy file by their numbers.
 
     Args:
@@ -223,7 +225,7 @@ def _flattened(name: str, column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]
     return {f"{name}_{number:03d}": pc.list_element(column, number) for number in range(lengths[0])}
 
 
-def _numbers(name: str, column: Any, largest_whole: int = 2**53) -> np.ndarray:
+def column_numbers(name: str, column: Any, largest_whole: int = 2**53) -> np.ndarray:
     """(n,) float64; NaN where the file has no value."""
     is_whole = pa.types.is_integer(column.type) if isinstance(column, pa.ChunkedArray) else column.dtype.kind in "iu"
     if isinstance(column, pa.ChunkedArray):

@@ -36,6 +36,10 @@ def adopt_files(
     per_frame: Annotated[
         bool, typer.Option("--per-frame", help="There is a row for each frame of the session's video.")
     ] = False,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="What wrote the CSVs: openface-431, libreface, py-feat, pyfaceau or openface-3."),
+    ] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(help="Columns of values, with commas between them (numbers for .npy); by default all."),
@@ -74,6 +78,7 @@ def adopt_files(
     from storyframes_adopt.adopt import adopt
     from storyframes_adopt.adopted_files import ABOUT, Adoption
     from storyframes_adopt.adopted_sequences import holds_many, sources_of_many
+    from storyframes_adopt.recipes import RECIPES
     from tasks.inspect import counted
 
     unused: list[str] = []
@@ -81,15 +86,16 @@ def adopt_files(
         features = FeatureStore(store)
         how = Adoption(
             name,
-            about=about or ABOUT,
+            about=about or (RECIPES[recipe].about if recipe and recipe in RECIPES else ABOUT),
             time=time or "",
             unit=time_unit or "",
             rate=rate,
-            per_frame=per_frame,
+            per_frame=per_frame or recipe is not None,
             array=array or "",
             columns=listed("--columns", columns),
             mask=mask or "",
             track=track,
+            recipe=recipe or "",
         )
         paths = matching_files(files)
         if any(map(holds_many, paths)):
