@@ -79,8 +79,8 @@ class DigestCache:
         return (entry["bytes"], entry["sha256"]) if entry else None
 
     def _key(self, path: Path) -> str:
-        root = next((root for root in self.roots if path.is_relative_to(root)), None)
-        return name_as_text(path if root is None else path.relative_to(root))
+        inside = [path.relative_to(root) for root in self.roots if path.is_relative_to(root)]
+        return name_as_text(min(inside, key=lambda name: len(name.parts), default=path))
 
     def save(self) -> None:
         """Keep what was learned, beside what other processes have learned meanwhile.

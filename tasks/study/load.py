@@ -313,7 +313,7 @@ def read_study(root: Path, *, with_forgotten: bool = False, recordings: Path | N
         unread=tables.unread,
         remarks=tuple(tables.remarks),
         digests=tables.digests,
-        recordings=recordings or recordings_root(tables.root),
+        recordings=Path(os.path.realpath(recordings)) if recordings else recordings_root(tables.root),
     )
     parts = [
         NamedPart(table, number, line, row.session_id, getattr(row, "track", None), row.end_s)
@@ -335,9 +335,9 @@ def recordings_root(root: Path) -> Path | None:
 
     A configuration that cannot be read names none: what is given it as ``--config`` refuses it.
     """
-    with suppress(OSError, ConfigFileError, AttributeError):
+    with suppress(OSError, ConfigFileError, AttributeError, ValueError):
         named = read_toml(root / SETTINGS_FILE).get("recording", {}).get("root")
-        return root / named if named and isinstance(named, str) else None
+        return Path(os.path.realpath(root / named)) if named and isinstance(named, str) else None
     return None
 
 

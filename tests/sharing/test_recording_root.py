@@ -168,14 +168,20 @@ def test_the_property_above_reaches_both_folders(linked_study: Study) -> None:
             linked_study.path(outside)
 
 
-def test_a_store_remembers_digests_by_names_without_the_root(study_copy: Path, tmp_path: Path) -> None:
-    place_elsewhere(study_copy, tmp_path / "another disk")
-    for video in (tmp_path / "another disk").rglob("*.avi"):
+@pytest.mark.parametrize("root", ["../another disk", "another disk", "links/to another disk"])
+def test_a_store_remembers_digests_by_names_without_the_root(study_copy: Path, tmp_path: Path, root: str) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/to another disk").symlink_to(tmp_path / "real")
+    where = {"links/to another disk": tmp_path / "real"}.get(root, study_copy / root)
+    place_elsewhere(study_copy, where)
+    written = root if where != tmp_path / "real" else str(tmp_path / root)
+    (study_copy / "storyframes.toml").write_text(f"[recording]\nroot = {json.dumps(written)}\n")
+    for video in where.rglob("*.avi"):
         os.utime(video, (1, 1))  # an older file's digest is remembered
     storage = create_store(tmp_path / "store")
     extract_session(study_copy, tmp_path / "store", "frames", session_id="p01-s01")
     inputs = storage.read("inputs.json") or b""
-    assert VIDEO.encode() in inputs
+    assert f'"{VIDEO}"'.encode() in inputs
     assert b"another disk" not in inputs
 
 

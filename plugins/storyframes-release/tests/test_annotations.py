@@ -103,6 +103,20 @@ def test_labels_are_imported_again_as_they_were(indexed: Path, tmp_path: Path, t
     assert sorted(rows) == sorted(expected)
 
 
+def test_an_eaf_does_not_say_where_recordings_outside_the_study_are(indexed: Path, tmp_path: Path) -> None:
+    shutil.copytree(indexed / "study", tmp_path / "study")
+    (tmp_path / "study/videos").rename(tmp_path / "videos")
+    (tmp_path / "another-disk").mkdir()
+    (tmp_path / "videos").rename(tmp_path / "another-disk/videos")
+    (tmp_path / "study/storyframes.toml").write_text('[recording]\nroot = "../another-disk"\n')
+    given = ("--format", "eaf", "--study", tmp_path / "study", "--session", "p01-s01")
+    result = run("export", indexed / "features", "--out", tmp_path / "out", *given)
+    assert result.exit_code == 0, result.output
+    assert "[recording] root" in result.output
+    assert b"another-disk" not in b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
+    assert pympi.Elan.Eaf(tmp_path / "out/p01-s01.eaf", suppress_version_warning=True).media_descriptors == []
+
+
 def test_pympi_reads_raters_clips_and_the_recording(indexed: Path, tmp_path: Path) -> None:
     export(indexed, tmp_path / "out", "eaf")
     file = pympi.Elan.Eaf(tmp_path / "out/p01-s01.eaf", suppress_version_warning=True)

@@ -9,7 +9,7 @@ import av
 import numpy as np
 import pandas as pd
 import pytest
-from support.media.recordings import write_two_cameras
+from support.media.recordings import write_two_cameras, write_video
 from support.studies import extract_session, make_study
 
 from storyframes.clips.window_spec import WindowSpec
@@ -150,3 +150,19 @@ def test_only_microphones_in_videos_depend_on_the_picture() -> None:
         microphones = Microphones(Microphone("audio", True, SESSION_CLOCK), (other,))
         source = Source("s", files, frameless=True, microphones=microphones)
         assert ("video_stream" in speaking.fingerprint(source).settings) is not is_sound_file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_report_links_recordings_of_the_study_only(tmp_path: Path, is_elsewhere: bool) -> None:
+    study = make_study(tmp_path / "study", video="own.avi")
+    folder = tmp_path / "another-disk" if is_elsewhere else study
+    folder.mkdir(exist_ok=True)
+    write_video(folder / "own.avi", "mpeg4", [40 * frame for frame in range(25)])
+    (study / "storyframes.toml").write_text('[recording]\nroot = "../another-disk"\n' if is_elsewhere else "")
+    store, _ = extract_session(study, tmp_path / "store", "frames")
+    options = ReportOptions(link_recordings=True, check_sound=True)
+    build_report(load_study(study), store, ExtractorsSettings(), tmp_path / "site", options)
+    pages = "".join(path.read_text(errors="replace") for path in (tmp_path / "site").rglob("*") if path.is_file())
+    assert ("own.avi" in (tmp_path / "site/sessions/s.html").read_text()) is not is_elsewhere
+    assert "another-disk" not in pages
