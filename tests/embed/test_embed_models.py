@@ -487,6 +487,7 @@ def test_every_command_shows_a_section_like_any_feature(study: Path, bert: Path,
         line for line in shown("models", "list", "--config", config).splitlines() if "an [[embed]] section" in line
     ]
     assert "not stated" in row or "mit" in row
+    assert "of memory in float32" in row
     assert TextEmbedding(section(source=f"path:{bert}", pool="mean"), CommonSettings()).is_private
 
 

@@ -1,15 +1,18 @@
 """A model's files on this machine: found, read once, identified by SHA-256, and refused if they cannot be trusted.
 
-Nothing here imports torch or a library of models: planning calls this for every section.
+The memory that its weights will take is read from the files' headers. Nothing here imports a library of models, and
+torch only for a GPU's free memory: planning calls this for every section.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +27,13 @@ from tasks.extractors.embed.sources import (
     hub_repository,
     snapshot_folder,
 )
+from tasks.extractors.settings import Device, Precision
 from tasks.models.digests import model_digests
 
 _LICENSE = re.compile(r"^license:\s*(\S.*?)\s*$", re.MULTILINE)
 UNSTATED = "not stated"
+_HALVES = (Precision.BFLOAT16, Precision.FLOAT16)
+_GROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -219,3 +225,72 @@ def _license(folder: Path, config: Mapping[str, Any]) -> str:
     front = head.split("---", 2)[1] if head.startswith("---") and head.count("---") > 1 else ""
     match = _LICENSE.search(front)
     return match[1] if match else UNSTATED
+
+
+def safetensors_shapes(path: Path) -> dict[str, list[int]]:
+    """The shapes of the tensors of a safetensors file, from its header: 8 bytes of its length, then JSON."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, 100_000_000)))
+        return {name: tensor["shape"] for name, tensor in header.items() if name != "__metadata__"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # loading it will say what is wrong
+
+
+def memory_needed(model: LocalModel, precision: Precision) -> int:
+    """Bytes of the model's weights once they are loaded, by the headers of its files."""
+    size = 2 if precision in _HALVES else 4
+    shapes = [shape for path in model.weights for shape in safetensors_shapes(path).values()]
+    if shapes:
+        return size * sum(map(prod, shapes))
+    stored = 2 if model.config.get("dtype", model.config.get("torch_dtype")) in ("float16", "bfloat16") else 4
+    return size * sum(path.stat().st_size for path in model.weights) // stored
+
+
+def free_memory(device: Device) -> int | None:
+    """Bytes that are free where a network computes; None where the system does not say."""
+    if device is Device.CUDA:
+        import torch
+
+        gc.collect()  # what an earlier network had is still torch's
+        torch.cuda.empty_cache()
+        return int(torch.cuda.mem_get_info()[0])
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+        return min([int(lines["MemAvailable"].split()[0]) * 1024, *_left_of_limits()])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _left_of_limits() -> Iterator[int]:
+    """What the limits of this process's control groups leave, as a batch system or a container sets them."""
+    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    own = _GROUPS / next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
+    for group in (own, *own.parents):
+        try:
+            limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+            shares = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            # the cache of files gives way
+            yield limit - used + int(shares["active_file"]) + int(shares["inactive_file"])
+        except (OSError, ValueError, KeyError):  # "max", or no such group
+            continue
+
+
+def check_memory(model: LocalModel, settings: EmbedSettings) -> None:
+    """Refuse a model whose weights do not fit into the memory that is free where it computes.
+
+    Raises:
+        ExtractionError: with both numbers.
+    """
+    needed, free = memory_needed(model, settings.precision), free_memory(settings.device)
+    if free is None or needed <= free:
+        return
+    other = "take a smaller model, or run it where more is free"
+    cure = (
+        other if settings.precision in _HALVES else f"set precision = 'bfloat16', which takes half of that, or {other}"
+    )
+    raise ExtractionError(
+        f"{settings.label} takes {needed / 1e9:.1f} GB in {settings.precision}, and {free / 1e9:.1f} GB of the "
+        f"{'GPU' if settings.device is Device.CUDA else 'memory'} are free: {cure}"
+    )

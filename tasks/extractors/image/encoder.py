@@ -5,7 +5,6 @@ Planning asks how wide, so a model's library is imported only where its configur
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from storyframes.store.storage.files import sha256_file
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.local_model import safetensors_shapes
 from tasks.extractors.embed.settings import Activation
 from tasks.extractors.image.settings import Pool
 from tasks.extractors.settings import Precision
@@ -232,17 +232,6 @@ def torchvision_shape(name: str) -> ImageShape | None:
     """Of what goes into the last linear layer of a model of torchvision; None where it has to be tried."""
     width = next((width for pattern, width in _TORCHVISION.items() if re.fullmatch(pattern, name)), None)
     return None if width is None else ImageShape(width)
-
-
-def safetensors_shapes(path: Path) -> dict[str, list[int]]:
-    """The shapes of the tensors of a safetensors file, from its header: 8 bytes of its length, then JSON."""
-    try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(min(length, 100_000_000)))
-        return {name: tensor["shape"] for name, tensor in header.items() if name != "__metadata__"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # loading it will say what is wrong
 
 
 @lru_cache(maxsize=32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -18,7 +17,7 @@ import torch
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.extractor import layer_numbers
 from tasks.extractors.embed.loading import activated, load_classifier
-from tasks.extractors.embed.local_model import LocalModel
+from tasks.extractors.embed.local_model import LocalModel, check_memory
 from tasks.extractors.embed.scores import Head
 from tasks.extractors.embed.settings import Kind
 from tasks.extractors.settings import Precision
@@ -305,39 +304,6 @@ def open_encoder(model: LocalModel, settings: TextSettings, head: Head | None = 
         raise
     except Exception as error:  # a library raises anything for files that it does not like
         raise ExtractionError(f"{settings.label} cannot be loaded ({type(error).__name__})") from error
-
-
-def check_memory(model: LocalModel, settings: TextSettings) -> None:
-    """Refuse a model whose weights do not fit into the memory that is free where it computes; nothing is loaded yet.
-
-    Raises:
-        ExtractionError: with both numbers.
-    """
-    stored = model.config.get("dtype", model.config.get("torch_dtype"))
-    in_files = 2 if stored in ("float16", "bfloat16") else 4
-    needed = sum(path.stat().st_size for path in model.weights) * torch_dtype(settings.precision).itemsize // in_files
-    free = free_memory(str(settings.device))
-    if free is not None and needed > free:
-        halves = torch_dtype(settings.precision).itemsize < 4
-        other = "take a smaller model, or run it where more is free"
-        cure = other if halves else f"set precision = 'bfloat16', which takes half of that, or {other}"
-        raise ExtractionError(
-            f"{settings.label} takes {needed / 1e9:.1f} GB in {settings.precision}, and {free / 1e9:.1f} GB of the "
-            f"{'memory' if str(settings.device) == 'cpu' else 'GPU'} are free: {cure}"
-        )
-
-
-def free_memory(device: str) -> int | None:
-    """Bytes that are free where a network computes; None where the system does not say."""
-    if device != "cpu":
-        gc.collect()  # what an earlier network had is still torch's
-        torch.cuda.empty_cache()
-        return int(torch.cuda.mem_get_info()[0])
-    try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 def _open_sentence_encoder(model: LocalModel, settings: TextSettings) -> SentenceEncoder:

@@ -12,10 +12,11 @@ import numpy as np
 from storyframes.features import FEATURES, STORY_FEATURES, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from tasks.extractors.base import Cost, Extractor, Input, S, Scope, Source
+from tasks.extractors.base import Cost, ExtractionError, Extractor, Input, S, Scope, Source
 from tasks.extractors.embed.extractor import Embedding, describe_output, layer_numbers
-from tasks.extractors.embed.local_model import LocalModel
+from tasks.extractors.embed.local_model import LocalModel, check_memory
 from tasks.extractors.frames import read_clock_if_any
+from tasks.extractors.settings import Device
 from tasks.extractors.text.model import TextPool, TextSettings, text_shape
 from tasks.extractors.text.speech import (
     note_after_end,
@@ -101,6 +102,16 @@ class TextEmbedding(Embedding[TextSettings], TextExtractor[TextSettings]):
     @property
     def cost(self) -> Cost:
         return Cost(0.005, 5.0)
+
+    @property
+    def condition(self) -> str:
+        """That the model does not fit into this machine's memory; of a GPU only the worker that has it can say so."""
+        try:
+            if self.settings.device is Device.CPU:
+                check_memory(self.model, self.settings)
+        except ExtractionError as error:
+            return str(error)
+        return ""
 
     def make_spec(self, model: LocalModel) -> FeatureSpec:
         """The arrays of sbert, whose rows and times it has, with the model's own width."""
