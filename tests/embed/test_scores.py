@@ -24,6 +24,8 @@ from support.studies import extract_session, make_study
 
 from storyframes.store.records import Caveat
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.loading import load_classifier, load_whole
+from tasks.extractors.embed.settings import Kind
 from tasks.extractors.image.backbones import import_timm, preset
 from tasks.extractors.image.engines import open_engine
 from tasks.extractors.image.extractor import ImageEmbedding
@@ -309,6 +311,22 @@ def test_the_keys_that_files_have_instead_are_named(made: Callable[..., Path], t
     save_file(state, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(ExtractionError, match=naming("classifier.weight", "own_head.weight")):
         of_texts(built("text", folder, output="scores"))
+
+
+def test_statistics_of_a_normalisation_that_are_in_no_file_are_refused(tmp_path: Path) -> None:
+    import_torchvision()
+    import transformers as t
+
+    config = t.ResNetConfig(embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], num_labels=3)
+    t.ResNetForImageClassification(config).save_pretrained(tmp_path)
+    state = load_file(tmp_path / "model.safetensors")
+    lost = next(name for name in state if name.endswith("running_var"))
+    del state[lost]
+    save_file(state, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ExtractionError, match=naming(lost)):
+        load_classifier(Kind.IMAGE, tmp_path, "")
+    with pytest.raises(ExtractionError, match=naming(lost.removeprefix("resnet."))):
+        load_whole(tmp_path, "")
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,13 @@ from support.studies import extract_session, make_study
 from storyframes import Axis, ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from tasks.clip_index.index import build_clip_index, write_clip_index
-from tasks.extractors.audio import window_encoder
 from tasks.extractors.audio.extractor import AudioSettings
-from tasks.extractors.audio.window_encoder import WindowEncoder, load_sound_classifier
+from tasks.extractors.audio.window_encoder import WindowEncoder
 from tasks.extractors.audio.windows import SecondsOfSound
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.embed.loading import Loaded, load_pretrained
+from tasks.extractors.embed import loading
+from tasks.extractors.embed.loading import Loaded, load_classifier, load_pretrained
+from tasks.extractors.embed.settings import Kind
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.media.sound import read_audio
 from tasks.media.synthesize import SyntheticStudy, write_study
@@ -295,7 +296,7 @@ def test_other_heads_are_refused_with_their_keys(made: Callable[..., Path], tmp_
         found = ["pooling_mode", "'sum'"]
     save_file(state, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(ExtractionError, match=naming(*found)):
-        load_sound_classifier(folder, "[[embed]] said", allow_untrained=False)
+        load_classifier(Kind.AUDIO, folder, "[[embed]] said:")
 
 
 def test_a_random_head_is_looked_for_once(made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +307,7 @@ def test_a_random_head_is_looked_for_once(made: Callable[..., Path], monkeypatch
         loads.append(arguments)
         return load_pretrained(*arguments, **named)
 
-    monkeypatch.setattr(window_encoder, "load_pretrained", load)
+    monkeypatch.setattr(loading, "load_pretrained", load)
     said = {"output": "scores", "window_s": 0.5, "activation": "none", "allow_untrained": True}
     assert [built(folder, **said).is_untrained() for _ in range(2)] == [True, True]
     assert len(loads) == 1

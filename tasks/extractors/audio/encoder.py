@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 
 from tasks.extractors.audio.shape import AudioShape
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.loading import load_whole
 from tasks.extractors.settings import Device, Precision
 from tasks.extractors.torch_compute import (
     check_device,
@@ -23,9 +23,7 @@ from tasks.extractors.torch_compute import (
     on_processor,
     torch_dtype,
 )
-from tasks.models.libraries import import_torchvision
 
-_UNUSED = "masked_spec_embed"  # of training
 _VARIANCE_FLOOR = 1e-7  # as the processors of these models add
 _TOGETHER_S = 150.0  # of sound; with more a GPU gains little, and decoding and storing would wait for it
 
@@ -66,17 +64,15 @@ class SoundEncoder:
         check_device(device, f"{where}:")
         self._tf32 = precision is Precision.TF32
         try:
-            self._network, self._processor, missing = network_on(
+            self._network, self._processor = network_on(
                 self._device,
                 (folder, digest, shape, self._dtype),
-                lambda: _load(folder, shape, self._dtype, self._device),
+                lambda: _load(folder, shape, where, self._dtype, self._device),
             )
+        except ExtractionError:
+            raise
         except Exception as error:  # whatever a library says of files that it does not like
             raise ExtractionError(f"{where} cannot be loaded ({type(error).__name__})") from error
-        if missing:
-            raise ExtractionError(
-                f"{where} has no weights for {missing[0]} ({len(missing)} in all): they would be random numbers"
-            )
         self._check_front_end()
         self.batch_size = batch_size or (1 if self._device == "cpu" else 0)
         self.ahead = 4 if self._device == "cuda" else 0
@@ -162,21 +158,11 @@ def windows_at_once(samples: int, rate: int) -> int:
     return max(int(_TOGETHER_S * rate / samples), 1)
 
 
-def _load(folder: Path, shape: AudioShape, dtype: torch.dtype, device: str) -> tuple[Any, Any, list[str]]:
-    """The network on the device, what makes its spectrograms, if it wants them, and its weights that are in no file."""
-    os.environ["HF_HUB_OFFLINE"] = "1"  # the model is on this machine; the hub must not be asked
-    import_torchvision()  # transformers imports it too, and fails on a wheel that does not match torch
-    from transformers import AutoFeatureExtractor, AutoModel
-    from transformers.utils.logging import disable_progress_bar
+def _load(folder: Path, shape: AudioShape, where: str, dtype: torch.dtype, device: str) -> tuple[Any, Any]:
+    """The network on the device, and what makes its spectrograms, if it wants them."""
+    network, processor = load_whole(folder, f"{where}:", dtype, ("decoder.",) if shape.window_rows else ()), None
+    if shape.has_spectrogram:
+        from transformers import AutoFeatureExtractor
 
-    disable_progress_bar()
-    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    network, report = AutoModel.from_pretrained(str(folder), dtype=dtype, output_loading_info=True, **options)
-    missing = sorted(name for name in report["missing_keys"] if not name.endswith(_UNUSED))
-    network = network.eval()
-    if not shape.has_spectrogram:
-        return network.to(device), None, missing
-    processor = AutoFeatureExtractor.from_pretrained(str(folder), **options)
-    if not shape.window_rows:
-        return network.to(device), processor, missing
-    return network.get_encoder().to(device), processor, [name for name in missing if "encoder." in name]
+        processor = AutoFeatureExtractor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return (network.get_encoder() if shape.window_rows else network).to(device), processor

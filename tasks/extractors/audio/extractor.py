@@ -186,12 +186,6 @@ class AudioEmbedding(Embedding[AudioSettings], SoundExtractor[AudioSettings]):
             raise ExtractionError(f"{self._where}: window_s = {window_s:g}, but the model sees {shape.longest_s:g} s")
         return window_s, self.settings.stride_s or window_s
 
-    def is_untrained(self) -> bool:
-        from tasks.extractors.audio.window_encoder import sound_lacks_weights
-
-        assert self.model.folder is not None  # the section allows no torchvision
-        return sound_lacks_weights(self.model.folder, self.model.digest, self._where)
-
     def _shape(self, model: LocalModel) -> AudioShape:
         """Checked against the section's chunks."""
         shape = AudioShape.of(model.folder, model.config, self._where)

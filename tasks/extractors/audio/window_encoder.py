@@ -6,26 +6,19 @@ Imports torch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
 
 from tasks.extractors.audio.encoder import windows_at_once
 from tasks.extractors.audio.shape import OF_WINDOWS, WindowShape
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.extractor import layer_numbers
-from tasks.extractors.embed.loading import (
-    absent_weights,
-    activated,
-    load_pretrained,
-    refuse_untrained,
-)
+from tasks.extractors.embed.loading import activated, load_classifier, load_whole
 from tasks.extractors.embed.local_model import LocalModel
-from tasks.extractors.embed.scores import CLASSIFIERS, Head
+from tasks.extractors.embed.scores import Head
 from tasks.extractors.embed.settings import Kind
 from tasks.extractors.settings import Precision
 from tasks.extractors.torch_compute import (
@@ -38,10 +31,6 @@ from tasks.extractors.torch_compute import (
     torch_dtype,
 )
 from tasks.models.libraries import loading
-
-_DENSE = "classifier.dense"
-_OUTPUTS = ("classifier.out_proj", "classifier.output")
-_OF_HEAD = ("classifier.", "projector.")
 
 
 class WindowEncoder:
@@ -64,12 +53,13 @@ class WindowEncoder:
         folder = model.folder or Path()
 
         def made() -> tuple[Any, Any]:
-            from transformers import AutoFeatureExtractor
-
             if head is None:
                 network = _load(folder, model, self._where)
             else:
-                network, _ = load_sound_classifier(folder, settings.label, allow_untrained=settings.allow_untrained)
+                untrained = settings.allow_untrained
+                network = load_classifier(Kind.AUDIO, folder, self._where, allow_untrained=untrained)
+            from transformers import AutoFeatureExtractor  # which loading the network has prepared
+
             processor = AutoFeatureExtractor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             return network.to(self._dtype).to(self._device), processor
 
@@ -153,89 +143,8 @@ def _load(folder: Path, model: LocalModel, where: str) -> Any:
     Raises:
         ExtractionError: it cannot be loaded, or weights are in no file.
     """
-    loaded = load_pretrained(folder, where)
-    network = loaded.network
+    network = load_whole(folder, where, unused=("decoder.",))
     if hasattr(network, "text_model"):
         network.text_model = network.text_projection = None  # frees their memory
-    if missing := [name for name in absent_weights(loaded) if not name.startswith("decoder.")]:
-        raise ExtractionError(f"{where} has no weights for {missing[0]} ({len(missing)} in all): they would be random")
     is_in_two = model.config.get("model_type") not in OF_WINDOWS and network.config.is_encoder_decoder
     return network.get_encoder() if is_in_two else network
-
-
-def load_sound_classifier(folder: Path, where: str, *, allow_untrained: bool) -> tuple[Any, bool]:
-    """A model with its head, and whether weights of it are random.
-
-    A head that transformers does not have is recognised by the keys of its weights: the mean over time, a dense layer,
-    tanh, and an output layer, as models of the field's speech emotions have it.
-
-    Raises:
-        ExtractionError: it has no head that is known, or none that was trained.
-    """
-    loaded = load_pretrained(folder, f"{where}:", CLASSIFIERS[Kind.AUDIO])
-    missing = absent_weights(loaded)
-    if not missing:
-        return loaded.network, False
-    output = next((name for name in _OUTPUTS if f"{name}.weight" in loaded.unexpected), None)
-    of_head = {f"{name}.{part}" for name in (_DENSE, output) for part in ("weight", "bias")}
-    config = loaded.network.config
-    if set(loaded.unexpected) == of_head and all(name.startswith(_OF_HEAD) for name in missing):
-        if getattr(config, "pooling_mode", "mean") != "mean":
-            raise ExtractionError(
-                f"{where}: pooling_mode = {config.pooling_mode!r} in config.json: supported is 'mean'"
-            )
-        return DenseHead(loaded.network.base_model, _tensors(folder, of_head, where), output or "").eval(), False
-    refuse_untrained(missing, loaded.unexpected, where, allow_untrained=allow_untrained)
-    return loaded.network, True
-
-
-@lru_cache(maxsize=8)
-def sound_lacks_weights(folder: Path, digest: str, where: str) -> bool:
-    """Whether weights of a model with its head are in no file, the files being those of the digest."""
-    return load_sound_classifier(folder, where, allow_untrained=True)[1]
-
-
-class DenseHead(torch.nn.Module):
-    """A model of sound with a head: the mean over time, a dense layer, tanh, and an output layer.
-
-    Args:
-        base_model: without a head.
-        tensors: the head's weights, by their keys in the files.
-        output: the key of the output layer.
-    """
-
-    def __init__(self, base_model: Any, tensors: Mapping[str, torch.Tensor], output: str) -> None:
-        super().__init__()
-        self.base_model = base_model
-        self.dense, self.output = (_linear(tensors, name) for name in (_DENSE, output))
-
-    def forward(self, output_hidden_states: bool = False, **given: torch.Tensor) -> Any:
-        from transformers.modeling_outputs import SequenceClassifierOutput
-
-        outputs = self.base_model(**given, output_hidden_states=output_hidden_states)
-        row = self.dense(outputs.last_hidden_state.mean(dim=1))
-        return SequenceClassifierOutput(logits=self.output(torch.tanh(row)))
-
-
-def _linear(tensors: Mapping[str, torch.Tensor], name: str) -> torch.nn.Linear:
-    weight, bias = tensors[f"{name}.weight"].float(), tensors[f"{name}.bias"].float()
-    layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
-    with torch.no_grad():
-        layer.weight.copy_(weight)
-        layer.bias.copy_(bias)
-    return layer
-
-
-def _tensors(folder: Path, names: set[str], where: str) -> dict[str, torch.Tensor]:
-    """Some of a model's weights, from all its files."""
-    found: dict[str, torch.Tensor] = {}
-    safe = sorted(folder.glob("model*.safetensors"))
-    for path in safe:
-        with safe_open(path, "pt") as file:
-            found |= {name: file.get_tensor(name) for name in names & set(file.keys())}
-    for path in [] if safe else sorted(folder.glob("pytorch_model*.bin")):
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        found |= {name: state[name] for name in names & set(state)}
-    if lacking := sorted(names - set(found)):
-        raise ExtractionError(f"{where}: no file has {lacking[0]}")
-    return found

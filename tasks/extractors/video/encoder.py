@@ -12,10 +12,9 @@ import torch
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.loading import (
     UNTRAINED_SEED,
-    absent_weights,
     activated,
     load_classifier,
-    load_pretrained,
+    load_whole,
 )
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.scores import Head
@@ -170,16 +169,10 @@ def _of_transformers(folder: Path, family: Family, where: str) -> Any:
     Raises:
         ExtractionError: it cannot be loaded, or weights of it are in no file.
     """
-    loaded = load_pretrained(folder, f"{where}:")
-    network = loaded.network
+    network = load_whole(folder, f"{where}:", unused=family.unused)
     for name in family.unused:
         if hasattr(network, name):
             delattr(network, name)
-    if absent := absent_weights(loaded):
-        raise ExtractionError(
-            f"{where}: its files lack {len(absent)} of the model's tensors ({absent[0]}, …), which would be drawn by "
-            "chance"
-        )
     return network
 
 
