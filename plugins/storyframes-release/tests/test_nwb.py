@@ -26,6 +26,7 @@ from storyframes.label_curves import curve_spec
 from storyframes.store import SessionTimes, compact
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes_dyads.turn_feature import SPEC as TURNS
 from storyframes_release.nwb.run import export_nwb
 from storyframes_release.nwb.session_file import UNKNOWN_START
 
@@ -98,6 +99,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(root, FEATURES[name], rows, **speakers)
     for spec in (FEATURES["dope"], MEDIAPIPE):
         write(root, spec, of_pose(spec, generator))
+    seconds = np.arange(40)
+    spoken = np.stack([seconds < 20, seconds >= 20] * 3, axis=1).astype(np.float32)
+    write(root, TURNS, {"values": spoken, "time": seconds / 10, "valid": np.ones(40, np.uint8)})
     curve = {"values": generator.random(900), "time": np.arange(900) / 20, "raters": np.ones(900, np.int16)}
     write(root, curve_spec("label.valence"), {name: of.astype(curve_spec("label.valence").arrays[name].dtype)
                                               for name, of in curve.items()})  # fmt: skip
@@ -282,6 +286,17 @@ def test_who_left_the_study_and_what_cannot_be_read_is_in_no_file(lab: Path, tmp
     assert result.exit_code == 2
     assert SESSION in result.output
     assert not (tmp_path / "after").exists()
+
+
+def test_turns_and_clips_are_intervals(lab: Path, nwb: Any) -> None:
+    turns = nwb.intervals["annotations.turns"].to_dataframe()
+    rows = [(row.label, *ticks([row.start_time, row.stop_time]).tolist()) for row in turns.itertuples()]
+    assert rows == [("first", 0, 2_000_000), ("second", 2_000_000, 4_000_000)]
+    clips = FeatureStore(lab / "features").clips().drop_duplicates(["phase", "start_frame"])
+    clips = clips[clips["session_id"] == SESSION]
+    read = nwb.intervals["annotations.clips"].to_dataframe()
+    for column, of_index in (("start_time", "start_s"), ("stop_time", "stop_s")):
+        assert sorted(ticks(read[column])) == sorted(ticks(clips[of_index].to_numpy()))
 
 
 def test_nwbinspector_has_no_critical_finding(exported: Path) -> None:

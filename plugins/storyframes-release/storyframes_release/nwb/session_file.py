@@ -18,7 +18,7 @@ from storyframes_release.nwb.poses import Pose, find_poses
 
 UNKNOWN_START = datetime(1900, 1, 1, tzinfo=UTC)
 """Stands in a file for the start of a session that the study does not know."""
-_CHUNK_BYTES = 2**19
+_CHUNK_BYTES, _CACHE_BYTES = 2**16, 2**17  # of each series; together HDF5's caches would hold a session of poses
 _SECOND = 1_000_000  # microseconds
 _END = "end"
 _Rows = Callable[[Mapping[str, np.ndarray], np.ndarray], np.ndarray]
@@ -96,12 +96,13 @@ class SessionFile:
         Returns:
             the table that cannot be read, which makes the file useless, and why; None where all can.
         """
+        import h5py
         from ndx_pose import Skeletons
         from pynwb import NWBHDF5IO
 
         if self._skeletons:
             self._behavior.add(Skeletons(skeletons=self._skeletons))
-        with NWBHDF5IO(path, "w") as file:
+        with h5py.File(path, "w", rdcc_nbytes=_CACHE_BYTES) as hdf5, NWBHDF5IO(file=hdf5, mode="w") as file:
             file.write(self._file)
             for table, fills in self._fills:
                 try:
