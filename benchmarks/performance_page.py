@@ -3,7 +3,7 @@ what they measured.
 
 ``python -m benchmarks --tables`` writes each table of the JSON between its two markers on its page; a test compares
 them. A table that was measured before the JSON existed has ``recorded_before``, with the machine and date that the page
-states.
+states. ``left_off`` lists rows that stay in the JSON, each by its first cells; measuring again keeps the list.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def record(
     command = command or shlex.join(["python", "-m", spec.name if spec else "", *sys.argv[1:]])
     table = {"command": command, **machine(), "versions": versions, "columns": [*columns], "rows": cells}
     print(_as_text(table), end="")
-    write_tables(read_tables() | {name: table})
+    tables = read_tables()
+    kept = {key: value for key, value in tables.get(name, {}).items() if key == "left_off"}
+    write_tables(tables | {name: kept | table})
     print(f"recorded as {name} in {RESULTS.name}; python -m benchmarks --tables writes it on the page")
 
 
@@ -93,12 +95,16 @@ def rendered(page: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _as_text(table: Mapping[str, Any]) -> str:
-    rows = [table["columns"], *table["rows"]]
+    left_off = tuple(f"{cells}, " for cells in table.get("left_off", ()))
+    shown = [row for row in table["rows"] if not left_off or not ", ".join(row).startswith(left_off)]
+    rows = [table["columns"], *shown]
     lines = ["|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in rows]
     lines.insert(1, "|" + "---|" * len(table["columns"]))
     if not table.get("recorded_before"):
         versions = ", ".join(f"{name} {number}" for name, number in table["versions"].items())
         lines += ["", f"`{table['command']}`, {table['date']}, {table['machine']}, load {table['load']}; {versions}."]
+    if len(shown) < len(table["rows"]):
+        lines[-1] += f" {len(table['rows']) - len(shown)} more rows are in performance.json."
     return "\n".join(lines) + "\n"
 
 

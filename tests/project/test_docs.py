@@ -117,6 +117,12 @@ def test_tables_of_measured_numbers_are_those_that_were_recorded(tmp_path: Path,
     text = new.split("<!-- table: one-pass -->\n")[1].split("<!-- end")[0]
     assert text.startswith("| started | CPU-s |\n|---|---|\n| all | 1.5 |\n\n`python -m benchmarks decoding`, 20")
     assert re.search(r" x .*, load \d+\.\d; numpy \d.*, zarr \d", text)
+    made.write_tables(made.read_tables() | {"one-pass": {"left_off": ["all"], **made.read_tables()["one-pass"]}})
+    made.record("one-pass", ("started", "CPU-s"), [("all", "2.5"), ("allow", "3.5")])
+    short = made.rendered(page, made.read_tables()).split("<!-- table: one-pass -->\n")[1].split("<!-- end")[0]
+    assert "| allow | 3.5 |" in short
+    assert "| all |" not in short
+    assert short.endswith(" 1 more rows are in performance.json.\n")
     with pytest.raises(ValueError, match=r"has 1 cells, but there are 2 columns"):
         made.record("one-pass", ("a", "b"), [["1"]])
     with pytest.raises(ValueError, match=r"not once on the page and in performance.json: one-pass"):
