@@ -179,6 +179,16 @@ def test_models_of_one_window_give_their_own_row(
     assert np.abs(rows[0] - rows[1]).max() > 0.001
 
 
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+def test_scores_of_other_problems(made: Callable[..., Path], problem: str) -> None:
+    folder = made(sound_classifier, "wav2vec2", LABELS, problem)
+    samples = sound(0.5).astype(np.float32) / 32768
+    numbers = by_transformers(folder, samples).logits
+    expected = torch.sigmoid(numbers) if problem == "multi_label_classification" else numbers
+    rows = encoder_of(built(folder, output="scores", window_s=0.5)).embed([samples])
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["ast", "wav2vec2", "clap"])
 def test_a_sound_shorter_than_a_window_is_one_row(made: Callable[..., Path], tmp_path: Path, family: str) -> None:
