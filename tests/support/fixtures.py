@@ -232,6 +232,7 @@ _NOWHERE_AT_HAND = (
     "this machine: a GPU",
     "pictures of people",  # fetched for the nightly tests alone
     "recorded voices and models of speech",  # fetched for the nightly tests alone
+    "the validator of BIDS",  # 121 MB for one test
 )
 
 

@@ -177,7 +177,7 @@ def test_alike_tracks_are_refused() -> None:
 def test_the_validator_of_bids_has_no_errors(store: FeatureStore, tmp_path: Path) -> None:
     """Of the data set; and of a table as ``_physio``, a suffix whose content the validator knows and checks."""
     if (validator := shutil.which("bids-validator-deno")) is None:
-        pytest.skip("needs bids-validator-deno (pip install bids-validator-deno)")
+        pytest.skip("not on this machine: the validator of BIDS (pip install bids-validator-deno)")
 
     def errors(folder: Path) -> set[str]:
         ended = subprocess.run([validator, "--json", folder], capture_output=True, text=True)
