@@ -11,11 +11,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import zarr
 from pydantic import Field
 
-from storyframes import ArraySpec, Axis, FeatureSpec, ticks
-from storyframes.store import Caveat, FeatureWriter
+from storyframes import ArraySpec, Axis, FeatureName, FeatureSpec, ticks
+from storyframes.store import Caveat, Current, FeatureWriter
 from tasks.extractors import (
+    CommonSettings,
     Cost,
     ExtractionError,
     ExtractorSettings,
@@ -44,6 +46,8 @@ _ABOUT = (
     "noise ratio in dB; the share of voiced frames; NaN where it cannot be measured (see reason)"
 )
 RATE = 16_000
+_LOUD_DB, _NEAR_DB, _STEP_S = 6.0, 3.0, 0.1
+"""Another's microphone hears its person where it is so far over its noise, and the own one less far above it."""
 _SLACK_S = 1.0  # a recogniser's last word may end this much after the recording
 
 
@@ -72,6 +76,7 @@ class ProsodySettings(ExtractorSettings):
     least_s: float = Field(default=0.2, ge=0.2)  # shorter utterances have no measures of the sound
     least_voiced_s: float = Field(default=0.1, ge=0.05)  # with less voice an utterance has no pitch
     overlap_s: float = Field(default=0.1, ge=0)  # speech of others that is tolerated in an utterance
+    speaking: bool = False  # whether others' speech is also looked for in their microphones, by the feature speaking
 
 
 class Prosody(SoundExtractor[ProsodySettings]):
@@ -102,6 +107,11 @@ class Prosody(SoundExtractor[ProsodySettings]):
     libraries = ("praat-parselmouth", "av")
     imports = ("parselmouth",)
 
+    def __init__(self, settings: ProsodySettings, common: CommonSettings) -> None:
+        super().__init__(settings, common)
+        if settings.speaking:
+            self.reads, self.after = ("speaking",), ("frames", "speaking")
+
     @property
     def cost(self) -> Cost:
         return Cost(0.05)
@@ -115,7 +125,8 @@ class Prosody(SoundExtractor[ProsodySettings]):
         utterances, speaker, labels = self._speech(source, out)
         start, end = (np.array([getattr(each, name) for each in utterances]) for name in ("start_s", "end_s"))
         is_short = ticks(end) - ticks(start) < ticks(self.settings.least_s)
-        others_s = overlaps_s(start, end, speaker, crosstalk_spans(source))
+        others = np.concatenate([crosstalk_spans(source), self._heard_spans(source, out)])
+        others_s = overlaps_s(start, end, speaker, others)
         has_others = ticks(others_s) > ticks(self.settings.overlap_s)
         reason = is_short * np.uint8(Reason.SHORT) + has_others * np.uint8(Reason.CROSSTALK)
         widest = self.settings.floor_hz, self.settings.ceiling_hz
@@ -182,6 +193,24 @@ class Prosody(SoundExtractor[ProsodySettings]):
         names = {**transcript.pseudonyms, **source.speakers}
         speaker, labels = speaker_labels([utterance.speaker for utterance in transcript.utterances], names)
         return transcript.utterances, speaker, labels
+
+    def _heard_spans(self, source: Source, out: FeatureWriter) -> np.ndarray:
+        """(m, 2) where another person's microphone hears speech that is not the own person's."""
+        if not self.read_extractors:
+            return np.empty((0, 2))
+        ((feature, extractor),) = self.read_extractors.items()
+        name = FeatureName.of_track(feature, source.track)
+        path = f"{source.session_id}/{name}"
+        current = Current.parse_of(source.session_id, name, out.storage.read(f"{path}/current.json"), path)
+        if current is None or current.fingerprint != extractor.fingerprint(source).digest:
+            raise ExtractionError(f"[prosody] speaking needs {name} of these files and settings: extract it first")
+        time, evidence = (
+            np.asarray(zarr.open_array(mode="r", **out.storage.zarr(f"{path}/{current.version}/{array}"))[:])
+            for array in ("time", "evidence")
+        )
+        over_noise, over_others = evidence[:, 0], evidence[:, 1]  # dB, of the own microphone
+        is_heard = (over_noise - over_others > _LOUD_DB) & (over_others < _NEAR_DB)
+        return np.stack([time[is_heard] - _STEP_S / 2, time[is_heard] + _STEP_S / 2], axis=1)
 
     def _parts(
         self, sound: Sound, start: np.ndarray, end: np.ndarray, reason: np.ndarray

@@ -9,7 +9,7 @@ import numpy as np
 import parselmouth
 import pytest
 from parselmouth.praat import call
-from planted_voices import RATE, place, syllables, tone, transcript, write_study
+from planted_voices import RATE, place, syllables, tone, transcript, write_study, write_wav
 from storyframes_prosody.extractor import COLUMNS, Prosody, Reason, overlaps_s
 from support.media.recordings import write_recording
 from support.messages import missing
@@ -128,6 +128,27 @@ def test_words_of_others_that_transcribe_left_out_are_crosstalk(tmp_path: Path) 
     assert reasons(store) == [0, Reason.CROSSTALK]
 
 
+@pytest.mark.parametrize("speaking", [True, False])
+def test_speech_in_other_microphones_is_crosstalk(tmp_path: Path, speaking: bool) -> None:
+    noise = np.random.default_rng(7).normal(0, 0.003, (3, 12 * RATE))
+    anna = place([(1.0, tone(120, 2)), (6.0, tone(120, 2))], 12)
+    ben = place([(6.5, tone(200, 1)), (9.0, tone(200, 1))], 12)
+    write_wav(tmp_path / "s.wav", noise[2])
+    write_wav(tmp_path / "a.wav", anna + 0.2 * ben + noise[0])
+    write_wav(tmp_path / "b.wav", ben + 0.2 * anna + noise[1])
+    (tmp_path / "a.json").write_text(transcript(("", 1, 3, "one"), ("", 6, 8, "two")))
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,s.wav\n")
+    (tmp_path / "persons.csv").write_text("session_id,person_id\ns,a\ns,b\n")
+    (tmp_path / "tracks.csv").write_text(
+        "session_id,track,audio,transcript,person_id\ns,a,a.wav,a.json,a\ns,b,b.wav,,b\n"
+    )
+    extract_session(tmp_path, tmp_path / "store", "speaking")
+    store, outcomes = extract_session(tmp_path, tmp_path / "store", "prosody", prosody={"speaking": speaking})
+    assert str(outcomes["prosody@a"].status) == "done", outcomes
+    reason = store.read("s", "prosody@a", array="reason").tolist()
+    assert reason == [0, Reason.CROSSTALK if speaking else 0]
+
+
 def test_nothing_that_is_said_is_no_rows(tmp_path: Path) -> None:
     store = extracted(tmp_path, tone(120, 1), transcript())
     assert store.read("s", "prosody").shape == (0, len(COLUMNS))
@@ -150,4 +171,5 @@ def test_it_keeps_the_contract_of_extractors(tmp_path: Path) -> None:
     sound = (tone(120, 1) * 32767).astype(np.int16)[:, None]
     words = tmp_path / "t.json"
     words.write_text(transcript(("A", 0.1, 0.9, "one two")))
-    check_extractor(Prosody, {"video": write_recording(tmp_path / "talk.avi", 25, sound), "transcript": words})
+    files = {"video": write_recording(tmp_path / "talk.avi", 25, sound), "transcript": words}
+    check_extractor(Prosody, files, decides_nothing=["speaking"])  # which has no feature to read here
