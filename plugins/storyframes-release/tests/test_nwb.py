@@ -255,10 +255,15 @@ def test_the_file_names_the_participant_alone_and_says_what_its_start_is(lab: Pa
     content = path.read_bytes()
     assert not any(text in content for text in (b"p01-s01.avi", bytes(lab)))
     table = (lab / "study/sessions.csv").read_text()
-    for written, expected in (("", UNKNOWN_START), ("2024-02-12T18:30", datetime(2024, 2, 12, 18, 30, tzinfo=UTC))):
+    starts = {
+        "": UNKNOWN_START,
+        "2024-02-12T18:30": datetime(2024, 2, 12, 18, 30, tzinfo=UTC),
+        "2024-02-12": datetime(2024, 2, 12, tzinfo=UTC),
+    }
+    for written, expected in starts.items():
         (lab / "study/sessions.csv").write_text(table.replace("2024-02-12T18:30:00Z", written))
         done = export_nwb(FeatureStore(lab / "features"), lab / "study", lab / "part", sessions=[SESSION],
-                          features=["frames", "openface", "openface.landmarks_2d"], replace=True)  # fmt: skip
+                          features=["frames", "label.valence"], replace=True)  # fmt: skip
         with pynwb.NWBHDF5IO(lab / "part" / path.name, "r") as file:
             part = file.read()
             assert part.session_start_time == expected

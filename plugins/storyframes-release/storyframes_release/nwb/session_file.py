@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +138,9 @@ class SessionFile:
     def _add_series(self, table: Table, notes: str) -> None:
         from pynwb import TimeSeries
 
-        time = _empty((table.rows,), np.dtype("float64"))
-        fills: list[tuple[Any, _Rows]] = [(time, lambda flat, _: flat["time"])]
-        timestamps: Any = time
+        seconds = _empty((table.rows,), np.dtype("float64"))
+        fills: list[tuple[Any, _Rows]] = [(seconds, lambda flat, _: flat["time"])]
+        timestamps: Any = seconds
         poses = list(find_poses(table))
         for pose in poses:
             timestamps = self._add_pose(table, pose, notes, timestamps, fills)
@@ -161,16 +161,16 @@ class SessionFile:
                 timestamps=timestamps,
                 description=f"{spec.about}. {notes}",
             )
-            timestamps = series if timestamps is time else timestamps
+            timestamps = series if timestamps is seconds else timestamps
             self._behavior.add(series)
             self._add_columns(table, array, [column.place for column in chosen])
             fills.append((data, rows))
-        if timestamps is time:  # of the clock of frames, which has no array but their times
+        if timestamps is seconds:  # of the clock of frames, which has no array but their times
             number = _empty((table.rows,), np.dtype("int64"))
             fills.append((number, lambda flat, _: flat[str(table.axis)]))
             about = f"{notes} The number of each {table.axis}, from 0."
             self._behavior.add(
-                TimeSeries(name=table.name, data=number, unit="count", timestamps=time, description=about)
+                TimeSeries(name=table.name, data=number, unit="count", timestamps=seconds, description=about)
             )
         self._fills.append((table, fills))
 
@@ -256,7 +256,8 @@ def about_start(recorded_at: datetime | None) -> str:
     if recorded_at is None:
         return f"session_start_time is not known: {UNKNOWN_START:%Y-%m-%d} is a placeholder, not a date."
     zone = "" if recorded_at.tzinfo else "; its time zone is not known, and UTC is a placeholder"
-    return f"session_start_time is recorded_at of the study's table of sessions{zone}."
+    hour = "" if recorded_at.time() != time() else "; midnight is a placeholder if the table has the date alone"
+    return f"session_start_time is recorded_at of the study's table of sessions{zone}{hour}."
 
 
 def _start(recorded_at: datetime | None) -> datetime:
