@@ -107,6 +107,7 @@ def test_a_model_that_does_not_fit_is_refused_with_both_numbers(
     halved = section(folders["llama", "right"], pool="last", precision="bfloat16")
     local_model.check_memory(extractor.model, halved)
     monkeypatch.setattr(local_model, "free_memory", lambda device: 0)
+    assert "bfloat16" not in extractor.condition  # half of it would not fit either
     with pytest.raises(ExtractionError, match=naming("tiny", "bfloat16", "smaller model")):
         local_model.check_memory(extractor.model, halved)
 

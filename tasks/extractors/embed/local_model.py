@@ -286,11 +286,10 @@ def check_memory(model: LocalModel, settings: EmbedSettings) -> None:
     needed, free = memory_needed(model, settings.precision), free_memory(settings.device)
     if free is None or needed <= free:
         return
-    other = "take a smaller model, or run it where more is free"
-    cure = (
-        other if settings.precision in _HALVES else f"set precision = 'bfloat16', which takes half of that, or {other}"
-    )
+    halves_fit = settings.precision not in _HALVES and needed // 2 <= free
+    cure = "set precision = 'bfloat16', which takes half of that, or " if halves_fit else ""
     raise ExtractionError(
         f"{settings.label} takes {needed / 1e9:.1f} GB in {settings.precision}, and {free / 1e9:.1f} GB of the "
         f"{'GPU' if settings.device is Device.CUDA else 'memory'} are free: {cure}"
+        "take a smaller model, or run it where more is free"
     )
