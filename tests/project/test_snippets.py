@@ -22,7 +22,6 @@ PAGES = sorted(
 )
 # By page and what the example says: the test that runs it as it stands.
 RUN_BY = {
-    ("docs/everyday.md", "ClipLoader"): "test_the_other_examples_of_training",
     ("docs/everyday.md", "store.read("): "test_examples_that_need_the_demo",
     ("README.md", "extract_study("): "test_the_pipeline_of_the_readme",
     ("README.md", "storyframes.extract("): "test_the_example_of_the_readme",
@@ -37,7 +36,6 @@ RUN_BY = {
     ("docs/training.md", ""): "test_the_other_examples_of_training",
 }
 NOT_RUN = {
-    ("docs/everyday.md", "extract_study"): "starts a server and workers; tests/flows/test_flows.py makes the same call",
     ("docs/dope.md", "DopeDetector"): "its model has to be got from its authors",
     ("docs/transcripts.md", "speech_spans"): "of a plug-in, whose tests run it",
     ("README.md", "storyframes extractors install faces"): "of a plug-in, whose tests run it",
