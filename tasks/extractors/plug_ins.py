@@ -98,14 +98,15 @@ def _never_begin(
     """The plug-ins that wait for a feature that does not exist, or in the end for themselves, and why."""
     begin = {(cls.scope, cls.spec.name) for cls in classes.values() if cls not in own.values()}
     waiting = dict(own)
+    after = {cls: cls(cls.Settings(), CommonSettings()).after for cls in own.values()}  # may be a property
     while ready := [
-        name for name, cls in waiting.items() if all((cls.scope, feature) in begin for feature in cls.after)
+        name for name, cls in waiting.items() if all((cls.scope, feature) in begin for feature in after[cls])
     ]:
         begin |= {(cls.scope, cls.spec.name) for cls in map(waiting.pop, ready)}
     reasons = {}
     for name, cls in waiting.items():
-        feature = next(feature for feature in cls.after if (cls.scope, feature) not in begin)
+        feature = next(feature for feature in after[cls] if (cls.scope, feature) not in begin)
         awaited = classes.get((cls.scope, feature))
-        why = f"it waits for {', '.join(map(repr, awaited.after))} itself" if awaited else "there is no such feature"
+        why = f"it waits for {', '.join(map(repr, after[awaited]))} itself" if awaited else "there is no such feature"
         reasons[name] = f"{cls.__name__}.after has {feature!r}: {why}"
     return reasons

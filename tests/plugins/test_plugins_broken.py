@@ -67,6 +67,10 @@ BROKEN: dict[str, tuple[str, str]] = {
     "builtin": (GOOD.replace("NAME", "resnet50"), "its feature 'resnet50' is storyframes's already"),
     "inputs": (GOOD + "    inputs = ('vidoe',)", "Plug.inputs has 'vidoe'"),
     "after": (GOOD + "    after = ('frames', 'dreams')", "Plug.after has 'dreams'"),
+    "later": (
+        GOOD + "    @property\n    def after(self):\n        return ('frames', 'visions')",
+        "Plug.after has 'visions'",
+    ),
     "itself": (GOOD + "    after = ('itself',)", "Plug.after has 'itself': it waits for 'itself' itself"),
     "hen": (GOOD + "    after = ('frames', 'egg')", "Plug.after has 'egg': it waits for 'hen' itself"),
     "egg": (GOOD + "    after = ('hen',)", "Plug.after has 'hen': it waits for 'frames', 'egg' itself"),
