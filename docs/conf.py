@@ -26,7 +26,14 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx
 exclude_patterns = ["_build", "examples"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"storyframes {release}"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "navbar_center": []}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "navbar_center": [],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},  # the front page has room for its code
+}
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 templates_path = ["_templates"]
 html_sidebars = {"**": ["all-pages.html"]}
 html_show_sourcelink = False

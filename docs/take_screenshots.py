@@ -1,4 +1,4 @@
-"""Take the pictures of docs/report.md from the demo study's report.
+"""Take the pictures of README.md and docs/report.md from the demo study's report.
 
     storyframes demo storyframes-demo
     python docs/take_screenshots.py storyframes-demo
@@ -26,8 +26,10 @@ from storyframes_report.report.site import build_report
 from tasks.study.load import load_study
 
 IMAGES = Path(__file__).parent / "images"
+TIMELINE = "timeline"  # the top of it alone
 # name, page, width and height in CSS pixels, colour scheme or print
 SHOTS = (
+    (TIMELINE, "sessions/p01-s01.html", 1500, 590, "light"),
     ("report-study", "index.html", 1280, 1250, "light"),
     ("report-session", "sessions/p01-s01.html", 1280, 1500, "light"),
     ("report-dark", "sessions/p02-s01.html", 1280, 1500, "dark"),
@@ -48,18 +50,27 @@ def main(demo: Path) -> None:
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = started.chromium.launch(executable_path=chromium, args=flags)
         for name, page, width, height, scheme in SHOTS:
-            picture = _take(browser, site / page, width, height, scheme)
+            picture = _take(browser, site / page, width, height, scheme, is_timeline=name == TIMELINE)
             # 256 colours are enough for charts, and a third of the bytes.
             small = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
             small.save(IMAGES / f"{name}.png", optimize=True)
         browser.close()
 
 
-def _take(browser: Browser, path: Path, width: int, height: int, scheme: str) -> bytes:
+def _take(browser: Browser, path: Path, width: int, height: int, scheme: str, *, is_timeline: bool) -> bytes:
     colours = "light" if scheme == "print" else scheme
     tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)  # type: ignore[arg-type]
     tab.goto(path.as_uri())
     tab.wait_for_selector("html[data-drawn]", state="attached", timeout=90_000)
+    if is_timeline:
+        tab.add_style_tag(content=".cursor { display: none; }")
+        left, top, wide = tab.evaluate(
+            "(() => { const box = document.getElementById('timeline').getBoundingClientRect();"
+            " return [box.left + scrollX, box.top + scrollY, box.width]; })()"
+        )
+        picture = tab.screenshot(full_page=True, clip={"x": left, "y": top, "width": wide, "height": height})
+        tab.close()
+        return picture
     if "sessions" in path.parts:
         _play_to(tab, 6.0)
     if scheme == "print":
