@@ -83,7 +83,8 @@ def examples(count: int, only: str = "", *, has_gain: bool = False) -> Iterable[
             seed, voices, replace(room, crosstalk_db=crosstalk, snr_db=snr, has_gain=has_gain), style=kind
         )
         steps = talk.speaks.shape[1]
-        levels = [_levels(sound, steps) for sound in (*talk.microphones, talk.room)]
+        bands = [_bands(sound) for sound in (*talk.microphones, talk.room)]
+        levels = [of_one.levels(SESSION_CLOCK, SESSION_CLOCK, steps, speech.STEP_S) for of_one in bands]
         *heard, middle = [SoundBands.over_floor(level) for level in levels]
         for person, speaks in enumerate(talk.speaks):
             opening = talk.mouths[person]
@@ -104,14 +105,13 @@ def examples(count: int, only: str = "", *, has_gain: bool = False) -> Iterable[
                 speaks=speaks,
                 overlaps=speaks & np.delete(talk.speaks, person, axis=0).any(axis=0),
                 anybody=talk.speaks.any(axis=0),
-                varies=any(SoundBands.has_varying_noise(level) for level in levels[:-1]),
+                varies=any(of_one.has_varying_noise for of_one in bands[:-1]),
             )
 
 
-def _levels(sound: np.ndarray, steps: int) -> np.ndarray:
+def _bands(sound: np.ndarray) -> SoundBands:
     with tempfile.TemporaryDirectory() as folder:
-        bands = SoundBands.read(write_wave(Path(folder) / "a.wav", sound * 32767, RATE), None)
-    return bands.levels(SESSION_CLOCK, SESSION_CLOCK, steps, speech.STEP_S)
+        return SoundBands.read(write_wave(Path(folder) / "a.wav", sound * 32767, RATE), None)
 
 
 def fit(pairs: Sequence[tuple[np.ndarray, np.ndarray]], start: np.ndarray | None = None) -> np.ndarray:

@@ -116,7 +116,7 @@ class Speaking(Extractor[SpeakingSettings]):
             raise MissingInputError("nothing shows when this person speaks: is her microphone muted, her face unseen?")
         if of_anybody:
             out.caveat(Caveat.ANYBODYS_SPEECH)
-        if any(SoundBands.has_varying_noise(level) for level in levels):
+        if any(bands.has_varying_noise for _, bands in microphones):
             out.caveat(Caveat.VARYING_NOISE)
         if damaged := sum(bands.damaged for _, bands in microphones):
             out.quality["damaged_sound_packets"] = damaged

@@ -64,10 +64,11 @@ def test_a_person_who_never_speaks_does_not_speak_in_a_monologue(share: float) -
 @pytest.mark.parametrize(("rise_db", "varies"), [(0.0, False), (12.0, True)])
 def test_automatic_gain_is_noticed_by_the_noise_in_pauses(rise_db: float, varies: bool) -> None:
     generator = np.random.default_rng(4)
-    pause = generator.normal(-60, 0.3, (20, 30)) + rise_db * np.linspace(0, 1, 30)
+    pause = generator.normal(-60, 0.3, (20, 20)) + rise_db * np.linspace(0, 1, 20)  # of 0.8 s, in steps of 40 ms
     levels = np.concatenate([generator.normal(-30, 7, (20, 40)), pause], axis=1).ravel()
-    assert SoundBands.has_varying_noise(levels) is varies
-    assert not SoundBands.has_varying_noise(levels[:5])
+    power = np.repeat(10 ** (levels / 10), 10)[:, None].astype(np.float32)
+    assert SoundBands(0.0, power).has_varying_noise is varies
+    assert not SoundBands(0.0, power[:50]).has_varying_noise
 
 
 @pytest.mark.nightly
