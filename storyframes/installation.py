@@ -38,7 +38,11 @@ FEATURE_COMPANIONS = {
     "vad": "storyframes-transcribe",
 }
 OPTION_COMPANIONS = {"bids": "storyframes-labels"}
-SECTION_COMPANIONS = {"train": "storyframes-empathy", "transcribe": "storyframes-transcribe"}
+SECTION_COMPANIONS = {
+    "train": "storyframes-empathy",
+    "transcribe": "storyframes-transcribe",
+    "voices": "storyframes-transcribe",
+}
 
 
 def companion_missing(command: str) -> str:

@@ -55,6 +55,14 @@ def transcribe(
             metavar="STORE", help="The store whose feature `speaking` gives the speakers of a shared microphone."
         ),
     ] = None,
+    voices: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Say who speaks there by voice: a model's file ([voices] model)."),
+    ] = None,
+    voice: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PERSON=FILE[,FROM,TO]", help="Sound in which a person speaks alone. Repeatable."),
+    ] = None,
     recordings: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Write the first tables from these files, as init does.")
     ] = None,
@@ -74,20 +82,27 @@ def transcribe(
     from flows import load_settings, promise
     from storyframes import FeatureStore
     from storyframes_transcribe.models import ModelError, find_model
+    from storyframes_transcribe.one_microphone.naming import Enrolment, VoiceError, VoiceNaming
+    from storyframes_transcribe.one_microphone.voice_models import VoiceModelError
     from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
     from storyframes_transcribe.session import Transcriber
     from storyframes_transcribe.speakers import name_speakers
     from storyframes_transcribe.whisper import Whisper
     from tasks.study import TableChangeError, check_study_record, load_study
 
-    with usage_errors(), refused_if(ModelError, SelectionError, TableChangeError):
+    with usage_errors(), refused_if(ModelError, SelectionError, TableChangeError, VoiceError, VoiceModelError):
         given = {name: value for name, value in (("model", model), ("language", language)) if value is not None}
-        configured = load_settings(config, {"transcribe": given})
+        by_voice = {"model": voices} if voices is not None else {}
+        configured = load_settings(config, {"transcribe": given, "voices": by_voice})
         streams = configured.recording.streams
         settings: TranscribeSettings = configured.sections["transcribe"]
         if recordings:
             _write_first_tables(study, recordings)
         loaded = load_study(study)
+        if voices and speakers:
+            raise VoiceError("--voices and --speakers: choose one of them; both say who speaks")
+        if voice and not configured.sections["voices"].model:
+            raise VoiceError("--voice: give the model that compares voices, with --voices MODEL or [voices] model")
         store = FeatureStore(speakers) if speakers else None
         if store:
             check_study_record(store.storage, loaded)
@@ -97,6 +112,11 @@ def transcribe(
         _remark_on_clocks(loaded, plans)
         _name(loaded, plans, is_dry=True)  # a table that cannot be changed is reported before hours of work
         found = find_model(settings.model)
+        attribute = partial(name_speakers, loaded, store, settings) if store else None
+        if not store and configured.sections["voices"].model:
+            enrolments = [Enrolment.parse(text) for text in voice or ()]
+            named_by = configured.sections["voices"]
+            attribute = VoiceNaming(loaded, plans, settings, named_by, enrolments=enrolments, streams=streams).name
         load = cache(lambda: Whisper(found, settings))  # only where something is due
         transcriber = Transcriber(
             loaded,
@@ -116,10 +136,12 @@ def transcribe(
             )
         else:
             work = partial(_here, loaded, plans, streams, transcriber)
-        attribute = partial(name_speakers, loaded, store, settings) if store else None
         outcomes, named = _transcribe(loaded, plans, lambda: map(attribute, work()) if attribute else work())
     _remark_on_languages(outcomes)
     _remark_on_damage(outcomes)
+    for outcome in outcomes:
+        for doubt in outcome.doubts:
+            error_console().print(f"[yellow]look at[/] {escape(outcome.name)}: {escape(doubt)}")
     if json:
         show_json({"transcripts": [asdict(outcome) for outcome in outcomes], "named": named})
     else:

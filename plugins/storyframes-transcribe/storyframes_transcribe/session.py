@@ -70,6 +70,7 @@ class Outcome:
         joined: from how many microphones it was joined; 0 for a recording's own.
         attributed: how many words of a microphone of several people have a speaker; None where that was not asked.
         unheard: persons of the session of whom the store has no ``speaking``.
+        doubts: about the speakers of a microphone of several people.
         language: the code of the language that was detected, with how probable it is; 1 where it was given.
         damaged: packets of its sound that do not decode, in whose place silence was heard.
         reason: why it failed, is kept, or is not joined.
@@ -85,6 +86,7 @@ class Outcome:
     joined: int = 0
     attributed: int | None = None
     unheard: int = 0
+    doubts: tuple[str, ...] = ()
     language: Language | None = None
     damaged: int = 0
     reason: str = ""

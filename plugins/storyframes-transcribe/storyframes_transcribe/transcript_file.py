@@ -102,6 +102,28 @@ class Attribution(_Model):
     attributed: float
 
 
+class ByVoice(_Model):
+    """By what words were attributed to the voices of one microphone. No vector of a voice is kept.
+
+    Attributes:
+        model: ``name``, ``sha256`` and ``front_end``.
+        rules: by which windows became speakers.
+        persons: who may have spoken.
+        enrolled: by person, the digest of the sound that named the voice.
+        least: the probability from which on a word has a speaker.
+        attributed: the share of the words that have a speaker.
+        doubts: what users of the speakers have to know.
+    """
+
+    model: Mapping[str, str]
+    rules: int
+    persons: tuple[str, ...]
+    enrolled: Mapping[str, str]
+    least: float
+    attributed: float = 0.0
+    doubts: tuple[str, ...] = ()
+
+
 class Provenance(_Model):
     """What decided the words.
 
@@ -115,6 +137,7 @@ class Provenance(_Model):
         crosstalk_by: digest of what decided which words are crosstalk: the sounds, their clocks, the rules.
         joined: by track, the digest of the words of each transcript that was joined.
         speakers: of a microphone of several people, where its words were attributed.
+        by_voice: the same, where they were attributed by voice.
         damaged_sound_packets: packets of the sound that do not decode, in whose place silence was heard; None of none.
         words_sha256: of the words when they were written: what differs was corrected by hand.
     """
@@ -130,6 +153,7 @@ class Provenance(_Model):
     crosstalk_by: str | None = None
     joined: Mapping[str, str] = {}
     speakers: Attribution | None = None
+    by_voice: ByVoice | None = None
     damaged_sound_packets: int | None = None
     words_sha256: str = ""
 

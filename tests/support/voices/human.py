@@ -95,6 +95,11 @@ def whisper_model(name: str) -> Path:
     return folder
 
 
+def voice_weights() -> Path:
+    """Resemblyzer's weights."""
+    return unpacked("resemblyzer") / "resemblyzer/pretrained.pt"
+
+
 def _sounds(voice: str) -> Path:
     folders = (unpacked(VOICES[voice]) / "usr/share/asterisk/sounds").iterdir()
     return max(folders, key=lambda folder: sum(1 for _ in folder.iterdir()))  # the others are links to it

@@ -158,20 +158,25 @@ def compose(
     noise = random.standard_normal((len(persons) + 1, length)) * 10 ** (noise_db / 20)
     gains = 10 ** (np.array([*gains_db] or [0.0] * len(persons)) / 20)
     heard = [
-        gains[person] * (own + softer * _in_room(late.sum(axis=0) - late[person], echo_s, random)) + noise[person]
+        gains[person] * (own + softer * in_room(late.sum(axis=0) - late[person], echo_s, random)) + noise[person]
         for person, own in enumerate(tracks)
     ]
     microphones = tuple(sound.astype(np.float32) for sound in heard)
     return Scene(microphones, (tracks.sum(axis=0) + noise[-1]).astype(np.float32), tuple(planted))
 
 
-def _in_room(sound: np.ndarray, echo_s: float, random: np.random.Generator) -> np.ndarray:
-    """The sound with an echo that falls by 60 dB in these seconds, with the same power."""
+def in_room(sound: np.ndarray, echo_s: float, random: np.random.Generator, echo_db: float = 0.0) -> np.ndarray:
+    """The sound with an echo that falls by 60 dB in these seconds, with the same power.
+
+    Args:
+        echo_db: the power of the echo, compared with the direct sound.
+    """
     if not echo_s:
         return sound
+    echo = 1 / (1 + 10 ** (-echo_db / 10))
     time = np.arange(round(echo_s * RATE)) / RATE
     response = random.standard_normal(len(time)) * 10 ** (-3 * time / echo_s)
-    response *= np.sqrt(0.5 / np.sum(response**2))
-    response[0] += np.sqrt(0.5)
+    response *= np.sqrt(echo / np.sum(response**2))
+    response[0] += np.sqrt(1 - echo)
     size = 1 << (len(sound) + len(response)).bit_length()
     return np.asarray(np.fft.irfft(np.fft.rfft(sound, size) * np.fft.rfft(response, size), size)[: len(sound)])

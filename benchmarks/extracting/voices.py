@@ -1,0 +1,201 @@
+"""Who speaks on one microphone, by voice: two recorded voices, and Resemblyzer's weights.
+
+    python -m benchmarks.extracting.voices [--choose]
+
+``make voices`` fetches both. Each pair of the four voices that were not used to choose anything has a
+conversation of 40 turns, which one microphone hears: clean, in an office by telephone, and from far away by telephone.
+Whisper is not needed: the words are the 0.3 s pieces of what one person says alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "plugins/storyframes-transcribe"))
+
+import numpy as np
+from scipy import signal
+from storyframes_transcribe.one_microphone.turns import Turns, Windows, find_turns, match_voices
+from storyframes_transcribe.one_microphone.voice_models import VoiceModel, load_voice_model
+from storyframes_transcribe.voices import voiced_pieces
+from support.voices.human import prompts, voice_weights
+from support.voices.scenes import RATE, Scene, Spoken, compose, in_room, voiced
+
+from benchmarks.measure import print_machine
+from benchmarks.performance_page import record
+from tasks.media import AudioBlock
+
+CHOSEN_BY = ("en", "fr", "es-2", "it")
+"""The voices on which the settings were chosen."""
+CHECKED = ("es", "ru", "it-2", "fr-2")
+CONDITIONS = ("clean", "office, telephone", "far away, telephone")
+_TURNS = 40
+_ENROLLED_S = 20.0
+_STEP = RATE // 100
+_COLLAR = 25  # steps on both sides of a change that are not counted
+_WORD = 30  # steps
+_THRESHOLD = 0.5  # of voice
+LEAST = 0.9
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One conversation in one condition, in steps of 10 ms of which one person or both speak.
+
+    Attributes:
+        alone, confused: steps in which one person speaks and a voice was found, and in which it was the wrong one.
+        said, missed, invented, mistaken: the parts of the diarisation error, without the collar.
+        words, named, right: of the words that are said alone.
+        overlapped, marked: words that both say, and how many of these are marked as doubtful.
+        marked_alone: words said alone that are marked.
+        persons_right: whether enrolment named both voices, and rightly.
+    """
+
+    alone: int
+    confused: int
+    said: int
+    missed: int
+    invented: int
+    mistaken: int
+    words: int
+    named: int
+    right: int
+    overlapped: int
+    marked: int
+    marked_alone: int
+    persons_right: int
+
+
+def conversation(voices: tuple[str, str], seed: int) -> tuple[Scene, list[np.ndarray]]:
+    """A conversation, and 20 s of each voice saying something else."""
+    generator = np.random.default_rng(seed)
+    persons: list[list[Spoken]] = []
+    enrolled = []
+    for voice in voices:
+        lines = [line for line in prompts(voice, 0.6, 8.0) if "beep" not in line.text and len(voiced(line.samples))]
+        shuffled = [lines[number] for number in generator.permutation(len(lines))]
+        persons.append(shuffled[: _TURNS // 2])
+        others = np.concatenate([voiced(line.samples) for line in shuffled[_TURNS // 2 :]])
+        enrolled.append(others[: round(_ENROLLED_S * RATE)])
+    return compose(persons, _TURNS, seed, gap_s=(-0.5, 0.9)), enrolled
+
+
+def heard(scene: Scene, condition: str, seed: int) -> np.ndarray:
+    """What the microphone records."""
+    if condition == "clean":
+        return scene.room
+    generator = np.random.default_rng(seed)
+    echo_db, snr_db = (0.0, 18.0) if condition.startswith("far") else (-12.0, 22.0)
+    sound = in_room(scene.room, 0.35, generator, echo_db)
+    sound = sound + generator.standard_normal(len(sound)) * 10 ** ((-26 - snr_db) / 20)
+    band = signal.butter(4, (300, 3400), "bandpass", fs=RATE, output="sos")
+    return np.asarray(signal.sosfilt(band, sound), np.float32)
+
+
+def _windows(sound: np.ndarray, model: VoiceModel) -> Windows:
+    blocks = (AudioBlock(at / RATE, sound[at : at + 10 * RATE]) for at in range(0, len(sound), 10 * RATE))
+    return Windows.read(voiced_pieces(blocks, _THRESHOLD), model.embed)
+
+
+def judge(scene: Scene, turns: Turns, enrolled: list[np.ndarray]) -> Judged:
+    """Compare what was found with what is true."""
+    steps = round(scene.seconds * 100)
+    true, found = np.zeros((2, steps), bool), np.zeros((2, steps), bool)
+    for planted in scene.planted:
+        true[planted.person, round(planted.start_s * 100) : round(planted.end_s * 100)] = True
+    for start_s, end_s, probability in zip(turns.start_s, turns.end_s, turns.probability, strict=True):
+        found[probability.argmax(), round(start_s * 100) : round(end_s * 100)] = True
+    order = max(permutations(range(2)), key=lambda voices: int((found[[*voices]] & true).sum()))
+    found = found[[*order]]
+    is_counted = np.ones(steps, bool)
+    for edge in np.flatnonzero(np.diff(true, axis=1).any(axis=0)):
+        is_counted[max(edge - _COLLAR + 1, 0) : edge + _COLLAR + 1] = False
+    said, heard_, both = (part[:, is_counted].sum(axis=0) for part in (true, found, true & found))
+    is_alone = true.sum(axis=0) == 1
+    alone = is_alone & found.any(axis=0)
+    words = named = right = marked_alone = 0
+    for person in range(2):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], true[person], [False]]))).reshape(-1, 2)
+        firsts = [n for first, stop in edges for n in range(first, stop - _WORD + 1, _WORD)]
+        spans = [(n / 100, (n + _WORD) / 100) for n in firsts if is_alone[n : n + _WORD].all()]
+        voices, marked_alone = turns.of_spans(spans, LEAST), marked_alone + sum(turns.are_doubtful(spans))
+        words, named = words + len(voices), named + sum(voice is not None for voice in voices)
+        right += sum(voice == order[person] for voice in voices)
+    both_say = [(n / 100, (n + _WORD) / 100) for n in range(0, steps, _WORD) if true[:, n : n + _WORD].all()]
+    owners = match_voices(turns.centres, [(str(n), vector) for n, vector in enumerate(enrolled)], ["0", "1"])
+    return Judged(
+        alone=int(alone.sum()),
+        confused=int((alone & (found != true).any(axis=0)).sum()),
+        said=int(said.sum()),
+        missed=int(np.maximum(said - heard_, 0).sum()),
+        invented=int(np.maximum(heard_ - said, 0).sum()),
+        mistaken=int((np.minimum(said, heard_) - both).sum()),
+        words=words,
+        named=named,
+        right=right,
+        overlapped=len(both_say),
+        marked=sum(turns.are_doubtful(both_say)),
+        marked_alone=marked_alone,
+        persons_right=int(owners == {order[0]: "0", order[1]: "1"}),
+    )
+
+
+def judged(model: VoiceModel, voices: tuple[str, ...], seed: int = 0) -> Iterator[tuple[str, Judged]]:
+    """By condition, every pair of the voices."""
+    for pair in combinations(voices, 2):
+        scene, others = conversation((pair[0], pair[1]), seed)
+        vectors = [_windows(sound, model).vectors.sum(axis=0) for sound in others]
+        vectors = [vector / np.linalg.norm(vector) for vector in vectors]
+        for condition in CONDITIONS:
+            one = judge(scene, find_turns(_windows(heard(scene, condition, seed), model), 2), vectors)
+            print(*pair, condition, one, flush=True)
+            yield condition, one
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, default=voice_weights(), help="other weights")
+    parser.add_argument("--choose", action="store_true", help="use the voices on which the settings were chosen")
+    options = parser.parse_args()
+    print_machine()
+    every = list(judged(load_voice_model(options.model), CHOSEN_BY if options.choose else CHECKED))
+    rows = []
+    for condition in CONDITIONS:
+        of_one = [one for name, one in every if name == condition]
+        total = {name: sum(getattr(one, name) for one in of_one) for name in Judged.__annotations__}
+        collar = total["missed"] + total["invented"] + total["mistaken"]
+        rows.append(
+            [
+                condition,
+                f"{total['mistaken'] / total['said']:.1%}",
+                f"{collar / total['said']:.1%}",
+                f"{total['confused'] / total['alone']:.1%}",
+                f"{total['named'] / total['words']:.1%} of {total['words']:,}",
+                f"{total['right'] / total['named']:.1%}",
+                f"{total['marked'] / max(total['overlapped'], 1):.0%}, {total['marked_alone'] / total['words']:.0%}",
+                f"{total['persons_right']} of {len(of_one)}",
+            ]
+        )
+        print(*rows[-1], sep=" | ", flush=True)
+    columns = (
+        "microphone",
+        "confused, collar of 0.25 s",
+        "diarisation error, collar of 0.25 s",
+        "confused, each step said alone",
+        "words named at 0.9",
+        "named words that are right",
+        "words marked as doubtful: said by both, said alone",
+        "conversations with both persons named by enrolment",
+    )
+    if not options.choose:
+        record("voices", columns, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""Whose voice each is, and whose words: speakers in transcripts of one microphone for several people.
+
+Only transcripts that were made here, and nobody has corrected, get speakers; words, their order and times stay. No
+vector of a voice is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+
+from storyframes_transcribe.one_microphone.settings import VoicesSettings
+from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Embed, Windows, find_turns, match_voices
+from storyframes_transcribe.one_microphone.voice_models import load_voice_model
+from storyframes_transcribe.recordings import Recording, SessionPlan, digest_of, person_of_sound, speaker_of
+from storyframes_transcribe.session import Outcome, Status
+from storyframes_transcribe.settings import TranscribeSettings
+from storyframes_transcribe.transcript_file import ByVoice, KeptError, TranscriptFile, read_made, utterances, write
+from storyframes_transcribe.voices import RATE, voiced_pieces
+from tasks.media import AudioBlock, RecordingError, StreamChoice, read_audio, read_header
+from tasks.study import Study, UnusableFileError
+
+_VOICE = re.compile(r"(?P<person>[^=]+)=(?P<file>.+?)(?:,(?P<start>\d+(?:\.\d+)?),(?P<end>\d+(?:\.\d+)?))?")
+_LEAST_ENROLLED_S = 3.0
+
+
+class VoiceError(Exception):
+    """Speakers cannot be found as asked; the message says why, and what to type."""
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """Sound in which a person speaks alone.
+
+    Attributes:
+        person: a person's id, role or participant.
+        path: of the file.
+        start_s, end_s: seconds of the file.
+    """
+
+    person: str
+    path: Path
+    start_s: float = 0.0
+    end_s: float = float("inf")
+
+    @staticmethod
+    def parse(text: str) -> Enrolment:
+        """``PERSON=FILE`` or ``PERSON=FILE,FROM,TO``.
+
+        Raises:
+            VoiceError: it is neither, or there is no such file.
+        """
+        matched = _VOICE.fullmatch(text)
+        if not matched:
+            raise VoiceError(f"--voice {text}: must be PERSON=FILE or PERSON=FILE,FROM,TO, with seconds of the file")
+        path = Path(matched["file"])
+        if not path.is_file():
+            raise VoiceError(f"--voice {text}: the file {path} is missing")
+        return Enrolment(matched["person"], path, float(matched["start"] or 0), float(matched["end"] or "inf"))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is heard."""
+        return hashlib.sha256(f"{digest_of(self.path)} {self.start_s} {self.end_s}".encode()).hexdigest()
+
+    def vector(self, embed: Embed, threshold: float) -> np.ndarray:
+        """What the voice is like.
+
+        Raises:
+            VoiceError: there is not enough voice.
+        """
+        try:
+            pieces = voiced_pieces(self._blocks(), threshold)
+            windows = Windows.read(pieces, embed)
+        except RecordingError as error:
+            raise VoiceError(f"--voice {self.person}={self.path}: {error}") from None
+        seconds = float((windows.end_s - windows.start_s).sum())
+        if seconds < _LEAST_ENROLLED_S:
+            raise VoiceError(
+                f"--voice {self.person}={self.path}: has {seconds:.1f} s of voice; {_LEAST_ENROLLED_S:.0f} are needed"
+            )
+        total = (windows.vectors * windows.seconds[:, None]).sum(axis=0)
+        return np.asarray(total / np.linalg.norm(total))
+
+    def _blocks(self) -> Iterator[AudioBlock]:
+        for block in read_audio(self.path, RATE, None):
+            first = max(round((self.start_s - block.time) * RATE), 0)
+            stop = round(min((self.end_s - block.time) * RATE, len(block.samples)))
+            if first < stop:
+                yield replace(block, time=block.time + first / RATE, samples=block.samples[first:stop])
+
+
+def persons_of_session(study: Study, session_id: str) -> dict[str, set[str]]:
+    """By person of a session, the names by which ``--voice`` may name them: id, role, participant."""
+    rows = [one for one in study.persons if one.session_id == session_id]
+    return {one.person_id: {one.person_id, one.role or "", one.participant_id or ""} - {""} for one in rows}
+
+
+class VoiceNaming:
+    """Finds the speakers of transcripts by their voices.
+
+    Args:
+        plans: the sessions.
+        enrolments: sound of persons; voices of nobody else are ``speaker_1`` and so on.
+
+    Raises:
+        VoiceModelError: the model cannot be used.
+        VoiceError: of a session it is not known how many people speak, or an enrolment is of nobody.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        plans: Sequence[SessionPlan],
+        transcribe: TranscribeSettings,
+        settings: VoicesSettings,
+        *,
+        enrolments: Sequence[Enrolment] = (),
+        streams: StreamChoice = StreamChoice.FIRST,
+    ) -> None:
+        self._study, self._transcribe, self._settings, self._streams = study, transcribe, settings, streams
+        shared = [
+            one for plan in plans for one in plan.recordings if not person_of_sound(study, plan.session_id, one.track)
+        ]
+        self._recordings = {(one.session_id, one.track): one for one in shared}
+        for one in shared:
+            if not persons_of_session(study, one.session_id):
+                raise VoiceError(_unknown_number(study, one.session_id))
+        everybody = [names for one in study.sessions for names in persons_of_session(study, one).values()]
+        for enrolment in enrolments:
+            if not any(enrolment.person in names for names in everybody):
+                raise VoiceError(
+                    f"--voice {enrolment.person}=...: the table persons has no such id, role or participant"
+                )
+        self._model = load_voice_model(Path(settings.model), settings.front_end)
+        threshold = transcribe.voice_threshold
+        self._enrolled = [(one.person, one.digest, one.vector(self._model.embed, threshold)) for one in enrolments]
+
+    def name(self, outcome: Outcome) -> Outcome:
+        """Attribute the words of a transcript that is there, and write it where that gives another file.
+
+        That of one person's microphone, and one that was joined from these, are left as they are.
+
+        Returns:
+            The outcome, with how many words have a speaker, and what is doubtful.
+        """
+        recording = self._recordings.get((outcome.session_id, outcome.track))
+        if recording is None or not outcome.is_there or outcome.joined:
+            return outcome
+        path = self._study.root / outcome.path
+        try:
+            made = read_made(path)
+            if made is None:
+                return outcome
+            by, before = self._by(outcome.session_id), made.provenance.by_voice
+            if before is None or before.model_copy(update={"attributed": 0.0, "doubts": ()}) != by:
+                made = write(path, self._with_speakers(recording, made, by))
+        except KeptError as error:
+            return replace(outcome, status=Status.KEPT, reason=str(error))
+        except (RecordingError, UnusableFileError, OSError) as error:
+            return replace(outcome, status=Status.FAILED, reason=f"no speakers: {error}")
+        count = sum(len(one.words) for one in made.utterances if one.speaker)
+        said = made.provenance.by_voice
+        return replace(outcome, attributed=count, doubts=said.doubts if said else ())
+
+    def _by(self, session_id: str) -> ByVoice:
+        """What decides the speakers of a session's transcript, besides the sound."""
+        model = self._model
+        return ByVoice(
+            model={"name": model.name, "sha256": model.sha256, "front_end": model.front_end},
+            rules=VOICE_RULES,
+            persons=tuple(persons_of_session(self._study, session_id)),
+            enrolled={person: digest for person, digest, _ in self._of_session(session_id)},
+            least=self._settings.speaker_probability,
+        )
+
+    def _of_session(self, session_id: str) -> Iterator[tuple[str, str, np.ndarray]]:
+        for person_id, names in persons_of_session(self._study, session_id).items():
+            for person, digest, vector in self._enrolled:
+                if person in names:
+                    yield person_id, digest, vector
+
+    def _with_speakers(self, recording: Recording, made: TranscriptFile, by: ByVoice) -> TranscriptFile:
+        """The same words in utterances of one speaker each."""
+        words = made.model_copy(update={"crosstalk": ()}).words
+        path = self._study.path(recording.relative)
+        zero_s = read_header(path, self._streams).start_s if recording.is_video else None
+        blocks = read_audio(path, RATE, zero_s, streams=self._streams)
+        pieces = voiced_pieces(blocks, self._transcribe.voice_threshold)
+        turns = find_turns(Windows.read(pieces, self._model.embed), len(by.persons))
+        enrolled = [(person, vector) for person, _, vector in self._of_session(recording.session_id)]
+        owners = match_voices(turns.centres, enrolled, by.persons)
+        doubts = [
+            f"it is not clear which voice is that of {person}"
+            for person, _ in enrolled
+            if person not in owners.values()
+        ]
+        if not turns.is_distinct:
+            doubts.append(f"{len(by.persons)} persons are in the table, but their voices cannot be told apart")
+        spans = [(word.start_s, word.end_s) for word in words]
+        voices, doubtful = turns.of_spans(spans, by.least), turns.are_doubtful(spans)
+        words = [replace(word, is_uncertain=is_doubtful) for word, is_doubtful in zip(words, doubtful, strict=True)]
+        spoken = [
+            utterance
+            for voice, pairs in groupby(zip(voices, words, strict=True), key=itemgetter(0))
+            for utterance in utterances(
+                [word for _, word in pairs],
+                self._transcribe.pause_s,
+                *self._speaker(recording.session_id, voice, owners),
+            )
+        ]
+        share = sum(voice is not None for voice in voices) / max(len(voices), 1)
+        by = by.model_copy(update={"attributed": round(share, 4), "doubts": tuple(doubts)})
+        provenance = made.provenance.model_copy(update={"speakers": None, "by_voice": by})
+        return made.model_copy(update={"utterances": tuple(spoken), "provenance": provenance})
+
+    def _speaker(self, session_id: str, voice: int | None, owners: Mapping[int, str]) -> tuple[str | None, str | None]:
+        """What the speaker of a voice is called, and the id of the person, if known."""
+        if voice is None:
+            return None, None
+        person = owners.get(voice)
+        return (speaker_of(self._study, session_id, person), person) if person else (f"speaker_{voice + 1}", None)
+
+
+def _unknown_number(study: Study, session_id: str) -> str:
+    row = f"{session_id},person"
+    file = study.root / "persons.csv"
+    line = (
+        f"printf '{row}_1\\n{row}_2\\n' >> {file}"
+        if file.exists()
+        else f"printf 'session_id,person_id\\n{row}_1\\n{row}_2\\n' > {file}"
+    )
+    return (
+        f"{session_id}: the table persons does not say how many people speak. Give each of them a row, for two: {line}"
+    )

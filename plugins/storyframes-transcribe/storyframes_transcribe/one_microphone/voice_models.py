@@ -1,0 +1,182 @@
+"""Networks that turn voice into vectors: similar voices have similar vectors. Nothing is downloaded.
+
+Each network has its own front end, and with another one its vectors are worthless. So a model is recognised by its
+weights or its metadata, or its front end is named in the settings; it is never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storyframes_transcribe.vad import RATE
+from tasks.models import model_digest
+
+FRONT_ENDS = ("resemblyzer", "wespeaker", "waveform")
+_KNOWN = {"39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e": "Resemblyzer 0.1.4"}
+_QUIETEST_DB = -30.0  # Resemblyzer amplifies what is softer
+_BATCH = 64
+
+
+class VoiceModelError(Exception):
+    """The model is not here or is not one that is known; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class VoiceModel:
+    """A model.
+
+    Attributes:
+        name: of the published model, or the file's.
+        sha256: of its file.
+        front_end: one of :data:`FRONT_ENDS`.
+        run: vectors (n, d) of sounds (n, samples).
+    """
+
+    name: str
+    sha256: str
+    front_end: str
+    run: Callable[[np.ndarray], np.ndarray]
+
+    def embed(self, sounds: Sequence[np.ndarray]) -> np.ndarray:
+        """(n, d) a vector of length 1 for each sound at 16 kHz."""
+        order = sorted(range(len(sounds)), key=lambda number: len(sounds[number]))
+        vectors: dict[int, np.ndarray] = {}
+        for _, same in groupby(order, key=lambda number: len(sounds[number])):
+            numbers = list(same)
+            for first in range(0, len(numbers), _BATCH):
+                batch = numbers[first : first + _BATCH]
+                vectors |= zip(batch, self.run(np.stack([sounds[number] for number in batch])), strict=True)
+        stacked = np.array([vectors[number] for number in range(len(sounds))], np.float64)
+        return stacked / np.maximum(np.linalg.norm(stacked, axis=1, keepdims=True), 1e-9)
+
+
+def load_voice_model(path: Path, front_end: str | None = None) -> VoiceModel:
+    """The model in a file, or in a folder with one such file.
+
+    Args:
+        path: ``.pt`` of Resemblyzer, or ``.onnx``.
+        front_end: of an ONNX file that does not say it.
+
+    Raises:
+        VoiceModelError: it is not there, or it is not known what it computes of.
+    """
+    files = sorted(file for suffix in ("*.pt", "*.onnx") for file in path.glob(suffix)) if path.is_dir() else [path]
+    if len(files) != 1 or not files[0].is_file() or files[0].suffix not in (".pt", ".onnx"):
+        raise VoiceModelError(
+            f"[voices] model: {path} is not a file .pt or .onnx, and not a folder with exactly one; for Resemblyzer's "
+            "run 'pip download --no-deps --only-binary :all: Resemblyzer==0.1.4' and "
+            "'unzip Resemblyzer-0.1.4-*.whl resemblyzer/pretrained.pt'"
+        )
+    (file,) = files
+    digest = model_digest(file)
+    found, run = _resemblyzer(file) if file.suffix == ".pt" else _onnx(file, front_end)
+    if front_end not in (None, found):
+        raise VoiceModelError(f"[voices] front_end = {front_end!r}: {file} is a model of {found!r}")
+    return VoiceModel(_KNOWN.get(digest, file.name), digest, found, run)
+
+
+def _resemblyzer(file: Path) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
+    """An LSTM whose last state, through a linear layer, is the vector (GE2E, as Resemblyzer publishes it)."""
+    import torch
+
+    try:
+        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)["model_state"]
+        weights = {name: value for name, value in state.items() if name.startswith(("lstm.", "linear."))}
+        layers = sum(name.startswith("lstm.weight_ih_l") for name in weights)
+        width, bands = weights["lstm.weight_hh_l0"].shape[1], weights["lstm.weight_ih_l0"].shape[1]
+        network = torch.nn.ModuleDict(
+            {
+                "lstm": torch.nn.LSTM(bands, width, layers, batch_first=True),
+                "linear": torch.nn.Linear(width, len(weights["linear.weight"])),
+            }
+        )
+        network.load_state_dict(weights)
+    except Exception as error:  # of pickle, or of a file with other weights
+        raise VoiceModelError(
+            f"[voices] model: {file} does not have Resemblyzer's weights ({type(error).__name__}); other models are "
+            "read as ONNX files"
+        ) from None
+    network.eval()
+
+    def run(sounds: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            _, (hidden, _) = network["lstm"](torch.from_numpy(_mel_power(sounds, bands)))
+            return np.asarray(torch.relu(network["linear"](hidden[-1])).numpy())
+
+    return "resemblyzer", run
+
+
+def _mel_power(sounds: np.ndarray, bands: int) -> np.ndarray:
+    """(n, frames, bands) float32: the power in mel bands of 25 ms, every 10 ms, as Resemblyzer computes it."""
+    from faster_whisper.feature_extractor import FeatureExtractor
+
+    level_db = 10 * np.log10(np.maximum(np.mean(np.square(sounds, dtype=np.float64), axis=1), 1e-12))
+    gain = 10 ** (np.maximum(_QUIETEST_DB - level_db, 0.0) / 20)
+    size, hop = RATE * 25 // 1000, RATE // 100
+    padded = np.pad(sounds * gain[:, None], ((0, 0), (size // 2, size // 2)))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, size, axis=1)[:, ::hop]
+    taper = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / size)
+    power = np.square(np.abs(np.fft.rfft(frames * taper, axis=2)))
+    return np.asarray(power @ FeatureExtractor.get_mel_filters(RATE, size, bands).T, np.float32)
+
+
+def _onnx(file: Path, front_end: str | None) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
+    import onnxruntime
+
+    try:
+        network = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    except Exception as error:  # of the library's own classes
+        raise VoiceModelError(f"[voices] model: {file} cannot be read by onnxruntime: {type(error).__name__}") from None
+    inputs, metadata = network.get_inputs(), network.get_modelmeta().custom_metadata_map
+    shape = list(inputs[0].shape)
+    is_bands = len(inputs) == 1 and len(shape) == 3 and shape[2] == 80
+    is_sound = len(inputs) == 1 and len(shape) == 2
+    said = "wespeaker" if metadata.get("framework") == "wespeaker" else None
+    chosen = front_end or said or ("waveform" if is_sound else None)
+    if not {"wespeaker": is_bands, "waveform": is_sound}.get(chosen or ""):
+        raise VoiceModelError(
+            f"[voices] model: {file} has the inputs {[(each.name, each.shape) for each in inputs]}, and it is not "
+            "known what they are computed of: set [voices] front_end = 'wespeaker' for 80 bands as WeSpeaker computes "
+            "them (Kaldi's), or export the model with its own front end, from samples at 16 kHz (batch, samples)"
+        )
+
+    def run(sounds: np.ndarray) -> np.ndarray:
+        given = sounds if chosen == "waveform" else np.stack([_kaldi_bands(sound) for sound in sounds])
+        return np.asarray(network.run(None, {inputs[0].name: given.astype(np.float32)})[-1]).reshape(len(sounds), -1)
+
+    return str(chosen), run
+
+
+@cache
+def _kaldi_filters() -> np.ndarray:
+    from transformers.audio_utils import mel_filter_bank
+
+    return np.asarray(mel_filter_bank(257, 80, 20, RATE / 2, RATE, mel_scale="kaldi", triangularize_in_mel_space=True))
+
+
+def _kaldi_bands(sound: np.ndarray) -> np.ndarray:
+    """(frames, 80) the logarithm of Kaldi's filter banks without dither, less the mean of each, as WeSpeaker's."""
+    from transformers.audio_utils import spectrogram, window_function
+
+    bands = spectrogram(
+        sound.astype(np.float64) * 32768,
+        window_function(400, "hamming", periodic=False),
+        frame_length=400,
+        hop_length=160,
+        fft_length=512,
+        power=2.0,
+        center=False,
+        preemphasis=0.97,
+        mel_filters=_kaldi_filters(),
+        log_mel="log",
+        mel_floor=1.192092955078125e-07,
+        remove_dc_offset=True,
+    ).T
+    return np.asarray(bands - bands.mean(axis=0))

@@ -1,0 +1,157 @@
+"""Who speaks on one microphone by voice, with planted vectors and weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import Ears, as_int16, planted
+from storyframes_transcribe.models import Model
+from storyframes_transcribe.one_microphone.naming import Enrolment, VoiceError, VoiceNaming
+from storyframes_transcribe.one_microphone.settings import VoicesSettings
+from storyframes_transcribe.one_microphone.turns import STEP_S, Windows, find_turns, match_voices
+from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
+from storyframes_transcribe.recordings import plan_sessions
+from storyframes_transcribe.session import Outcome, Status, Transcriber
+from storyframes_transcribe.voices import RATE
+from support.media.recordings import write_wave
+from transcribing import SETTINGS, WORDS
+
+from tasks.study import load_study, read_transcript
+
+pytestmark = pytest.mark.slow
+
+SIZE = 64
+LEAST = 0.9
+
+
+def voices(count: int) -> np.ndarray:
+    """(count, SIZE) vectors of length 1 whose cosines are about 0.7, as those of persons."""
+    vectors = np.random.default_rng(1).random((count, SIZE)) + 0.4 * np.eye(count, SIZE) * SIZE**0.5
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def windows(means: np.ndarray) -> Windows:
+    """Windows of voice without pauses, each with its own noise."""
+    noise = np.random.default_rng(2).normal(0, 0.03, means.shape)
+    vectors = (means + noise) / np.linalg.norm(means + noise, axis=1, keepdims=True)
+    start_s = np.arange(len(means)) * STEP_S
+    return Windows(start_s, start_s + STEP_S, np.full(len(means), 1.6), vectors)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_each_voice_has_its_words_and_a_mixture_has_none(count: int) -> None:
+    known = voices(count)
+    owners = np.repeat(np.arange(24) % count, 10)  # turns of 2.5 s
+    means = known[owners]
+    means[100:110] = (known[0] + known[1]) / 2  # both at once
+    turns = find_turns(windows(means), count)
+    spans = [(step * STEP_S, (step + 1) * STEP_S) for step in range(len(owners))]
+    said = turns.of_spans(spans, LEAST)
+    alone = [step for step in range(len(owners)) if not 99 <= step <= 110]
+    assert turns.is_distinct
+    assert [said[step] for step in alone] == owners[alone].tolist()  # in the order in which they are first heard
+    assert turns.are_doubtful(spans[102:108]) == [True] * 6
+    assert not any(turns.are_doubtful([spans[step] for step in alone if step % 10 not in (0, 9)]))
+    end_s = len(owners) * STEP_S
+    assert turns.of_spans([(end_s + 0.1, end_s + 0.2), (end_s + 1, end_s + 2)], LEAST) == [owners[-1], None]
+
+
+def test_one_voice_is_not_taken_for_two_without_a_word() -> None:
+    assert not find_turns(windows(voices(1)[np.zeros(200, int)]), 2).is_distinct
+
+
+def test_a_voice_is_a_person_s_only_if_it_is_clear() -> None:
+    kim, lee, pat = voices(3)
+    centres = np.stack([lee, kim])
+    assert match_voices(centres, [("kim", kim)], ["kim", "lee"]) == {1: "kim", 0: "lee"}
+    assert match_voices(centres, [("kim", kim)], ["kim", "lee", "pat"]) == {1: "kim"}
+    assert match_voices(centres, [("pat", pat)], ["pat", "lee"]) == {}
+    assert match_voices(centres, [], ["kim", "lee"]) == {}
+
+
+def tiny_resemblyzer(path: Path) -> Path:
+    """Weights with Resemblyzer's names, of a network of 8 units."""
+    import torch
+
+    lstm, linear = torch.nn.LSTM(40, 8, 3, batch_first=True), torch.nn.Linear(8, 16)
+    state = {f"lstm.{name}": value for name, value in lstm.state_dict().items()}
+    state |= {f"linear.{name}": value for name, value in linear.state_dict().items()}
+    torch.save({"model_state": state | {"similarity_bias": torch.zeros(1)}}, path)
+    return path
+
+
+def test_a_model_is_recognised_by_its_weights_and_what_is_not_known_is_refused(tmp_path: Path) -> None:
+    import torch
+
+    file = tiny_resemblyzer(tmp_path / "tiny.pt")
+    model = load_voice_model(tmp_path)
+    assert (model.name, model.front_end) == ("tiny.pt", "resemblyzer")
+    generator = np.random.default_rng(0)
+    sounds = [generator.normal(0, 0.1, round(seconds * RATE)).astype(np.float32) for seconds in (1.6, 0.8, 1.6)]
+    together = model.embed(sounds)
+    np.testing.assert_allclose(together, [model.embed([sound])[0] for sound in sounds], atol=1e-5)
+    with pytest.raises(VoiceModelError, match="'wespeaker'"):
+        load_voice_model(file, "wespeaker")
+    torch.save({"model_state": {"lstm.weight_hh_l0": torch.zeros(1, 1)}}, tmp_path / "other.pt")
+    for path, wrong in ((tmp_path / "other.pt", "other.pt"), (tmp_path, "exactly one"), (tmp_path / "no.pt", "no.pt")):
+        with pytest.raises(VoiceModelError, match=wrong):
+            load_voice_model(path)
+
+
+@pytest.fixture
+def meeting(tmp_path: Path) -> Path:
+    """One microphone, and nothing about who was there."""
+    root = tmp_path / "study"
+    root.mkdir()
+    (root / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,a.wav\n")
+    write_wave(root / "a.wav", as_int16(planted(WORDS, 8.0)), RATE)
+    return root
+
+
+def named(root: Path, model: Path, *enrolments: str) -> Outcome:
+    study = load_study(root)
+    plans = plan_sessions(study)
+    settings = VoicesSettings(model=str(model), speaker_probability=0.5)
+    naming = VoiceNaming(study, plans, SETTINGS, settings, enrolments=[Enrolment.parse(text) for text in enrolments])
+    ears = Ears(*(word for word, _ in WORDS))
+    (outcome,) = Transcriber(study, SETTINGS, Model("a model", Path(), "0" * 64), ears.hear, ears.listen).transcribe(
+        plans[0]
+    )
+    return naming.name(outcome)
+
+
+@pytest.mark.needs("espeak-ng", "faster_whisper")
+def test_a_transcript_gets_the_speakers_of_its_persons_and_says_by_what(meeting: Path, tmp_path: Path) -> None:
+    model = tiny_resemblyzer(tmp_path / "tiny.pt")
+    path = meeting / "transcripts/s.json"
+    with pytest.raises(VoiceError, match=r"^s: .*printf 'session_id,person_id"):
+        named(meeting, model)
+    assert not path.exists()
+    (meeting / "persons.csv").write_text("session_id,person_id,role\ns,kim,teller\ns,lee,\n")
+    outcome = named(meeting, model)
+    assert (outcome.status, outcome.words, outcome.attributed) == (Status.MADE, 4, 4)
+    content = json.loads(path.read_text())
+    by = content["provenance"]["by_voice"]
+    assert (by["model"]["name"], by["persons"], by["enrolled"], by["attributed"]) == ("tiny.pt", ["kim", "lee"], {}, 1)
+    assert {one["speaker"] for one in content["utterances"]} <= {"speaker_1", "speaker_2"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    words, before = read_transcript(path).words(), path.stat().st_mtime_ns
+    assert (named(meeting, model).status, path.stat().st_mtime_ns) == (Status.CURRENT, before)
+    for text, wrong in (
+        (f"pat={meeting / 'a.wav'}", "pat"),
+        ("kim=no.wav", "no.wav"),
+        (f"kim={path},1,2", "kim"),
+        ("kim", "kim"),
+    ):
+        with pytest.raises(VoiceError, match=wrong):
+            named(meeting, model, text)
+    long = write_wave(tmp_path / "long.wav", as_int16(np.tile(planted(WORDS, 8.0), 2)), RATE)
+    named(meeting, model, f"teller={long},0,15.5")
+    content = json.loads(path.read_text())
+    assert {*content["provenance"]["by_voice"]["enrolled"]} == {"kim"}
+    assert read_transcript(path).words() == words
+    path.write_text(path.read_text().replace("velvet", "Velvet!"))
+    assert named(meeting, model).status is Status.KEPT
