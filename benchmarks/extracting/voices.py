@@ -55,6 +55,7 @@ class Judged:
         overlapped, marked: words that both say, and how many of these are marked as doubtful.
         marked_alone: words said alone that are marked.
         persons_right: whether enrolment named both voices, and rightly.
+        doubted: whether the voices seem not to be distinct.
     """
 
     alone: int
@@ -70,6 +71,7 @@ class Judged:
     marked: int
     marked_alone: int
     persons_right: int
+    doubted: int
 
 
 def conversation(voices: tuple[str, str], seed: int) -> tuple[Scene, list[np.ndarray]]:
@@ -86,13 +88,13 @@ def conversation(voices: tuple[str, str], seed: int) -> tuple[Scene, list[np.nda
     return compose(persons, _TURNS, seed, gap_s=(-0.5, 0.9)), enrolled
 
 
-def heard(scene: Scene, condition: str, seed: int) -> np.ndarray:
+def heard(said: np.ndarray, condition: str, seed: int) -> np.ndarray:
     """What the microphone records."""
     if condition == "clean":
-        return scene.room
+        return said
     generator = np.random.default_rng(seed)
     echo_db, snr_db = (0.0, 18.0) if condition.startswith("far") else (-12.0, 22.0)
-    sound = in_room(scene.room, 0.35, generator, echo_db)
+    sound = in_room(said, 0.35, generator, echo_db)
     sound = sound + generator.standard_normal(len(sound)) * 10 ** ((-26 - snr_db) / 20)
     band = signal.butter(4, (300, 3400), "bandpass", fs=RATE, output="sos")
     return np.asarray(signal.sosfilt(band, sound), np.float32)
@@ -143,19 +145,22 @@ def judge(scene: Scene, turns: Turns, enrolled: list[np.ndarray]) -> Judged:
         marked=sum(turns.are_doubtful(both_say)),
         marked_alone=marked_alone,
         persons_right=int(owners == {order[0]: "0", order[1]: "1"}),
+        doubted=int(not turns.is_distinct),
     )
 
 
 def judged(model: VoiceModel, voices: tuple[str, ...], seed: int = 0) -> Iterator[tuple[str, Judged]]:
-    """By condition, every pair of the voices."""
+    """By condition, every pair of the voices, without and with enrolment by 20 s in the same condition."""
     for pair in combinations(voices, 2):
         scene, others = conversation((pair[0], pair[1]), seed)
-        vectors = [_windows(sound, model).vectors.sum(axis=0) for sound in others]
-        vectors = [vector / np.linalg.norm(vector) for vector in vectors]
         for condition in CONDITIONS:
-            one = judge(scene, find_turns(_windows(heard(scene, condition, seed), model), 2), vectors)
-            print(*pair, condition, one, flush=True)
-            yield condition, one
+            windows = _windows(heard(scene.room, condition, seed), model)
+            sums = [_windows(heard(sound, condition, seed + 1), model).vectors.sum(axis=0) for sound in others]
+            enrolled = [vector / np.linalg.norm(vector) for vector in sums]
+            for name, known in ((condition, []), (f"{condition}, all enrolled", enrolled)):
+                one = judge(scene, find_turns(windows, 2, known), enrolled)
+                print(*pair, name, one, flush=True)
+                yield name, one
 
 
 def main() -> None:
@@ -166,7 +171,7 @@ def main() -> None:
     print_machine()
     every = list(judged(load_voice_model(options.model), CHOSEN_BY if options.choose else CHECKED))
     rows = []
-    for condition in CONDITIONS:
+    for condition in dict.fromkeys(name for name, _ in every):
         of_one = [one for name, one in every if name == condition]
         total = {name: sum(getattr(one, name) for one in of_one) for name in Judged.__annotations__}
         collar = total["missed"] + total["invented"] + total["mistaken"]
@@ -180,6 +185,7 @@ def main() -> None:
                 f"{total['right'] / total['named']:.1%}",
                 f"{total['marked'] / max(total['overlapped'], 1):.0%}, {total['marked_alone'] / total['words']:.0%}",
                 f"{total['persons_right']} of {len(of_one)}",
+                f"{total['doubted']} of {len(of_one)}",
             ]
         )
         print(*rows[-1], sep=" | ", flush=True)
@@ -192,6 +198,7 @@ def main() -> None:
         "named words that are right",
         "words marked as doubtful: said by both, said alone",
         "conversations with both persons named by enrolment",
+        "conversations with the warning",
     )
     if not options.choose:
         record("voices", columns, rows)

@@ -6,7 +6,8 @@ cluster. ``voices`` reads the sound as a stream and finds the stretches with voi
 a model that ``models`` finds and checks, in the language that ``listening`` detects where none is given
 (``languages``); ``crosstalk`` removes what a neighbour's microphone heard as well. ``words`` are what both work on:
 there pieces of words are joined and get the times of the voice. ``speakers`` says who speaks on
-a microphone of several people by the feature ``speaking``, ``one_microphone`` by their voices. ``transcript_file`` is what is written, and ``outdated`` names the files that earlier
+a microphone of several people by the feature ``speaking``, ``one_microphone`` by
+their voices. ``transcript_file`` is what is written, and ``outdated`` names the files that earlier
 rules made.
 
 ``align_command`` is ``storyframes align``: ``alignment`` reads texts that were handed in and writes transcripts of

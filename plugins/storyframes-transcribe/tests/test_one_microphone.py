@@ -55,6 +55,8 @@ def test_each_voice_has_its_words_and_a_mixture_has_none(count: int) -> None:
     assert [said[step] for step in alone] == owners[alone].tolist()  # in the order in which they are first heard
     assert turns.are_doubtful(spans[102:108]) == [True] * 6
     assert not any(turns.are_doubtful([spans[step] for step in alone if step % 10 not in (0, 9)]))
+    backwards = find_turns(windows(means), count, known[::-1]).of_spans(spans, LEAST)
+    assert [backwards[step] for step in alone] == (count - 1 - owners[alone]).tolist()
     end_s = len(owners) * STEP_S
     assert turns.of_spans([(end_s + 0.1, end_s + 0.2), (end_s + 1, end_s + 2)], LEAST) == [owners[-1], None]
 

@@ -194,8 +194,10 @@ class VoiceNaming:
         zero_s = read_header(path, self._streams).start_s if recording.is_video else None
         blocks = read_audio(path, RATE, zero_s, streams=self._streams)
         pieces = voiced_pieces(blocks, self._transcribe.voice_threshold)
-        turns = find_turns(Windows.read(pieces, self._model.embed), len(by.persons))
+        windows = Windows.read(pieces, self._model.embed)
         enrolled = [(person, vector) for person, _, vector in self._of_session(recording.session_id)]
+        every = [vector for _, vector in enrolled] if {name for name, _ in enrolled} == {*by.persons} else []
+        turns = find_turns(windows, len(by.persons), every)
         owners = match_voices(turns.centres, enrolled, by.persons)
         doubts = [
             f"it is not clear which voice is that of {person}"
@@ -203,7 +205,9 @@ class VoiceNaming:
             if person not in owners.values()
         ]
         if not turns.is_distinct:
-            doubts.append(f"{len(by.persons)} persons are in the table, but their voices cannot be told apart")
+            doubts.append(
+                f"the voices of {len(by.persons)} persons are hard to tell apart: many words may have the wrong speaker"
+            )
         spans = [(word.start_s, word.end_s) for word in words]
         voices, doubtful = turns.of_spans(spans, by.least), turns.are_doubtful(spans)
         words = [replace(word, is_uncertain=is_doubtful) for word, is_doubtful in zip(words, doubtful, strict=True)]

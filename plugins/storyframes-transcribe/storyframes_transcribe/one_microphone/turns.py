@@ -20,7 +20,7 @@ _SHARPNESS = 40.0  # of two voices whose cosines with a window differ by 0.1, on
 _CHANGE = 0.1  # the probability that another voice goes on after a step
 _ROUNDS = 5
 _SURE = 0.9  # windows of which a voice is learned
-_DISTINCT = 0.1  # the silhouette coefficient below which groups are probably no voices
+_DISTINCT = 0.2  # the silhouette coefficient below which groups are probably no voices
 _BETWEEN = 0.4  # of the usual difference of two voices: less is doubtful
 _NEAR_S = 0.3  # a word so far from voice is attributed as the voice is
 Embed = Callable[[Sequence[np.ndarray]], np.ndarray]
@@ -108,8 +108,13 @@ class Turns:
             yield share / max(float(share.sum()), 1e-9)
 
 
-def find_turns(windows: Windows, count: int) -> Turns:
-    """Which of ``count`` voices speaks in each window; voices are in the order in which they are first heard."""
+def find_turns(windows: Windows, count: int, enrolled: Sequence[np.ndarray] = ()) -> Turns:
+    """Which of ``count`` voices speaks in each window.
+
+    Args:
+        enrolled: vectors of all voices, in whose order they are found. Without these, voices are grouped, and are in
+            the order in which they are first heard.
+    """
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
@@ -120,9 +125,13 @@ def find_turns(windows: Windows, count: int) -> Turns:
         return Turns(windows.start_s, windows.end_s, nobody, centres, doubtful, is_distinct=False)
     is_whole = windows.seconds >= min(_WHOLE_S, float(np.median(windows.seconds)))
     is_whole = is_whole if is_whole.sum() > count else np.ones(len(vectors), bool)
-    labels = KMeans(count, n_init=10, random_state=0).fit_predict(vectors[is_whole])
-    centres = _unit(np.stack([vectors[is_whole][labels == voice].mean(axis=0) for voice in range(count)]))
-    for _ in range(_ROUNDS):
+    is_known = len(enrolled) == count
+    if is_known:
+        centres = np.stack(enrolled)
+    else:
+        labels = KMeans(count, n_init=10, random_state=0).fit_predict(vectors[is_whole])
+        centres = _unit(np.stack([vectors[is_whole][labels == voice].mean(axis=0) for voice in range(count)]))
+    for _ in range(1 if is_known else _ROUNDS):
         probability = _smoothed(windows, centres)
         weights = np.where(probability >= _SURE, probability, 0.0) * windows.seconds[:, None]
         if not weights.any(axis=0).all():
@@ -135,8 +144,12 @@ def find_turns(windows: Windows, count: int) -> Turns:
         and silhouette_score(vectors[is_whole], most[is_whole], metric="cosine", sample_size=2000, random_state=0)
         >= _DISTINCT
     )
-    order = np.argsort(
-        [np.append(np.flatnonzero(most == voice), len(most))[0] for voice in range(count)], kind="stable"
+    order = (
+        np.arange(count)
+        if is_known
+        else np.argsort(
+            [np.append(np.flatnonzero(most == voice), len(most))[0] for voice in range(count)], kind="stable"
+        )
     )
     doubtful = _are_between(vectors @ centres.T)
     return Turns(windows.start_s, windows.end_s, probability[:, order], centres[order], doubtful, is_distinct)
