@@ -112,7 +112,9 @@ def transcribe(
         _remark_on_clocks(loaded, plans)
         _name(loaded, plans, is_dry=True)  # a table that cannot be changed is reported before hours of work
         found = find_model(settings.model)
-        attribute = partial(name_speakers, loaded, store, settings) if store else None
+        attribute: Callable[[Outcome], Outcome] | None = (
+            partial(name_speakers, loaded, store, settings) if store else None
+        )
         if not store and configured.sections["voices"].model:
             enrolments = [Enrolment.parse(text) for text in voice or ()]
             named_by = configured.sections["voices"]

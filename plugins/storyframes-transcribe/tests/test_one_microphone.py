@@ -21,7 +21,7 @@ from transcribing import SETTINGS, WORDS
 
 from tasks.study import load_study, read_transcript
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("faster_whisper")]
 
 SIZE = 64
 LEAST = 0.9
@@ -125,7 +125,7 @@ def named(root: Path, model: Path, *enrolments: str) -> Outcome:
     return naming.name(outcome)
 
 
-@pytest.mark.needs("espeak-ng", "faster_whisper")
+@pytest.mark.needs("espeak-ng")
 def test_a_transcript_gets_the_speakers_of_its_persons_and_says_by_what(meeting: Path, tmp_path: Path) -> None:
     model = tiny_resemblyzer(tmp_path / "tiny.pt")
     path = meeting / "transcripts/s.json"

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from planted import as_int16
+from storyframes_transcribe.one_microphone.voice_models import load_voice_model
+from support.media.recordings import write_wave
 from support.voices import human
+from support.voices.scenes import RATE
+from typer.testing import CliRunner
 
+from benchmarks.extracting import voices
 from benchmarks.extracting.transcripts import TURNS, Heard, alone, conversation, transcribed
+from flows.cli.app import app
+from tasks.study import read_transcript
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs("espeak-ng", "faster_whisper", "real voices")]
 
@@ -61,3 +71,44 @@ def test_words_of_readers_are_right_and_begin_with_the_voice() -> None:
     assert late_s(read) < 0.1
     wrong, said = read.errors(0)
     assert wrong <= 0.15 * said
+
+
+def test_one_command_makes_a_transcript_with_speakers(tmp_path: Path) -> None:
+    scene, others = voices.conversation(("es", "it-2"), 0)
+    root = tmp_path / "study"
+    root.mkdir()
+    write_wave(root / "meeting.wav", as_int16(scene.room), RATE)
+    (root / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,meeting.wav\n")
+    (root / "persons.csv").write_text("session_id,person_id,role\ns,ana,teller\ns,gia,\n")
+    (tmp_path / "voices.toml").write_text("[voices]\nspeaker_probability = 0.9\n")
+    options = [
+        f"--voice={name}={write_wave(tmp_path / f'{name}.wav', as_int16(voice), RATE)}"
+        for name, voice in zip(("teller", "gia"), others, strict=True)
+    ]
+    models = ["--model", str(human.whisper_model("base")), "--voices", str(human.voice_weights()), "--language", "es"]
+    ended = CliRunner().invoke(
+        app, ["transcribe", str(root), *models, *options, "--config", str(tmp_path / "voices.toml")]
+    )
+    assert ended.exit_code == 0, ended.stderr
+    named = right = words = 0
+    for utterance in read_transcript(root / "transcripts/s.json").utterances:
+        for word in utterance.words:
+            middle = (word.start_s + word.end_s) / 2
+            said = {one.person for one in scene.planted if one.start_s <= middle <= one.end_s}
+            if len(said) == 1:
+                words += 1
+                named += bool(utterance.speaker)
+                right += utterance.speaker == ("teller", "gia")[said.pop()]
+    assert words > 100
+    assert named >= 0.9 * words
+    assert right >= 0.97 * named
+
+
+def test_voices_that_chose_nothing_are_told_apart() -> None:
+    every = [
+        one
+        for condition, one in voices.judged(load_voice_model(human.voice_weights()), voices.CHECKED[:2])
+        if condition == "clean"
+    ]
+    assert sum(one.mistaken for one in every) <= 0.02 * sum(one.said for one in every)
+    assert sum(one.right for one in every) >= 0.98 * sum(one.named for one in every)

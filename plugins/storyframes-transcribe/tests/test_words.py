@@ -128,3 +128,15 @@ def test_an_utterance_ends_where_the_voice_pauses() -> None:
     heard = [HeardWord(text, at, at + 0.5, 0.9) for text, at in (("one", 0.5), ("two", 1.0), ("three", 1.5))]
     spoken = [*utterances([*snap(heard, np.array([[0.5, 1.4], [2.5, 3.0]]))], 1.0, None, None)]
     assert [(one.text, one.start_s, one.end_s) for one in spoken] == [("one two", 0.5, 1.4), ("three", 2.5, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("said", "texts"),
+    [
+        ("And Mr. Dashwood had leisure. He was Dr. Young", ["And Mr. Dashwood had leisure.", "He was Dr. Young"]),
+        ("Hold on! Is M. Dupont there? No.", ["Hold on!", "Is M. Dupont there?", "No."]),
+    ],
+)
+def test_a_title_does_not_end_an_utterance(said: str, texts: list[str]) -> None:
+    words = [HeardWord(word, 0.3 * place, 0.3 * place + 0.25, 0.9) for place, word in enumerate(said.split())]
+    assert [utterance.text for utterance in utterances(words, 1.0, None, None)] == texts
