@@ -94,7 +94,10 @@ def export_store(
             if study is None:
                 raise ExportError(f"--format {format_}: labels and recordings are of the study: give --study STUDY")
             if rate is not None or per is not None or where is not None or label or raw_text is not None:
-                raise ExportError(f"--format {format_} has what is stored: without --rate, --per, --where and --label")
+                raise ExportError(
+                    f"--format {format_} has what is stored: choose sessions with --session, without --rate, --per, "
+                    "--where and --label"
+                )
             if format_ == NWB:
                 from storyframes_release.nwb.run import export_nwb  # needs the pipeline, so Linux
 
