@@ -45,7 +45,7 @@ PROGRAMS = {
 PACKAGES = frozenset(
     """
     accelerate axe_playwright_python boto3 budoux dask_kubernetes datasets faster_whisper lightning mlcroissant moto
-    parselmouth playwright rerun sphinx umap
+    ndx_pose nwbinspector parselmouth playwright pynwb rerun sphinx umap
     """.split()
 )
 OF_FIXTURES = {

