@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.media.recordings import write_video
 
 from storyframes_report.devices import devices_of
-from storyframes_report.report.label_facts import session_ratings
+from storyframes_report.report.label_facts import label_columns, session_ratings
 from storyframes_report.report.timeline import timeline
 from storyframes_report.report.timetable import Timetable, read_timetable
 from tasks.inspect.session_curves import SessionCurves
@@ -82,6 +83,14 @@ def test_a_sessions_ratings_stand_by_rater_without_what_is_private_or_written(fo
         ("warmth", "", "4", "2"),
     )
     assert session_ratings(load_study(folder), "s1", with_text=True).rows[2] == ("remark", "", "she laughs", "")
+
+
+def test_a_column_is_made_of_as_many_raters_as_labelled_a_unit() -> None:
+    clips = pd.DataFrame({"warmth": [1.5], "mood": pd.Categorical(["calm"]), "split": ["train"]})
+    units = {"warmth": [[1, 2, None], [3, None, None]], "mood": [[0, 0, 1]]}
+    clips.attrs = {"schemes": {"warmth": "interval", "mood": "nominal"}, "ratings": {"s1": units}}
+    made_of = {column.name: column.made_of for column in label_columns(clips)}
+    assert made_of == {"warmth": "the mean of 1 to 2 raters", "mood": "the name that most give of 3 raters"}
 
 
 def test_another_tracks_timeline_has_the_labels_of_its_own_recording(folder: Path) -> None:
