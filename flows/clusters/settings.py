@@ -111,7 +111,7 @@ class Slurm(StrictSettings):
         prologue = (line for line in self.prologue if "#SBATCH" in line)  # Slurm reads them there as well
         for directive in (*self.cpu.directives, *gpu, self.gpu_directive, *prologue):
             if limits_time(Scheduler.SLURM, directive):
-                raise ValueError(f"the directive {directive} is a job's time, which 'walltime' says")
+                raise ValueError(f"'{directive}' cannot be a directive: set 'walltime' instead")
         return self
 
     @property

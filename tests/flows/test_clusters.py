@@ -164,12 +164,15 @@ def test_a_task_that_had_all_the_time_of_a_job_is_given_up_with_the_reason() -> 
         ("kind: slurm\nwalltime: 4h\ncpu: {count: 1}\n", "slurm.walltime: String should match pattern"),
         (
             "kind: slurm\ncpu: {count: 1, directives: [-t 10]}\n",
-            "the directive -t 10 is a job's time, which 'walltime' says",
+            "'-t 10' cannot be a directive: set 'walltime' instead",
         ),
-        ("kind: slurm\ncpu: {count: 1}\ngpu_directive: --time-min=9\n", "the directive --time-min=9 is a job's time"),
+        (
+            "kind: slurm\ncpu: {count: 1}\ngpu_directive: --time-min=9\n",
+            "'--time-min=9' cannot be a directive: set 'walltime' instead",
+        ),
         (
             "kind: slurm\ncpu: {count: 1}\nprologue: ['#SBATCH -t 10']\n",
-            "the directive #SBATCH -t 10 is a job's time, which 'walltime' says",
+            "'#SBATCH -t 10' cannot be a directive: set 'walltime' instead",
         ),
         ("kind: [\n", "is not YAML"),
         ("just text\n", "the cluster: Input should be"),

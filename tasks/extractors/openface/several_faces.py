@@ -1,8 +1,8 @@
 """One person's rows of OpenFace's output of several faces, as FaceLandmarkVidMulti writes it.
 
 Its ``face_id`` numbers the tool's trackers, not people: a tracker that loses its face takes the next one that it finds.
-So a person is not an id but a place: her track is a region of the picture, and of each frame's faces the one in her
-region is hers. Where two are in it, none is taken.
+So a track is a region of the picture: the face inside the region belongs to the person. Where two faces
+are in it, none is taken.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Predictions:
 
 
 def write_predictions(folder: Path, run: Run, table: pd.DataFrame) -> None:
-    """Write ``predictions.parquet`` into ``folder``, in one step, its owner's alone, after the checks of reading.
+    """Write ``predictions.parquet`` into ``folder``, in one step, with mode 0600, after the checks of reading.
 
     Args:
         folder: of the run.

@@ -154,7 +154,7 @@ class Run(BaseModel):
 
 
 def write_run(folder: Path, run: Run) -> None:
-    """Write ``run.json`` into ``folder``, in one step, its owner's alone.
+    """Write ``run.json`` into ``folder``, in one step, with mode 0600.
 
     Raises:
         OSError: it cannot be written.
