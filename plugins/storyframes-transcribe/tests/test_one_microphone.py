@@ -72,6 +72,7 @@ def test_a_voice_is_a_person_s_only_if_it_is_clear() -> None:
     assert match_voices(centres, [("kim", kim)], ["kim", "lee", "pat"]) == {1: "kim"}
     assert match_voices(centres, [("pat", pat)], ["pat", "lee"]) == {}
     assert match_voices(centres, [], ["kim", "lee"]) == {}
+    assert match_voices(centres[:1], [], ["kim"]) == {0: "kim"}
 
 
 def tiny_resemblyzer(path: Path) -> Path:
@@ -151,6 +152,8 @@ def test_a_transcript_gets_the_speakers_of_its_persons_and_says_by_what(meeting:
         with pytest.raises(VoiceError, match=wrong):
             named(meeting, model, text)
     long = write_wave(tmp_path / "long.wav", as_int16(np.tile(planted(WORDS, 8.0), 2)), RATE)
+    with pytest.raises(VoiceError, match="kim, teller"):
+        named(meeting, model, f"teller={long}", f"kim={long},0,9")
     named(meeting, model, f"teller={long},0,15.5")
     content = json.loads(path.read_text())
     assert {*content["provenance"]["by_voice"]["enrolled"]} == {"kim"}

@@ -139,6 +139,9 @@ class VoiceNaming:
                 raise VoiceError(
                     f"--voice {enrolment.person}=...: the table persons has no such id, role or participant"
                 )
+        for names in everybody:
+            if len(double := [one.person for one in enrolments if one.person in names]) > 1:
+                raise VoiceError(f"--voice: {', '.join(sorted(double))} are one person: give one sound of each")
         self._model = load_voice_model(Path(settings.model), settings.front_end)
         threshold = transcribe.voice_threshold
         self._enrolled = [(one.person, one.digest, one.vector(self._model.embed, threshold)) for one in enrolments]

@@ -206,14 +206,13 @@ def match_voices(
     """
     from scipy.optimize import linear_sum_assignment
 
-    if not enrolled:
-        return {}
-    cosines = np.stack([vector for _, vector in enrolled]) @ centres.T
     owners = {}
-    for row, voice in zip(*linear_sum_assignment(-cosines), strict=True):
-        others = np.delete(cosines[row], voice)
-        if cosines[row, voice] - others.max(initial=-1.0) >= np.log(_SURE / (1 - _SURE)) / _SHARPNESS:
-            owners[int(voice)] = enrolled[row][0]
+    if enrolled:
+        cosines = np.stack([vector for _, vector in enrolled]) @ centres.T
+        for row, voice in zip(*linear_sum_assignment(-cosines), strict=True):
+            others = np.delete(cosines[row], voice)
+            if cosines[row, voice] - others.max(initial=-1.0) >= np.log(_SURE / (1 - _SURE)) / _SHARPNESS:
+                owners[int(voice)] = enrolled[row][0]
     unknown, left = [*{*range(len(centres))} - {*owners}], [*{*persons} - {*owners.values()}]
     if len(unknown) == len(left) == 1 and left[0] not in dict(enrolled):
         owners[unknown[0]] = left[0]
