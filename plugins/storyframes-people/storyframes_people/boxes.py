@@ -26,10 +26,10 @@ _DECIMALS = 5
 
 
 def region(person: Person, size: tuple[int, int], frame_s: float, margin: float = MARGIN) -> Boxes:
-    """A person's boxes, and from half a frame after each piece on none, or from half way to a sooner one.
+    """A person's boxes, and none from half a frame before and after each piece on, or from half way to a sooner one.
 
-    The last box holds for a frame more, and has a row that ends it: without one it would hold as long, but its doubt
-    would end at once.
+    Rows without a box say so also before the first piece and after the last: otherwise a box would hold for a frame
+    more, which is another scene where the recording was cut.
 
     Args:
         size: width and height of the picture, pixels.
@@ -41,12 +41,13 @@ def region(person: Person, size: tuple[int, int], frame_s: float, margin: float 
     box: list[np.ndarray] = []
     doubtful: list[np.ndarray] = []
     begins = [float(piece.time[0]) for piece in person.pieces]
+    if (before_s := begins[0] - frame_s / 2) > 0:
+        time, box, doubtful = [np.array([before_s])], [np.full((1, 4), np.nan)], [np.zeros(1, bool)]
     for number, piece in enumerate(person.pieces, 1):
         next_s = min(begins[number:], default=np.inf)
         kept = piece.time < next_s  # doubtful ones may be from when the next has begun
         piece = Piece(*(rows[kept] for rows in (piece.time, piece.box, piece.looks, piece.doubtful)))
-        holds_s = frame_s / 2 if number < len(person.pieces) else 1.5 * frame_s
-        time += [piece.time, np.minimum(piece.time[-1:] + holds_s, (piece.time[-1:] + next_s) / 2)]
+        time += [piece.time, np.minimum(piece.time[-1:] + frame_s / 2, (piece.time[-1:] + next_s) / 2)]
         box += [_inside(_with_margin(smoothed(piece), margin), size) / (*size, *size), np.full((1, 4), np.nan)]
         doubtful += [piece.doubtful, np.zeros(1, bool)]
     time_s, boxes, is_doubtful = (np.concatenate(rows) for rows in (time, box, doubtful))

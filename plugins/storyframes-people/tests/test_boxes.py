@@ -42,9 +42,18 @@ def test_two_pieces_are_smoothed_by_themselves_with_nobody_between_them() -> Non
     boxes = region(Person("ada", (first, second)), SIZE, 0.04, margin=0)
     assert (np.diff(boxes.time_s) > 0).all()
     assert len(boxes.time_s) == 22
-    assert boxes.time_s[~boxes.seen].round(3).tolist() == [0.92, 3.96]
+    assert boxes.time_s[~boxes.seen].round(3).tolist() == [0.92, 3.92]
     np.testing.assert_allclose(boxes.box[:10, 0], 170 / 640, atol=1e-5)
     np.testing.assert_allclose(boxes.box[11:-1, 0], 370 / 640, atol=1e-5)
+
+
+def test_a_box_is_in_no_frame_before_the_first_detection_and_after_the_last() -> None:
+    """It was held for one frame more, in which a scene that was cut to or from does not show the face."""
+    time = np.arange(1, 2.01, 0.08)
+    boxes = region(Person("ada", (piece(time, np.full(len(time), 200.0)),)), SIZE, 0.04)
+    frames = np.arange(0, 3, 0.04)
+    shown = frames[~np.isnan(boxes.at(frames, 0.04)[:, 0])]
+    assert shown[[0, -1]].round(2).tolist() == [1.0, 1.96]
 
 
 def test_margins_are_on_each_side_and_a_box_is_moved_into_the_picture() -> None:
@@ -73,7 +82,7 @@ def test_the_doubt_of_the_last_detection_is_for_all_frames_in_which_it_holds() -
     ((start, end),) = boxes.doubtful_s
     frames = np.arange(0, 3, 0.04)
     shown = ~np.isnan(boxes.at(frames, 0.04)[:, 0])
-    assert shown.sum() == 50  # to 1.96 s
+    assert shown.sum() == 49  # to 1.92 s
     np.testing.assert_array_equal(shown, (frames >= start) & (frames < end))
 
 
