@@ -31,6 +31,7 @@ _MEASURED, _CHANGES = 4.0, 10.0  # its variances: of a detection's edge, and of 
 _INEXACT = 0.15  # of a face's size: how inexact its place is
 _SPEED = 5.0  # sizes of the face a second by which a face that is followed steadily may be elsewhere than expected
 _STEADY = 0.25  # of its size, from where it was going: nearer is steady
+_HIDES_S = 2.0  # for so long a face that was lost next to another may be behind it
 _FEW = 5  # detections whose median look is compared
 _ESTABLISHED = 3  # detections from which on a face that comes near another is a contact, and no false alarm
 
@@ -90,13 +91,18 @@ class _Trail:
         return of_all
 
     def places(self, time: np.ndarray, lingers_s: float) -> np.ndarray:
-        """(N, 3): centre and size in each picture, pixels; NaN before the face was seen and after it left.
+        """(N, 4): centre, size and how far from there it may be, pixels; NaN long before it was seen and after it left.
 
-        A face that is not seen any more is taken to be near where it was last for as long as it may be unseen.
+        A face that is not seen any more is taken to be near where it was last for as long as it may be unseen: as near
+        as its speed allows.
         """
         places = np.column_stack([np.interp(time, self.time, values) for values in self.place.T])
-        places[(time < self.time[0] - lingers_s) | (time > self.time[-1] + lingers_s)] = np.nan
-        return places
+        unseen_s = np.maximum(self.time[0] - time, time - self.time[-1])
+        steps = np.hypot(*np.diff(self.place[:, :2], axis=0).T) / np.diff(self.time)
+        first, last = (float(np.median(part)) if len(part) else 0.0 for part in (steps[:_FEW], steps[-_FEW:]))
+        drift = np.maximum(unseen_s, 0) * np.where(time < self.time[0], first, last)
+        places[unseen_s > lingers_s] = np.nan
+        return np.column_stack([places, drift])
 
 
 def find_pieces(detections: Detections, *, also_short: bool = False) -> list[Piece]:
@@ -178,12 +184,23 @@ def _contacts(detections: Detections, trails: list[_Trail], interval_s: float) -
     for a, b in combinations(range(len(trails)), 2):
         both = steady[a] & steady[b]
         reach = np.where(both, min(_CONTACT, moved), max(_CONTACT, moved)) * (places[a][:, 2] + places[b][:, 2]) / 2
+        reach += places[a][:, 3] + places[b][:, 3]
         with np.errstate(invalid="ignore"):
             touch = np.hypot(*(places[a] - places[b])[:, :2].T) < reach
         for one, other in ((a, b), (b, a)):
             counts = touch & (lasting[other] | strays[one])
             near[one] = np.maximum(near[one], np.where(counts, 2 - both, 0))
+            if lasting[other]:
+                near[one] = np.maximum(near[one], 2 * _may_hide(trails[other], trails[one], touch, detections.time))
     return [_at_detections(each, trail.picture) for each, trail in zip(near, trails, strict=True)]
+
+
+def _may_hide(trail: _Trail, other: _Trail, touch: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """(N,) bool: a face that was lost where it touched another may be behind it, and be seen when this has left."""
+    end_s = trail.time[-1]
+    after = (time >= end_s) & (time <= end_s + _HIDES_S)
+    is_behind = other.time[0] < end_s < other.time[-1] and touch[after & (time <= end_s + BRIDGE_S)].any()
+    return after & is_behind
 
 
 def _at_detections(near: np.ndarray, picture: np.ndarray) -> np.ndarray:

@@ -123,6 +123,25 @@ def _moves_on(rng: np.random.Generator) -> dict[int, Walk]:
     }
 
 
+def _passes_behind(rng: np.random.Generator) -> dict[int, Walk]:
+    """The first walks behind the second, where she is hidden, and stays or goes on; the second leaves meanwhile."""
+    start, y = rng.uniform(2, 4), 150 + rng.uniform(-25, 25)
+    behind = start + 260 / (SIZE * rng.uniform(1, 3))
+    leave = behind + rng.uniform(-0.6, 0.6)
+    leaves_s = rng.uniform(0.3, 2)
+    gone = ((leave + leaves_s, 320, 430),) if rng.random() < 0.5 else ()  # otherwise between two frames
+    onward = 580 if rng.random() < 0.5 else 320
+    comes = _way((0, 60, y), (start, 60, y), (behind, 320, y), (2 * behind - start, onward, y), (30, onward, y))
+    front = _way((0, 320, 150), (leave, 320, 150), *gone)
+
+    def shown(t: float) -> tuple[float, float] | None:
+        place, other = comes(t), front(t)
+        is_hidden = place and other and math.dist(place, other) < 0.7 * SIZE
+        return None if is_hidden else place
+
+    return {0: shown, 1: front}
+
+
 def _one_after_another(first: Walk, second: Walk) -> Walk:
     return lambda t: _inside(first(t) or second(t))
 
@@ -136,6 +155,7 @@ KINDS: dict[str, Callable[[np.random.Generator], dict[int, Walk]]] = {
     "both leave and come back": _come_back,
     "another takes the seat": _takes_the_seat,
     "one moves on": _moves_on,
+    "one passes behind": _passes_behind,
 }
 
 
