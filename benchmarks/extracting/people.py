@@ -6,7 +6,7 @@ seats. The detector is planted: the true boxes with noise, of which some are los
 those of each of the three people.
 
 With ``--real`` the pictures are of real people (tests/support/media/real_faces.py; ``make voices`` fetches them), and
-the detector is MediaPipe's unless another is named.
+the detector is MediaPipe's unless another is named. ``--same-face dlib=0.04`` joins them by a real model of faces.
 
 Then recordings without pictures are simulated (tests/support/media/people_walks.py), whose people look alike or not,
 cross and change seats: in how many is a track surely of two people, or a name surely somebody else's. On 2026-11-26,
@@ -40,10 +40,11 @@ from storyframes_people.attribution import Person, by_seats, by_themselves, pars
 from storyframes_people.boxes import region, regions_of
 from storyframes_people.detections import Detections, detect_faces, overlap
 from storyframes_people.detectors import Pictures, choose_detector, choose_pictures, evenly, least_confidence
-from storyframes_people.joining import frame_by_frame, joined
+from storyframes_people.joining import SameFace, embed_pieces, frame_by_frame, joined
 from storyframes_people.pieces import find_pieces
 
 RATE, LIMIT = 10.0, 0.5
+_COME_BACK = ("bar", "beach", "shots", "beside each other", "places exchanged")  # the first and the fourth as others
 
 
 def attributed(scene: Scene | Clip, detections: Detections, *, with_faces: bool) -> list[Person]:
@@ -55,6 +56,13 @@ def attributed(scene: Scene | Clip, detections: Detections, *, with_faces: bool)
         people, _ = joined(pieces, planted_embeddings(scene, pieces), LIMIT)
         return with_names_of_seats(people, seats, size)[0] if seats else people
     return by_seats(pieces, seats, size)[0] if seats else by_themselves(pieces)
+
+
+def by_faces(clip: Clip, pictures: Pictures, detections: Detections, same_face: SameFace) -> list[Person]:
+    """The people of a clip, whose pieces a real model of faces joins."""
+    pieces = frame_by_frame(find_pieces(detections, also_short=True), pictures.clock)
+    people, _ = joined(pieces, embed_pieces(pictures, pieces, same_face.model), same_face.limit)
+    return with_names_of_seats(people, parse_seats(clip.seats), clip.size)[0] if clip.seats else people
 
 
 def score(scene: Scene | Clip, people: list[Person], *, with_faces: bool) -> Counter[str]:
@@ -153,22 +161,31 @@ def confusions(kind: str, seeds: range, *, rate: float, equal: bool) -> Counter[
     return counts
 
 
-def measure_real(detector: str) -> None:
-    """Record the table of clips of real people."""
+def measure_real(detector: str, same_face: str | None) -> None:
+    """Record the table of clips of real people; with a model of faces show those who come back."""
     settings, rows, totals = Settings(), [], Counter[str]()
+    joining = SameFace.parse(same_face, settings) if same_face else None
     name, finder = choose_detector(settings, detector)
     with TemporaryDirectory() as folder:
         for clip in real_clips(Path(folder)):
+            if joining and clip.kind not in _COME_BACK:
+                continue
             pictures = choose_pictures(clip.path, RATE)
             detections = detect_faces(pictures, finder, getattr(settings, name), least_confidence(finder))
-            people = attributed(clip, detections, with_faces=False)
-            counts = score(clip, people, with_faces=False)
+            if joining:
+                people = by_faces(clip, pictures, detections, joining)
+            else:
+                people = attributed(clip, detections, with_faces=False)
+            counts = score(clip, people, with_faces=bool(joining))
             counts += Counter(frames=len(clip.time), false=false_boxes(clip, people))
             totals += counts
-            rows.append(_real_row(clip.kind, "seats" if clip.seats else "nothing", counts))
+            rows.append(_real_row(clip.kind, same_face or ("seats" if clip.seats else "nothing"), counts))
     rows.append(_real_row("all of them", "", totals))
     columns = ("clip", "by", "frames", "faces", "found", "false", "right", "doubtful", "wrong")
-    record("real-people", columns, rows)
+    if joining:
+        show(columns, rows)
+    else:
+        record("real-people", columns, rows)
 
 
 def _real_row(kind: str, how: str, counts: Counter[str]) -> list[str]:
@@ -225,8 +242,10 @@ if __name__ == "__main__":
     options.add_argument("--first", type=int, default=0, help="the first seed: others than 0 to 3 are new to the rules")
     options.add_argument("--detector", help="one that is here, such as mediapipe, in place of the planted one")
     options.add_argument("--real", action="store_true", help="clips of real people, and nothing else")
+    options.add_argument("--same-face", help="with --real, a model of faces and its limit: dlib=0.04")
     given = vars(options.parse_args())
     if given.pop("real"):
-        measure_real(given["detector"] or "mediapipe")
+        measure_real(given["detector"] or "mediapipe", given["same_face"])
     else:
+        del given["same_face"]
         main(**given)

@@ -1,10 +1,10 @@
-"""Pieces of one recording joined by what their faces are to a model: one of the configuration's ``[[embed]]``.
+"""Pieces of one recording joined by what their faces are to a model: dlib's, or one of ``[[embed]]``.
 
 Each piece has the mean of its faces' embeddings, which is kept nowhere. Pieces are one person's if all of them are
-nearer to each other than the user's limit, and by :data:`MARGIN` nearer than to any other piece; if they are never
-there at once; and if their colours are alike. Where one of this is not so, they stay apart. A model to which two faces
-that are seen at the same time are about as near as the limit cannot tell these people apart: then nothing is joined.
-A doubtful detection is doubtful no more if its own face is as clearly that of the person whose piece it is in.
+nearer to each other than the user's limit, and by :data:`_MARGIN` of it nearer than to any other piece; if they are
+never there at once; and if their colours are alike. Where one of this is not so, they stay apart. A model to which two
+faces that are seen at the same time are about as near as the limit cannot tell these people apart: then nothing is
+joined. A doubtful detection is doubtful no more if its own face is as clearly that of the person whose piece it is in.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 from storyframes_people.attribution import Person, are_at_once, by_themselves
 from storyframes_people.detections import LOOK, look_distance
 from storyframes_people.detectors import Pictures
+from storyframes_people.dlib_faces import DlibFaces, DlibSettings
 from storyframes_people.pieces import AT_LEAST_S, BRIDGE_S, Piece
 from tasks.extractors import ExtractionError, ExtractorsSettings, ImageEmbedding
 
-MARGIN = 0.1
+_MARGIN = 1 / 3  # of the limit, since each model has distances of its own
 _LOOKED_AT = 8  # sure faces of each piece
 _GOING_S = 0.4  # at the end of a piece, whose movement says where the face was going
 
@@ -34,7 +35,7 @@ class JoiningError(Exception):
 class SameFace:
     """A model that tells people apart by their faces."""
 
-    model: ImageEmbedding
+    model: ImageEmbedding | DlibFaces
     limit: float  # cosine distance (1 - cosine) of two mean embeddings below which they may be one person's
 
     @classmethod
@@ -42,21 +43,27 @@ class SameFace:
         """Of ``NAME=DISTANCE``.
 
         Raises:
-            JoiningError: the text is not that, there is no such ``[[embed]]`` of faces, or its model is not here.
+            JoiningError: the text is not that, there is no such model of faces, or it is not here.
         """
         name, _, limit = text.partition("=")
         section = next((each for each in settings.embed if each.name == name.strip()), None)
         try:
-            if not (isinstance(section, ImageEmbedding.Settings) and section.crop == "face" and 0 < float(limit) <= 1):
+            if not 0 < float(limit) <= 1:
                 raise ValueError
-            model = ImageEmbedding(section, settings.common)
+            model: ImageEmbedding | DlibFaces
+            if name.strip() == DlibFaces.spec.name:
+                model = DlibFaces(getattr(settings, DlibFaces.spec.name, DlibSettings()), settings.common)
+            elif isinstance(section, ImageEmbedding.Settings) and section.crop == "face":
+                model = ImageEmbedding(section, settings.common)
+            else:
+                raise ValueError
             model.check_tool()
         except ExtractionError as error:
             raise JoiningError(f"--same-face {text!r}: {error}") from None
         except ValueError:
             raise JoiningError(
-                f"--same-face {text!r}: write NAME=DISTANCE, with the name of an [[embed]] with crop = 'face', and a "
-                "cosine distance above 0 and at most 1"
+                f"--same-face {text!r}: write NAME=DISTANCE, with dlib or the name of an [[embed]] with crop = 'face', "
+                "and a cosine distance above 0 and at most 1"
             ) from None
         return cls(model, float(limit))
 
@@ -107,7 +114,7 @@ def _with_rows(piece: Piece, clock: np.ndarray, begins: np.ndarray, ends: np.nda
     return Piece(*(np.concatenate(both)[order] for both in parts))
 
 
-def embed_pieces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding) -> Embeddings:
+def embed_pieces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding | DlibFaces) -> Embeddings:
     """The embeddings of a recording's pieces, which is decoded once for it.
 
     Raises:
@@ -145,7 +152,9 @@ def _of_length_1(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
-def _faces(pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding) -> Iterator[tuple[int, int, np.ndarray]]:
+def _faces(
+    pictures: Pictures, pieces: Sequence[Piece], model: ImageEmbedding | DlibFaces
+) -> Iterator[tuple[int, int, np.ndarray]]:
     """Square pictures of the pieces' faces, each with its piece's number and its row; the recording is decoded once."""
     wanted: dict[float, list[tuple[int, int, np.ndarray]]] = defaultdict(list)
     for number, piece in enumerate(pieces):
@@ -176,17 +185,17 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
     Args:
         limit: see :class:`SameFace`.
     """
-    distance = 1 - embeddings.means @ embeddings.means.T
+    distance, margin = 1 - embeddings.means @ embeddings.means.T, _MARGIN * limit
     unknown = np.all(embeddings.means == 0, axis=1)
     lasting = np.array([piece.sure_s >= AT_LEAST_S for piece in pieces])
     distance[unknown | unknown[:, None]] = np.inf
     at_once = np.array([[are_at_once(a, b) and a is not b for b in pieces] for a in pieces])
     alike = np.array([[look_distance(a.look, b.look) <= LOOK for b in pieces] for a in pieces])
     nearest = float(distance[at_once & lasting & lasting[:, None]].min(initial=np.inf))
-    if nearest < limit + MARGIN:
+    if nearest < limit + margin:
         return by_themselves([_seen(piece) for piece, lasts in zip(pieces, lasting, strict=True) if lasts]), [
-            f"nothing is joined: two faces that are seen at the same time have a distance of {nearest:.2f}, which is "
-            f"not {MARGIN:g} above the limit of {limit:g}"
+            f"nothing is joined: two faces that are seen at the same time have a distance of {nearest:.2g}, which is "
+            f"not {margin:.2g} above the limit of {limit:g}"
         ]
     near = (distance < limit) | np.eye(len(pieces), dtype=bool)
     groups: list[np.ndarray] = []
@@ -201,7 +210,7 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
             continue
         group, others = np.flatnonzero(near[number] & lasting), np.flatnonzero(~near[number] & lasting)
         within = np.ix_(group, group)
-        is_clear = distance[within].max() + MARGIN <= distance[np.ix_(group, others)].min(initial=np.inf)
+        is_clear = distance[within].max() + margin <= distance[np.ix_(group, others)].min(initial=np.inf)
         is_one = is_clear and (near[group] == near[number])[:, lasting].all() and alike[within].all()
         if len(group) > 1 and not is_one:
             first, last = pieces[number].time[[0, -1]]
@@ -214,7 +223,7 @@ def joined(pieces: Sequence[Piece], embeddings: Embeddings, limit: float) -> tup
         to_people = 1 - means @ embeddings.means[number]
         nearest_person = int(to_people.argmin())
         group, others = groups[nearest_person], np.delete(to_people, nearest_person)
-        is_clear = to_people[nearest_person] < min(limit, others.min(initial=np.inf) - MARGIN)
+        is_clear = to_people[nearest_person] < min(limit, others.min(initial=np.inf) - margin)
         if is_clear and alike[number, group].all() and not at_once[number, group].any():
             groups[nearest_person] = np.append(group, number)
     people = []
@@ -242,7 +251,7 @@ def _settled(piece: Piece, distance: np.ndarray, person: int, limit: float) -> P
     doubtful = piece.doubtful.copy()
     step_s = np.diff(piece.time, append=piece.time[-1])
     hidden = step_s > 1.5 * np.median(step_s)  # after it: the box may show who is in front
-    doubtful[doubtful] = ~((own < limit) & (own + MARGIN <= others)) | hidden[doubtful]  # without a face, NaN
+    doubtful[doubtful] = ~((own < limit) & (own + _MARGIN * limit <= others)) | hidden[doubtful]  # without a face, NaN
     return _seen(replace(piece, doubtful=doubtful))
 
 

@@ -21,6 +21,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
 from flows.settings import Settings
+from storyframes.store.records import Status
 from storyframes_people.command import app as command
 from storyframes_people.detections import detect_faces
 from storyframes_people.detectors import (
@@ -159,6 +160,24 @@ def test_boxes_of_older_rules_are_named_until_they_are_made_again(study: Path) -
     assert missing(remark, "regions/s1@participant.csv", "storyframes people", "--session s1", "--replace") == []
     assert people(study, *SEATS, "--replace").exit_code == 0
     assert [*find_outdated(load_study(study))] == []
+
+
+@pytest.mark.slow
+def test_features_of_regions_that_were_made_again_are_due_by_themselves(study: Path, tmp_path: Path) -> None:
+    """Boxes of older rules were held for longer after the last face; those of the interviewer are the same."""
+    assert people(study, *SEATS).exit_code == 0
+    path = study / "regions/s1@participant.csv"
+    pd.read_csv(path).drop(columns="rules").iloc[:-1].to_csv(path, index=False)
+
+    def extracted() -> set[str]:
+        outcomes = extract_session(study, tmp_path / "features", "brightness", session_id="s1")[1]
+        assert {outcome.status for outcome in outcomes.values()} == {Status.DONE}
+        return {name for name, outcome in outcomes.items() if "brightness@" in name and not outcome.skipped}
+
+    assert extracted() == {"brightness@participant", "brightness@interviewer"}
+    assert extracted() == set()
+    assert people(study, *SEATS, "--replace").exit_code == 0
+    assert extracted() == {"brightness@participant"}
 
 
 @pytest.mark.slow

@@ -381,6 +381,15 @@ def test_no_sure_face_is_of_a_second_person_and_no_name_is_another_s(kind: str, 
             assert person.name.startswith("p") or set(map(str, found)) <= {person.name}, seed
 
 
+def test_two_heads_that_nearly_touch_are_two_pieces_without_a_doubt() -> None:
+    """1.2 sizes apart, as the nearest of the real people, with a tenth of the faces lost."""
+    walks = {person: (lambda t, x=x: (x + 20 * np.sin(t), 150)) for person, x in enumerate((200, 272))}
+    detections, whose = detected(walks, 10, np.random.default_rng(1), lost=0.1, looks=np.ones_like(LOOKS))
+    pieces = find_pieces(detections)
+    assert [set(people_of(piece, whose)) for piece in pieces] == [{0}, {1}]
+    assert not any(piece.doubtful.any() for piece in pieces)
+
+
 def test_who_passed_behind_somebody_who_then_left_is_not_taken_for_her() -> None:
     """All in the same colours: of 150 such recordings 22 had a track that was surely of both."""
     for seed in (14, 20, 26, 43):
