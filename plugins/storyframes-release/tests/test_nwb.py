@@ -308,6 +308,7 @@ def test_turns_and_clips_are_intervals(lab: Path, nwb: Any) -> None:
         assert sorted(ticks(read[column])) == sorted(ticks(clips[of_index].to_numpy()))
 
 
+@pytest.mark.nightly  # 20 CPU-seconds
 @pytest.mark.needs("nwbinspector")
 def test_nwbinspector_has_no_critical_finding(exported: Path) -> None:
     import nwbinspector
