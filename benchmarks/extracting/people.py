@@ -182,10 +182,7 @@ def measure_real(detector: str, same_face: str | None) -> None:
             rows.append(_real_row(clip.kind, same_face or ("seats" if clip.seats else "nothing"), counts))
     rows.append(_real_row("all of them", "", totals))
     columns = ("clip", "by", "frames", "faces", "found", "false", "right", "doubtful", "wrong")
-    if joining:
-        show(columns, rows)
-    else:
-        record("real-people", columns, rows)
+    record("real-people-by-faces" if joining else "real-people", columns, rows)
 
 
 def _real_row(kind: str, how: str, counts: Counter[str]) -> list[str]:
