@@ -30,6 +30,7 @@ COMPANIONS = {
     "view": "storyframes-report",
 }
 FEATURE_COMPANIONS = {
+    "dlib": "storyframes-people",
     "face": "storyframes-mediapipe",
     "mediapipe": "storyframes-mediapipe",
     "motion": "storyframes-dyads",
