@@ -579,7 +579,8 @@ def test_labels_are_read_back_in_order(tmp_path: Path, values: list[str], data) 
 def test_every_step_of_the_documentation_is_a_study_with_clips(tmp_path: Path) -> None:
     """Every block of CSV in docs/study.md is the table that its header says, and grows the study of those before it."""
     text = (Path(__file__).parents[2] / "docs" / "study.md").read_text()
-    blocks = [block.strip("\n") + "\n" for block in re.findall(r"^```\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)]
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    blocks = [block.strip("\n") + "\n" for language, block in fenced if not language]
     columns = {table: {*model.model_fields} for table, model in TABLES.items()}
     columns["participants"] |= {"age"}
     steps = []
