@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.models.tiny_audio_models import sound_model
+from support.models.tiny_classifiers import image_classifier, sound_classifier, text_classifier, video_classifier
 from support.models.tiny_image_models import transformers_model
 
 from storyframes.store.feature_store import FeatureStore
@@ -92,7 +93,7 @@ def stored(study: Path, settings: Mapping[str, Any], feature: str, *, at_once: b
             for outcomes in threads.map(extract, work):
                 assert {outcome.reason for outcome in outcomes} == {""}
         store = FeatureStore(Path(folder) / "features")
-        return {name: store.session(name).to_pandas(feature).to_numpy() for name in SESSIONS}
+        return {name: store[name][feature][:] for name in SESSIONS}
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +118,24 @@ def test_sessions_in_threads_of_one_process_are_what_they_are_alone(
         together = stored(study, settings, feature, at_once=True)
         for session, values in alone.items():
             np.testing.assert_array_equal(together[session], values)
+
+
+@ON_A_GPU
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["image", "audio", "video", "text", "text of a decoder"])
+def test_scores_and_hidden_states_of_a_gpu_are_a_processors(study: Path, tmp_path: Path, kind: str) -> None:
+    sections = {
+        "image": lambda: {"source": image_classifier(tmp_path / "model"), "engine": "torch", "pool": "cls"},
+        "audio": lambda: {"source": sound_classifier(tmp_path / "model", "wav2vec2"), "window_s": 1.0},
+        "video": lambda: {"source": video_classifier(tmp_path / "model"), "window_s": 1.0},
+        "text": lambda: {"source": text_classifier(tmp_path / "model"), "pool": "mean"},
+        "text of a decoder": lambda: {"source": text_classifier(tmp_path / "model", family="llama"), "pool": "last"},
+    }
+    section = {"name": "answers", "kind": kind.split()[0], "output": ["hidden", "scores"], **sections[kind]()}
+    section["source"] = f"path:{section['source']}"
+    rows = {}
+    for device in Device.CPU, Device.CUDA:
+        rows[device] = stored(study, {"embed": [{**section, "device": str(device)}]}, "answers", at_once=False)
+    for session, values in rows[Device.CPU].items():
+        assert values.size > 8
+        np.testing.assert_allclose(rows[Device.CUDA][session], values, rtol=1e-4, atol=1e-5)
