@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,7 +98,8 @@ def forget(
     if json:
         show_json(_content(done, scope, dry_run=dry_run))
     else:
-        _show(done, scope, dry_run=dry_run, tables=tables)
+        store = next(argument for argument in stores_and_sessions if argument not in sessions)
+        _show(study, store, done, scope, dry_run=dry_run, tables=tables)
     if done.kept:
         raise typer.Exit(1)
 
@@ -159,7 +161,9 @@ def _content(done: Forgetting, scope: Scope, *, dry_run: bool) -> dict[str, obje
     }
 
 
-def _show(done: Forgetting, scope: Scope, *, dry_run: bool, tables: bool) -> None:
+def _show(study: Path, store: str, done: Forgetting, scope: Scope, *, dry_run: bool, tables: bool) -> None:
+    from tasks.study.load import SETTINGS_FILE
+
     shown = console()
     for trace in done.removed[:_MOST_SHOWN] if dry_run else ():
         shown.print(f"would remove {escape(trace.where)} ({escape(trace.what)})", soft_wrap=True)
@@ -181,4 +185,7 @@ def _show(done: Forgetting, scope: Scope, *, dry_run: bool, tables: bool) -> Non
         shown.print(f"[bold red]not removed[/] {escape(line)}", soft_wrap=True)
     if done.receipt:
         shown.print(f"receipt: {escape(str(done.receipt))}", soft_wrap=True)
-        shown.print("next: 'storyframes index STUDY STORE' writes the clip index of those who remain")
+        settings = study / SETTINGS_FILE  # without the settings that cut them, the windows would get the defaults
+        configured = ["--config", str(settings)] if settings.is_file() else []
+        following = shlex.join(["storyframes", "index", str(study), store, *configured])
+        shown.print(f"next: {escape(following)} (writes the clip index of those who remain)", soft_wrap=True)

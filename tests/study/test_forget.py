@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -129,6 +130,18 @@ def test_a_dry_run_names_everything_and_changes_nothing(lab: Path) -> None:
     assert any(path.endswith("videos/p02-s01.avi") for path in dry["files"])
     done = json.loads(forget(lab, "p02-s01", "--json").stdout)
     assert [trace["where"] for trace in done["removed"]] == [trace["where"] for trace in dry["removed"]]
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_the_next_command_keeps_the_study_s_windows(lab: Path, configured: bool) -> None:
+    config = lab / "study/storyframes.toml"
+    config.unlink(missing_ok=True)
+    if configured:
+        config.write_text("[clips]\nwindow_frames = 60\n")
+    said = forget(lab, "p02-s01").stdout.splitlines()[-1]
+    expected = ["storyframes", "index", str(lab / "study"), str(lab / "features")]
+    assert shlex.join([*expected, *(["--config", str(config)] if configured else [])]) in said
+    assert ("--config" in said) == configured
 
 
 def test_recordings_and_tables_are_the_owner_s(lab: Path) -> None:

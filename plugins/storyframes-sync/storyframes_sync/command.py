@@ -85,7 +85,10 @@ def sync(
         show_json({"clocks": measured, "written": len(clocks) if write else 0, "damaged_sound_packets": damaged})
     elif clocks and write:
         console().print(f"written: {counted(len(clocks), 'clock')} into {escape(str(study / 'clocks.csv'))}")
-        console().print("'storyframes index STUDY STORE' lets clips use them; nothing is extracted again")
+        console().print(
+            "'storyframes index STUDY STORE --config FILE' lets clips use them; nothing is extracted again",
+            soft_wrap=True,
+        )
     elif clocks:
         console().print(f"not written: {counted(len(clocks), 'clock')}; --write adds them to the study's tables")
     if refused := [proposal for proposal in proposals if proposal.outcome is Outcome.REFUSED]:
