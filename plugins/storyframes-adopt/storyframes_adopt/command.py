@@ -123,7 +123,7 @@ def adopt_files(
     if dry_run:
         shown.print("nothing is published; without --dry-run it would be")
     else:
-        shown.print(f"next: 'storyframes index STUDY {escape(store)} --config FILE' adds has_{escape(name)} for filters")
+        shown.print(f"next: 'storyframes index STUDY {escape(store)} --config FILE' adds has_{escape(name)}")
 
 
 def _sources(paths: list[Path], session: str | None, pattern: str | None, known: list[str]) -> dict[str, Source]:
