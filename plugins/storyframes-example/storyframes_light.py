@@ -34,7 +34,7 @@ light = typer.Typer(help="Measure how light recordings are.", rich_help_panel="A
 
 @light.callback()
 def light_commands() -> None:
-    """Without it a group of one command would be that command."""
+    """Typer runs a single command without its name; this callback prevents it."""
 
 
 @light.command()

@@ -36,7 +36,7 @@ app = typer.Typer(
 
 @app.callback()
 def prosody() -> None:
-    """Without it a group of one command would be that command."""
+    """Typer runs a single command without its name; this callback prevents it."""
 
 
 @app.command(epilog="Next: storyframes import labels --help")
