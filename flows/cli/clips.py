@@ -60,11 +60,14 @@ def index(
     from storyframes.store.feature_store import FeatureStore
     from storyframes.store.layout import open_store
     from tasks.clip_index.index import build_clip_index, export_clip_index, update_clip_index
-    from tasks.study.load import load_study
+    from tasks.study.load import SETTINGS_FILE, load_study
     from tasks.study.study_identity import remember_study
 
     if (store is None) == (out is None):
         fail("give either STORE or --out FILE.parquet", 2)
+    if config is None and (study / SETTINGS_FILE).is_file():
+        own = escape(str(study / SETTINGS_FILE))
+        error_console().print(f"[yellow]look at[/] {own} is not used: '--config {own}' cuts the clips by its settings")
     arrays: list[ArrayProgress] = []
     with usage_errors(), progress_bar("indexing") as progress:
         settings = load_settings(config)

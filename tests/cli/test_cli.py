@@ -150,6 +150,19 @@ def test_a_store_on_a_read_only_file_system_is_one_sentence(small_disk: Path, co
     assert CliRunner().invoke(app, ["status", str(small_disk)]).exit_code == 0  # looking needs no writing
 
 
+def test_the_settings_of_the_study_that_index_does_not_use_are_named(study_copy: Path, tmp_path: Path) -> None:
+    own = study_copy / "storyframes.toml"
+    of_tables = ["index", str(study_copy), "--out", str(tmp_path / "clips.parquet")]
+
+    def indexed(*options: str) -> str:
+        return CliRunner().invoke(app, [*of_tables, *options]).stderr
+
+    assert str(own) not in indexed()
+    own.write_text("[clips]\nwindow = 60\nstride = 30\n")
+    assert f"--config {own}" in indexed()
+    assert str(own) not in indexed("--config", str(own))
+
+
 def test_the_clip_index_from_the_tables_alone(study_copy: Path, tmp_path: Path) -> None:
     for video in (study_copy / "videos").iterdir():
         video.unlink()  # no video is read
