@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
@@ -30,6 +30,7 @@ class Recipe:
         frame: the column with each row's frame.
         first: the number of the first frame.
         time: the column with seconds since the first frame; empty for none.
+        clock: the column with the same as MM:SS, which may be absent; empty for none.
         has_gaps: frames without a face may have no row.
         groups: columns that have to be there, those of a group in this order.
         left_out: a pattern of columns that are not adopted: texts, paths, what counts rows.
@@ -43,6 +44,7 @@ class Recipe:
     groups: tuple[tuple[str, ...], ...]
     first: int = 0
     time: str = ""
+    clock: str = ""
     has_gaps: bool = False
     left_out: str = ""
     mask: str = ""
@@ -95,10 +97,11 @@ RECIPES: Mapping[str, Recipe] = {
         ),
     ),
     "py-feat": Recipe(
-        "py-feat: face, action units and emotions as probabilities 0 to 1, landmarks, head pose",
+        "py-feat: face, action units and emotions as probabilities 0 to 1, landmarks, head pose; without identities",
         frame="frame",
+        clock="approx_time",
         has_gaps=True,
-        left_out="input|approx_time|Identity",
+        left_out=r"input|Identity(_\d+)?",  # Identity_1 to _512 recognise a face again
         groups=(
             _names("X Y Width Height", "FaceRect{}"),
             _names(_FEAT_AUS, "AU{}"),
@@ -133,15 +136,19 @@ def read_by_recipe(file: Path, how: Adoption, frames: np.ndarray) -> Rows:
         AdoptError: the file is not of the recipe or of the recording; the message names column, row and frame.
         OSError: the system cannot read it.
     """
+    if not len(frames):
+        raise AdoptError("the recording has no frames")
     recipe = RECIPES[how.recipe]
     table = columns_of(file, has_times=True)
     _check_columns(table, recipe, how.recipe)
     places = _places(column_numbers(recipe.frame, table[recipe.frame]), recipe, len(frames))
     if recipe.time:
         _check_times(column_numbers(recipe.time, table[recipe.time]), places, recipe, frames - frames[0])
+    if recipe.clock in table:
+        _check_clock(table[recipe.clock].to_pylist(), places, recipe.clock, frames - frames[0])
     for column, length in recipe.lists:
         table |= {f"{column}_{number}": part for number, part in enumerate(_listed(column, table.pop(column), length))}
-    own = rf"{recipe.frame}|{recipe.time}|{recipe.mask}|{recipe.left_out}"
+    own = rf"{recipe.frame}|{recipe.time}|{recipe.clock}|{recipe.mask}|{recipe.left_out}"
     columns = tuple(name for name in table if not re.fullmatch(own, name))
     read = rows_of(table, replace(how, columns=columns, mask=recipe.mask, time="", per_frame=True))
     values = np.full((len(frames), len(columns)), np.nan, np.float32)
@@ -194,6 +201,22 @@ def _check_times(time: np.ndarray, places: np.ndarray, recipe: Recipe, frames: n
         )
 
 
+def _check_clock(cells: Sequence[Any], places: np.ndarray, column: str, frames: np.ndarray) -> None:
+    """Refuse times as MM:SS that are not those of the frames, to a second and a hundredth of the recording."""
+    for row, (cell, frame) in enumerate(zip(cells, places.tolist(), strict=True), start=1):
+        if cell is None:
+            continue
+        match = re.fullmatch(r"(\d{1,6}):([0-5]\d)(:00)?", str(cell))  # Arrow reads 00:01 as 00:01:00
+        if match is None:
+            raise AdoptError(f"row {row}: {column!r} must be a time as MM:SS")
+        seconds = 60 * int(match[1]) + int(match[2])
+        if abs(frames[frame] - seconds) > 1 + _MAY_DIFFER * frames[-1]:
+            raise AdoptError(
+                f"row {row}: {column!r} is {match[1]}:{match[2]}, and the recording's frame {frame} is at "
+                f"{frames[frame]:g} s: the times are of another recording or rate"
+            )
+
+
 def _listed(column: str, cells: Any, length: int) -> Iterator[np.ndarray]:
     """The numbers of a column of lists that are written as text, NaN where a cell is empty."""
     rows = np.full((len(cells), length), np.nan)
@@ -203,6 +226,6 @@ def _listed(column: str, cells: Any, length: int) -> Iterator[np.ndarray]:
             if len(values) != length:
                 raise ValueError(column)
             rows[row] = values
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError, RecursionError):
             raise AdoptError(f"row {row + 1}: {column!r} must be a list of {length} numbers") from None
     yield from rows.T

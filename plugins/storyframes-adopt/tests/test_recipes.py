@@ -97,7 +97,9 @@ def openface_431() -> pd.DataFrame:
 
 def py_feat() -> pd.DataFrame:
     table = values([*columns("py-feat"), "Pitch", "Roll", "Yaw"])
-    table["input"], table["frame"], table["approx_time"] = "anna.mp4", range(FRAMES), "00:01"
+    table["input"], table["frame"] = "anna.mp4", range(FRAMES)
+    table["approx_time"] = [f"00:{number // FPS:02d}" for number in range(FRAMES)]
+    table[["Identity", "Identity_1", "Identity_512"]] = 0.25
     return table.drop(index=list(NO_FACE)).reset_index(drop=True)
 
 
@@ -134,6 +136,7 @@ def test_every_number_is_in_the_row_of_its_frame(folder: Path, recipe: str) -> N
     assert compared == len(places) * {"libreface": 56, "pyfaceau": 17, "openface-3": 16, "openface-431": 428,
                                       "py-feat": 34}[recipe]  # fmt: skip
     assert not {"input", "video_path", "facial_expression", "success", FRAME[recipe]} & {*names}
+    assert not [name for name in names if "Identity" in name or "time" in name]
     assert not any(b"anna" in path.read_bytes() for path in (folder / "features").rglob("*") if path.is_file())
 
 
@@ -157,6 +160,14 @@ def _swapped(table: pd.DataFrame, *names: str) -> pd.DataFrame:
         ("pyfaceau", lambda t: t.drop(columns=["AU45_r", "success"]), ("AU45_r",)),
         ("openface-3", lambda t: pd.concat([t.iloc[:2], t.iloc[1:]]), ("row 3", "frame 1", "second face")),
         ("openface-3", lambda t: t.assign(action_units="[[0.5]]"), ("row 1", "action_units", "8")),
+        ("openface-3", lambda t: t.assign(action_units="[" * 100_000), ("row 1", "action_units", "8")),
+        ("openface-3", lambda t: t.assign(action_units=f"[{', '.join(['9' * 400] * 8)}]"), ("row 1", "action_units")),
+        (
+            "py-feat",
+            lambda t: t.assign(approx_time=[f"00:{frame // 5:02d}" for frame in t.frame]),
+            ("row 9", "approx_time", "frame 10", "00:02"),
+        ),
+        ("py-feat", lambda t: t.assign(approx_time="61:70"), ("row 1", "approx_time", "MM:SS")),
         ("py-feat", lambda t: pd.concat([t.iloc[:2], t.iloc[1:]]), ("row 3", "frame 1", "second face")),
         ("py-feat", lambda t: t.drop(columns=["AU11", "AU24"]), ("AU11", "AU24", "py-feat")),
     ],
@@ -170,6 +181,12 @@ def test_a_file_that_is_not_of_the_recipe_or_the_recording_is_refused(
     said = adopt(folder, change(MADE[recipe]()), recipe, code=2)
     assert missing(" ".join(said.split()), "s.csv", *named) == []
     assert not FeatureStore(folder / "features").has("s", "made")
+
+
+def test_a_recording_without_frames_is_refused(tmp_path: Path) -> None:
+    store_of(tmp_path, np.zeros(0))
+    for recipe, make in MADE.items():
+        assert missing(adopt(tmp_path, make().iloc[:0], recipe, code=2), "s.csv") == []
 
 
 def test_an_option_that_the_recipe_answers_is_refused(folder: Path) -> None:
