@@ -1,7 +1,7 @@
 """Runs in the environment ``dlib``: square pictures of faces in, a vector of each out."""
 
+import os
 import tarfile
-import tempfile
 from pathlib import Path, PurePosixPath
 
 import dlib
@@ -24,10 +24,10 @@ def unpack(package: str, folder: str) -> None:
                 return
 
 
-with tempfile.TemporaryDirectory() as folder:
-    unpack(job.inputs["model"], folder)
-    network = dlib.face_recognition_model_v1(f"{folder}/{NETWORK}")
-    landmarks = dlib.shape_predictor(f"{folder}/{LANDMARKS}")
+folder = os.environ["TMPDIR"]  # this session's own, removed after it
+unpack(job.inputs["model"], folder)
+network = dlib.face_recognition_model_v1(f"{folder}/{NETWORK}")
+landmarks = dlib.shape_predictor(f"{folder}/{LANDMARKS}")
 margin = job.settings["margin"]
 first = round(job.width * margin / (1 + 2 * margin))
 place = dlib.rectangle(first, first, job.width - first, job.width - first)

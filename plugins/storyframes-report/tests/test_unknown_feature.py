@@ -44,8 +44,8 @@ BRIGHTNESS = FeatureSpec(
 EMBEDDING = FeatureSpec(
     "embedding", "a vector", {"values": ArraySpec(Axis.FRAME, "float16", "no names", (40,), ("column",))}
 )
-PROSODY = FeatureSpec(
-    "prosody",
+MELODY = FeatureSpec(
+    "melody",
     "of the voice",
     {
         "values": ArraySpec(Axis.AUDIO_FRAME, "float32", "", (2,), ("column",), columns=("pitch", "level"), units="dB"),
@@ -78,7 +78,7 @@ MESH = FeatureSpec(
         )
     },
 )
-SPECS = (BRIGHTNESS, EMBEDDING, PROSODY, STRESS, CROWD, MESH)
+SPECS = (BRIGHTNESS, EMBEDDING, MELODY, STRESS, CROWD, MESH)
 LENGTHS = {Axis.FRAME: ROWS, Axis.AUDIO_FRAME: HOPS, Axis.WORD: WORDS, Axis.BODY: BODIES}
 ARRAYS = [(spec, name) for spec in SPECS for name in spec.arrays]
 
@@ -205,7 +205,7 @@ def test_of_every_third_frame_the_change_is_between_those(tmp_path: Path, monkey
 
 def test_rows_have_the_times_that_the_store_gives_them(tmp_path: Path) -> None:
     curves = curves_of(write(tmp_path / "f", *SPECS))
-    np.testing.assert_array_equal(curves["prosody", "values"].time, example(PROSODY)["time"])
+    np.testing.assert_array_equal(curves["melody", "values"].time, example(MELODY)["time"])
     np.testing.assert_array_equal(curves["stress", "values"].time, example(STRESS)["start"])
     assert curves["crowd", "height"].time is None
     assert ("stress", "start") not in curves
@@ -226,8 +226,8 @@ def test_a_feature_of_an_older_recording_is_not_drawn_over_a_newer_one(tmp_path:
         if feature == "frames":
             arrays["time"] = arrays["time"][:-1]
 
-    curves = read_curves(write(tmp_path / "f", BRIGHTNESS, PROSODY, change=shorter), "a")
-    assert {one.feature for one in curves.others} == {"prosody"}
+    curves = read_curves(write(tmp_path / "f", BRIGHTNESS, MELODY, change=shorter), "a")
+    assert {one.feature for one in curves.others} == {"melody"}
     assert not unlike(curves.troubles, ("glimmer has 60 rows", "59 frames"))
 
 
@@ -254,9 +254,9 @@ def test_show_says_what_there_is(tmp_path: Path) -> None:
     content = json.loads(result.stdout)
     assert {one["feature"] for one in content["features"]} == {"frames", *(spec.name for spec in SPECS)}
     names = {one["name"]: one for one in content["curves"]}
-    assert {"glimmer mean", f"glimmer {HOSTILE}", "embedding change", "prosody pitch", "stress"} <= set(names)
+    assert {"glimmer mean", f"glimmer {HOSTILE}", "embedding change", "melody pitch", "stress"} <= set(names)
     assert {"crowd height", "mesh points a.x"} <= set(names)
-    assert names["prosody level"]["unit"] == "dB"
+    assert names["melody level"]["unit"] == "dB"
     assert names["glimmer mean"]["present"] == pytest.approx(50 / 60)
     assert run("show", tmp_path / "f", "a").exit_code == 0
 
@@ -271,7 +271,7 @@ def test_the_timeline_has_a_row_for_each_array_with_a_time(tmp_path: Path) -> No
         "glimmer",
         "glimmer level",
         "embedding",
-        "prosody, dB",
+        "melody, dB",
         "stress",
         "mesh points, pixels of the frame:",
     ):
@@ -324,7 +324,7 @@ def test_points_in_pixels_are_drawn_and_exported(tmp_path: Path) -> None:
     np.testing.assert_array_equal(points.at(4), example(MESH)["points"][4])
     assert export_recording(store, "a", [ExportedTrack()], tmp_path / "a.rrd") == {"main": ROWS}
     paths = RrdReader(tmp_path / "a.rrd").store().schema().entity_paths()
-    assert {"/video/points", "/curves/glimmer/values/mean", "/curves/prosody/values/pitch"} <= set(paths)
+    assert {"/video/points", "/curves/glimmer/values/mean", "/curves/melody/values/pitch"} <= set(paths)
     assert not any("crowd" in path for path in paths)
 
 
@@ -405,11 +405,11 @@ def slightly(feature: str, arrays: dict[str, np.ndarray]) -> None:
 def test_nobody_knows_how_far_its_values_may_differ_so_not_at_all_and_that_is_said(tmp_path: Path) -> None:
     from storyframes_report.report.compare_page import write_comparison
 
-    a, b = write(tmp_path / "a", BRIGHTNESS, PROSODY), write(tmp_path / "b", BRIGHTNESS, PROSODY, change=slightly)
+    a, b = write(tmp_path / "a", BRIGHTNESS, MELODY), write(tmp_path / "b", BRIGHTNESS, MELODY, change=slightly)
     compared = compare_stores(a, b, Tolerances())
-    assert compared.unknown == ["glimmer", "prosody"]
+    assert compared.unknown == ["glimmer", "melody"]
     assert [one.column for one in compared.columns if not one.same] == ["mean"]
-    told = "No extractor installed here writes glimmer, prosody: the values had to be exactly the same"
+    told = "No extractor installed here writes glimmer, melody: the values had to be exactly the same"
     result = run("compare", tmp_path / "a", tmp_path / "b")
     assert result.exit_code == 1
     assert told in " ".join(result.stdout.split())
@@ -449,13 +449,13 @@ def test_a_report_of_a_study_with_it(tmp_path: Path) -> None:
         assert spec.name in session_page
     assert "<b>" not in session_page
     assert "<i>" not in session_page
-    assert "prosody, dB" in session_page
+    assert "melody, dB" in session_page
 
 
 def test_what_is_read_says_what_it_is(tmp_path: Path) -> None:
-    store = write(tmp_path / "f", BRIGHTNESS, PROSODY)
+    store = write(tmp_path / "f", BRIGHTNESS, MELODY)
     curves = read_curves(store, "a")
-    assert repr(curves) == "a: 4.00 s, 60 frames; curves of glimmer, prosody"
+    assert repr(curves) == "a: 4.00 s, 60 frames; curves of glimmer, melody"
     assert repr(curves.others[0]) == f"glimmer: 60 rows of mean, {HOSTILE}"
     assert repr(StoredFeature.of(store, "a", "glimmer")) == "a/glimmer: values, known, level"
     assert repr(compare_stores(store, store, Tolerances())) == "the same; 1 session in both, 8 columns compared"
