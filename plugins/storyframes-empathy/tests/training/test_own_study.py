@@ -213,6 +213,7 @@ def test_the_sound_and_faces_of_a_clip_are_of_its_own_seconds_at_any_rate(store:
     np.testing.assert_array_equal(clip["voice"], voice[50:150:5])
 
 
+@pytest.mark.slow
 def test_an_input_that_all_training_clips_lack_is_left_out_of_the_run_and_its_name(tmp_path: Path) -> None:
     people = [f"p{number}" for number in range(4)]
     lacking = {f"s{number}": ["faces"] for number in (1, 2, 3)}
