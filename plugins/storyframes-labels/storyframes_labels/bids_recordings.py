@@ -6,7 +6,6 @@ not guessed: such files and rows are set aside, each with the reason.
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -30,6 +29,8 @@ _SUFFIXES = {
 """The recordings of the proposal; a session's own is the first of them that has no ``recording-``."""
 _MISSING = ("n/a", "")
 _LABEL = re.compile(r"[A-Za-z0-9]+")
+_LONGEST_FIELD = 131_072  # characters that a field of a CSV table may have
+_LONGEST_S = 1e9
 
 
 @dataclass
@@ -89,12 +90,23 @@ class BidsRecordings:
         if others:
             counts = ", ".join(f"{count} of _{suffix}" for suffix, count in sorted(others.items()))
             self.remarks.append(f"files in beh that are neither recordings nor events, left out: {counts}")
+        sessions: dict[str, str] = {}
         for run in self.runs.values():
             self._check_splits(run)
+            self._check_names(run, sessions.setdefault(run.session_id.lower(), run.session_id))
+
+    def incomplete_runs(self) -> set[str]:
+        """The ids of the sessions of which a recording is set aside."""
+        ids = set()
+        for name in self.set_aside:
+            entities, suffix, _ = _parsed(PurePosixPath(name))
+            if suffix in _SUFFIXES and entities.keys() <= {*_ENTITIES}:
+                ids.add(_session_id(entities))
+        return ids
 
     def _take(self, name: PurePosixPath, entities: Mapping[str, str], suffix: str) -> None:
         of_run = {entity: entities[entity] for entity in _OF_SESSION if entity in entities}
-        session_id = "_".join(f"{entity}-{label}" for entity, label in of_run.items())
+        session_id = _session_id(entities)
         if not ID_PATTERN.fullmatch(session_id):
             self.set_aside[str(name)] = (
                 f"{session_id} cannot be an id of a session: letters, digits, - and _, at most 64"
@@ -120,6 +132,7 @@ class BidsRecordings:
 
     def _check_splits(self, run: Run) -> None:
         for key, files in list(run.files.items()):
+            files.sort(key=_split_of)
             numbers = [_parsed(file)[0].get("split") for file in files]
             whole = [str(number) for number in range(1, len(files) + 1)]
             if numbers != [None] and [str(number).lstrip("0") for number in numbers] != whole:
@@ -128,6 +141,21 @@ class BidsRecordings:
                         "one of several files of one recording that are not split-1, split-2, … without a gap: "
                         + ", ".join(file.name for file in files)
                     )
+
+    def _check_names(self, run: Run, session_id: str) -> None:
+        """Set aside recordings whose session or track could not have its name in a study."""
+        tracks: dict[str, str] = {}
+        for track, key in run.devices().items() if run.files else ():
+            earlier = tracks.setdefault(track.lower(), track)
+            fault = ""
+            if not ID_PATTERN.fullmatch(track):
+                fault = f"{track} cannot be the name of a track: at most 64 characters"
+            elif session_id != run.session_id:
+                fault = f"{run.session_id} and the session {session_id} differ in case only"
+            elif earlier != track:
+                fault = f"{track} and the track {earlier} differ in case only"
+            if fault:
+                self.set_aside |= {str(file): fault for file in run.files.pop(key)}
 
     def acq_times(self, run: Run) -> dict[tuple[str, str], datetime]:
         """When the recordings of a run began, as far as ``scans.tsv`` says it; of a split one the first file."""
@@ -138,7 +166,10 @@ class BidsRecordings:
         written: dict[str, str] = {}
         for folder, name in folders.items():
             for _, row in self.rows(PurePosixPath(folder / f"{name}_scans.tsv")):
-                written[(folder / row.get("filename", "")).as_posix()] = row.get("acq_time", "n/a")
+                file, time = (folder / row.get("filename", "")).as_posix(), row.get("acq_time", "n/a")
+                if "filename" in row and written.setdefault(file, time) != time:
+                    self.remarks.append(f"{file}: is twice in scans.tsv with different times, left out")
+                    written[file] = "n/a"
         times = {}
         for key, files in run.files.items():
             text = written.get(files[0].as_posix(), "n/a")
@@ -147,7 +178,10 @@ class BidsRecordings:
                     times[key] = datetime.fromisoformat(text)
             except ValueError:
                 self.remarks.append(f"{files[0]}: acq_time {text!r} in scans.tsv is not a date and time, left out")
-        return times if len({time.tzinfo is None for time in times.values()}) < 2 else {}
+        if len({time.tzinfo is None for time in times.values()}) > 1:
+            self.remarks.append(f"{run.session_id}: acq_time with and without a time zone, left out")
+            return {}
+        return times
 
     def labels(self, run: Run, events: PurePosixPath) -> Iterator[dict[str, str]]:
         """The rows of the table of labels: a scheme for each column of the events whose values are levels."""
@@ -157,6 +191,10 @@ class BidsRecordings:
         for number, row in self.rows(events):
             if columns is None:
                 columns = tuple(name for name in row if name == "trial_type" or name in levels)
+                for name in columns:
+                    if not ID_PATTERN.fullmatch(name):
+                        self.set_aside[f"{events}, {name}"] = "cannot be the id of a scheme: rename the column"
+                columns = tuple(name for name in columns if ID_PATTERN.fullmatch(name))
                 if not {"onset", "duration"} <= row.keys() or not columns:
                     self.set_aside[str(events)] = (
                         "has no column onset, duration, or of labels: trial_type, or one with Levels in its sidecar"
@@ -168,7 +206,7 @@ class BidsRecordings:
             span = _span(row["onset"], row["duration"])
             if span is None:
                 self.set_aside[where] = (
-                    f"onset {row['onset']}, duration {row['duration']}: not seconds from 0 on (n/a is unknown)"
+                    f"onset {row['onset']}, duration {row['duration']}: not seconds from 0 to 1e9 (n/a is unknown)"
                 )
                 continue
             for column in columns:
@@ -197,12 +235,18 @@ class BidsRecordings:
         except (OSError, UnicodeDecodeError) as error:
             self.set_aside[str(name)] = f"cannot be read ({type(error).__name__})"
             return
-        lines = csv.reader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-        header = next(lines, [])
-        for number, cells in enumerate(lines, start=2):
-            if len(cells) == len(header):
+        first, *lines = text.splitlines() or [""]
+        header = first.split("\t")
+        if repeated := [column for number, column in enumerate(header) if column in header[:number]]:
+            self.set_aside[str(name)] = f"has the column {repeated[0]!r} twice"
+            return
+        for number, line in enumerate(lines, start=2):
+            cells = line.split("\t")
+            if max(map(len, cells)) > _LONGEST_FIELD:
+                self.set_aside[f"{name}, row {number}"] = f"has a field of over {_LONGEST_FIELD:,} characters"
+            elif len(cells) == len(header):
                 yield number, {column: cell.strip() for column, cell in zip(header, cells, strict=True)}
-            elif cells:
+            elif line:
                 self.set_aside[f"{name}, row {number}"] = f"has {len(cells)} fields, and the header {len(header)}"
 
     def sidecar(self, name: PurePosixPath) -> dict[str, Any]:
@@ -238,11 +282,21 @@ def _parsed(name: PurePosixPath) -> tuple[dict[str, str], str, str]:
     return entities, suffix, fault
 
 
+def _session_id(entities: Mapping[str, str]) -> str:
+    return "_".join(f"{entity}-{entities[entity]}" for entity in _OF_SESSION if entity in entities)
+
+
+def _split_of(name: PurePosixPath) -> tuple[int, str]:
+    """A key that sorts the files of one recording by their number, with or without zeros before it."""
+    digits = _parsed(name)[0].get("split", "").lstrip("0")
+    return len(digits), digits
+
+
 def _span(onset: str, duration: str) -> tuple[str, str] | None:
     """The start and end of an event in seconds; None where they are not known, or before the recording."""
     try:
         start, lasts = Decimal(onset), Decimal(duration)
-        is_span = start.is_finite() and lasts.is_finite() and min(start, lasts) >= 0
+        is_span = start.is_finite() and lasts.is_finite() and min(start, lasts) >= 0 and start + lasts < _LONGEST_S
     except InvalidOperation:
         return None
-    return (str(start), str(start + lasts)) if is_span else None
+    return (str(float(start)), str(float(start + lasts))) if is_span else None

@@ -32,6 +32,7 @@ def read_bids(root: Path, open_recordings: OpenRecordings) -> tuple[Rows, dict[s
     found = BidsRecordings(root)
     found.find()
     columns = _columns(found, open_recordings)
+    incomplete = found.incomplete_runs()
     rows: Rows = {name: [] for name in ("sessions", "tracks", "clocks", "labels")}
     unaligned = []
     for run in found.runs.values():
@@ -39,14 +40,16 @@ def read_bids(root: Path, open_recordings: OpenRecordings) -> tuple[Rows, dict[s
         if not _add_recordings(run, columns, times, rows):
             unaligned.append(run.session_id)
         if (events := found.events.pop(run.session_id, None)) is not None:
-            if reason := _unclear_start(run, times):
+            if run.session_id in incomplete:
+                found.set_aside[str(events)] = "a recording of its run is set aside, which may be the one with second 0"
+            elif reason := _unclear_start(run, times):
                 found.set_aside[str(events)] = reason
             else:
                 rows["labels"] += found.labels(run, events)
     found.set_aside |= {str(name): "events of a run without a recording" for name in found.events.values()}
     if unaligned:
         found.remarks.append(
-            "without acq_time in scans.tsv the proposal leaves the alignment of simultaneous recordings open; they "
+            "without a usable acq_time in scans.tsv the proposal leaves the alignment of recordings open; they "
             f"count as begun together until 'storyframes sync' measures it: {', '.join(unaligned)}"
         )
     rows["participants"] = _participants(found)
@@ -124,8 +127,6 @@ def _unclear_start(run: Run, times: Mapping[tuple[str, str], datetime]) -> str:
         return (
             "" if len(starts) == 1 else "its recordings began at different times, and the proposal leaves second 0 open"
         )
-    if [key for key in run.files if not key[0]] == [own]:
-        return ""
     return "scans.tsv does not say when its recordings began, so which of them has second 0 is open"
 
 

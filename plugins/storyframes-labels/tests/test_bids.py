@@ -139,10 +139,11 @@ def test_events_are_labels_and_what_is_unknown_is_set_aside(data: Path) -> None:
         (["_recording-a_audio.wav", "_recording-b_audio.wav"], [], False),
         (["_recording-a_audio.wav", "_recording-b_audio.wav"], ["00", "00"], True),
         (["_recording-a_audio.wav", "_recording-b_audio.wav"], ["00", "01"], False),
-        (["_audio.wav", "_recording-b_audio.wav"], [], True),
+        (["_audio.wav", "_recording-b_audio.wav"], [], False),
         (["_audio.wav", "_recording-b_audio.wav"], ["00", "01"], True),
         (["_audio.wav", "_recording-b_audio.wav"], ["01", "00"], False),
         (["_audio.wav", "_video.mp4"], [], False),
+        (["_audio.wav", "_recording-b_audio.wav"], ["00", "00Z"], False),
     ],
 )
 def test_second_0_of_events_is_not_guessed(data: Path, names: list[str], times: list[str], is_clear: bool) -> None:
@@ -154,17 +155,32 @@ def test_second_0_of_events_is_not_guessed(data: Path, names: list[str], times: 
     done, study = made(data)
     assert len(study.labels) == is_clear
     assert is_clear or "second 0" in aside(done, "sub-01/beh/sub-01_events.tsv")
+    assert any("time zone" in remark for remark in done.remarks) == ("00Z" in times)
+
+
+@pytest.mark.parametrize("lost", ["_video.mp4", "_recording-b_audio.wav", "_split-2_audio.wav"])
+def test_second_0_is_open_where_a_recording_of_the_run_is_set_aside(data: Path, lost: str) -> None:
+    add(data, "sub-01/beh/sub-01_recording-a_audio.wav", "sub-02/beh/sub-02_audio.wav")
+    (data / f"sub-01/beh/sub-01{lost}").write_bytes(b"placeholder")
+    for person in ("sub-01", "sub-02"):
+        (data / f"{person}/beh/{person}_events.tsv").write_text("onset\tduration\ttrial_type\n1\t1\tx\n")
+    done, study = made(data)
+    assert [label.session_id for label in study.labels] == ["sub-02"]
+    assert "second 0" in aside(done, "sub-01/beh/sub-01_events.tsv")
 
 
 def test_splits_are_one_recording_and_a_gap_is_none(data: Path) -> None:
     add(data, *(f"sub-01/beh/sub-01_task-x_split-{number:03}_video.mp4" for number in (1, 2, 3)))
     add(data, *(f"sub-02/beh/sub-02_task-x_split-{number}_video.mp4" for number in (1, 3)))
+    add(data, *(f"sub-02/beh/sub-02_task-y_split-{number}_audio.wav" for number in range(1, 12)))
     done, study = made(data)
     first = "sub-01/beh/sub-01_task-x_split-001_video.mp4"
     assert study.sessions["sub-01_task-x"].video == (
         f"{first}+sub-01_task-x_split-002_video.mp4+sub-01_task-x_split-003_video.mp4"
     )
     assert "sub-02_task-x" not in study.sessions
+    parts = study.sessions["sub-02_task-y"].audio.split("+")
+    assert [part.split("split-")[1].split("_")[0] for part in parts] == [str(number) for number in range(1, 12)]
     assert "without a gap" in aside(done, "sub-02/beh/sub-02_task-x_split-3_video.mp4")
 
 
@@ -211,3 +227,44 @@ def test_other_folders_and_studies_that_are_there_are_refused(data: Path, tmp_pa
     (data / "dataset_description.json").write_text('{"BIDSVersion": "1.11.1", "DatasetType": "derivative"}')
     with pytest.raises(UnusableFileError, match="'derivative'"):
         make_study_of(tmp_path / "new", data, read_bids)
+
+
+def test_one_wrong_name_or_row_does_not_refuse_the_data_set(data: Path) -> None:
+    beh, long = "sub-01/beh/sub-01", "a" * 70
+    add(data, f"{beh}_audio.wav", f"{beh}_recording-Cam_audio.wav", f"{beh}_recording-cam_audio.wav")
+    add(data, f"{beh}_recording-{long}_audio.wav", "sub-A/beh/sub-A_audio.wav", "sub-a/beh/sub-a_audio.wav")
+    add(data, "sub-02/beh/sub-02_audio.wav", "sub-03/beh/sub-03_audio.wav", "sub-04/beh/sub-04_audio.wav")
+    (data / "events.json").write_text(json.dumps({"My scheme (1)": {"Levels": {"a": ""}}}))
+    header = "onset\tduration\ttrial_type\tMy scheme (1)\n"
+    tables = {
+        "sub-02": f"{header}1\t1\tx\ta\n1.0\t1.0\tx\ta\n1e-3\t1e-99999\ty\ta\n2e9\t1\tz\ta\n",
+        "sub-03": "onset\tonset\tduration\ttrial_type\n1\t2\t1\tx\n",
+        "sub-04": f"onset\tduration\ttrial_type\n1\t1\t{'x' * 140_000}\n2\t1\tx\n",
+    }
+    for person, text in tables.items():
+        (data / f"{person}/beh/{person}_events.tsv").write_text(text)
+    done, study = made(data)
+    assert [*study.sessions] == ["sub-01", "sub-02", "sub-03", "sub-04", "sub-A"]
+    assert [*study.tracks["sub-01"]] == ["main", "Cam"]
+    labels = [(label.session_id, label.value, label.start_s, label.end_s) for label in study.labels]
+    assert labels == [("sub-02", "x", 1, 2), ("sub-02", "y", 0.001, 0.001), ("sub-04", "x", 2, 3)]
+    for name, reason in {
+        f"{beh}_recording-cam_audio.wav": "case",
+        f"{beh}_recording-{long}_audio.wav": "64",
+        "sub-a/beh/sub-a_audio.wav": "case",
+        "sub-02/beh/sub-02_events.tsv, row 3, trial_type": "second event",
+        "sub-02/beh/sub-02_events.tsv, row 5": "2e9",
+        "sub-02/beh/sub-02_events.tsv, My scheme (1)": "id",
+        "sub-03/beh/sub-03_events.tsv": "'onset'",
+        "sub-04/beh/sub-04_events.tsv, row 2": "131,072",
+    }.items():
+        assert reason in aside(done, name)
+
+
+def test_a_file_that_is_twice_in_scans_tsv_has_no_time(data: Path) -> None:
+    add(data, "sub-01/beh/sub-01_audio.wav")
+    row = "beh/sub-01_audio.wav\t2025-12-15T10:00:0"
+    (data / "sub-01/sub-01_scans.tsv").write_text(f"filename\tacq_time\n{row}0\n{row}1\n")
+    done, study = made(data)
+    assert study.sessions["sub-01"].recorded_at is None
+    assert any("twice" in remark for remark in done.remarks)
