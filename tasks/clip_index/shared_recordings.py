@@ -97,8 +97,8 @@ def _same_content(study: Study, files: Iterable[str], digests: Digests | None) -
         try:
             sizes[relative] = study.path(relative).stat().st_size or relative
         except (StudyFileError, OSError):
-            known = digests().remembered(study.root / relative) if digests else None
-            sizes[relative], gone[relative] = known or (relative, "")
+            remembered = map(digests().remembered, (folder / relative for folder in study.folders)) if digests else ()
+            sizes[relative], gone[relative] = next(filter(None, remembered), (relative, ""))
 
     def ends(relative: str) -> str:
         # extraction has read the file as a whole already, or will, where digests are kept

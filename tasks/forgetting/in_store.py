@@ -26,13 +26,14 @@ from tasks.models.digests import DigestCache
 Inputs = dict[str, set[str]]
 """By session, the SHA-256 of every file that its versions were made of."""
 
+_FOLDERS = (Path("study"), Path("recordings"))  # in the places of Study.folders, which the cache's names do not contain
 _BY_SESSION = ("clocks", "clock_errors", "ratings")  # parts of the clip index's metadata
 
 
 def inputs_of(storage: Storage, scope: Scope) -> Inputs:
     """The files that versions of the store were made of, by session; of a forgotten track under the session's name."""
     inputs: Inputs = {}
-    digests = DigestCache(storage, INPUTS, Path())
+    digests = DigestCache(storage, INPUTS, *_FOLDERS)
     for status in scan(storage):
         made_of = status.record.provenance.get("inputs") if status.record else None
         for entry in made_of.values() if isinstance(made_of, Mapping) else ():
@@ -47,8 +48,8 @@ def _digests_of_parts(made_of: Mapping[str, Any], digests: DigestCache) -> set[s
     """SHA-256 of each file of a recording in several that a version was made of, as far as a cache knows them."""
     path = Path(str(made_of.get("path", "")))
     parts = file_names(path.name)
-    known = [digests.remembered(path.parent / part) for part in parts] if len(parts) > 1 else []
-    return {of_file[1] for of_file in known if of_file}
+    files = [folder / path.parent / part for folder in _FOLDERS for part in parts] if len(parts) > 1 else []
+    return {of_file[1] for of_file in map(digests.remembered, files) if of_file}
 
 
 def forgotten_inputs(inputs: Inputs, scope: Scope) -> set[str]:

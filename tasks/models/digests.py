@@ -26,7 +26,7 @@ _SETTLED_NS = 2_000_000_000  # a file changed this recently may change again wit
 
 
 class DigestCache:
-    """Digests of the files below the ``roots``, kept in the file ``cache`` of a storage.
+    """Digests of the files below the ``roots``, kept in the file ``cache`` of a storage by names without the roots.
 
     ``on_this_machine``: a file must also be the very same one, unchanged in every respect: models that were unpacked
     from an archive or copied with their times are distinguished from those that they replaced.
@@ -79,8 +79,13 @@ class DigestCache:
         return (entry["bytes"], entry["sha256"]) if entry else None
 
     def _key(self, path: Path) -> str:
-        inside = [path.relative_to(root) for root in self.roots if path.is_relative_to(root)]
-        return name_as_text(min(inside, key=lambda name: len(name.parts), default=path))
+        names = [
+            (path.relative_to(root), "./" * number)  # no relative path begins so: the second root may have the same
+            for number, root in enumerate(self.roots)
+            if path.is_relative_to(root)
+        ]
+        name, prefix = min(names, key=lambda name: len(name[0].parts), default=(path, ""))
+        return prefix + name_as_text(name)
 
     def save(self) -> None:
         """Keep what was learned, beside what other processes have learned meanwhile.

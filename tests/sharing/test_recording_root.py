@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,10 +17,15 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.settings import load_settings
-from storyframes.store.layout import create_store
+from storyframes.features import FEATURES
+from storyframes.store.layout import INPUTS, create_store
+from storyframes.store.publish import FeatureWriter
+from tasks.clip_index.shared_recordings import find_shared_recordings
+from tasks.forgetting.in_store import inputs_of
 from tasks.forgetting.owner import remaining
 from tasks.forgetting.scope import Scope
 from tasks.inspect.study_check import check_study
+from tasks.models.digests import DigestCache
 from tasks.study.first_tables.recording_names import FilesError
 from tasks.study.first_tables.sessions_from_data_set import make_study_of
 from tasks.study.forgotten_ids import ForgottenIds
@@ -181,8 +187,66 @@ def test_a_store_remembers_digests_by_names_without_the_root(study_copy: Path, t
     storage = create_store(tmp_path / "store")
     extract_session(study_copy, tmp_path / "store", "frames", session_id="p01-s01")
     inputs = storage.read("inputs.json") or b""
-    assert f'"{VIDEO}"'.encode() in inputs
+    assert f'"./{VIDEO}"'.encode() in inputs
     assert b"another disk" not in inputs
+
+
+def test_files_of_one_name_in_the_study_and_below_the_root_have_their_own_digests(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", video="a.avi+b.avi")
+    (study / "data").mkdir()
+    digests = DigestCache(create_store(tmp_path / "store"), INPUTS, study, study / "data")
+    for folder in (study, study / "data"):
+        for name in ("a.avi", "b.avi"):
+            (folder / name).write_bytes(folder.name.encode()[:4])
+            os.utime(folder / name, (1, 1))
+    assert digests.sha256(study / "a.avi") != digests.sha256(study / "data/a.avi")
+
+
+def test_a_recording_that_is_gone_from_the_root_is_known_by_its_digest(tmp_path: Path) -> None:
+    study, root = tmp_path / "study", tmp_path / "disk"
+    study.mkdir()
+    root.mkdir()
+    (study / "sessions.csv").write_text("session_id,participant_id,video\ns,p,a.avi\nt,q,b.avi\n")
+    digests = DigestCache(create_store(tmp_path / "store"), INPUTS, study, root)
+    for name in ("a.avi", "b.avi"):
+        (root / name).write_bytes(b"of both")
+        os.utime(root / name, (1, 1))
+        digests.sha256(root / name)
+    (root / "a.avi").unlink()
+    (shared,) = find_shared_recordings(load_study(study, recordings=root), lambda: digests)
+    assert [*shared.sessions] == ["s", "t"]
+
+
+def test_digests_of_parts_below_the_root_are_those_of_the_forgotten(tmp_path: Path) -> None:
+    study, root, storage = tmp_path / "study", tmp_path / "disk", create_store(tmp_path / "store")
+    digests = DigestCache(storage, INPUTS, study, root)
+    root.mkdir()
+    for name in ("a.avi", "b.avi"):
+        (root / name).write_bytes(name.encode())
+        os.utime(root / name, (1, 1))
+    parts = {digests.sha256(root / name) for name in ("a.avi", "b.avi")}
+    digests.save()
+    with FeatureWriter(storage, "s", FEATURES["frames"]) as out:
+        out.write("time", np.arange(3.0))
+        out.publish("f" * 64, {"inputs": {"video": {"path": "a.avi+b.avi", "sha256": "e" * 64}}})
+    assert inputs_of(storage, Scope(ForgottenIds(sessions=frozenset({"s"})))) == {"s": {"e" * 64, *parts}}
+
+
+@pytest.mark.parametrize("name", ["a 𝄞", "a \x7f"])
+def test_a_data_set_of_any_name_is_found_again(demo_study: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(demo_study / "videos", tmp_path / name / "videos")
+    (tmp_path / "study").mkdir()
+    rows = {"sessions": [{"session_id": "s", "participant_id": "p", "video": VIDEO}]}
+    make_study_of(tmp_path / "study", tmp_path / name, lambda _, opened: (rows, {str(opened([])): "why"}, []))
+    assert load_settings(tmp_path / "study/storyframes.toml").recording.root == tmp_path / name
+
+
+def test_a_data_set_whose_path_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / os.fsdecode(b"\xff")
+    data.mkdir()
+    with pytest.raises(FilesError, match="UTF-8"):
+        make_study_of(tmp_path, data, lambda *_: ({"sessions": [{}]}, {}, []))
+    assert not (tmp_path / "storyframes.toml").exists()
 
 
 def test_a_study_of_a_data_set_points_into_it(demo_study: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from storyframes.store.storage.files import write_atomically
 from tasks.media.video_header import Streams
+from tasks.models.digests import name_as_text
 from tasks.study.csv_text import csv_bytes
 from tasks.study.first_tables.first_settings import first_settings
 from tasks.study.first_tables.recording_names import FilesError
@@ -43,6 +44,12 @@ def make_study_of(root: Path, data: Path, read: ReadDataSet) -> Made:
     for name in (SETTINGS_FILE, *(f"{table}{suffix}" for table in TABLES for suffix in (".csv", ".parquet"))):
         if (root / name).exists():
             raise FilesError(f"{root / name} is there already: a data set makes a new study, so give another folder")
+    try:
+        as_toml = json.dumps(str(data.resolve()).encode().decode(), ensure_ascii=False).replace("\x7f", "\\u007f")
+    except UnicodeEncodeError:
+        raise FilesError(
+            f"{name_as_text(data)}: the path is not UTF-8, so storyframes.toml cannot name it: rename the folder"
+        ) from None
     headers: dict[PurePosixPath, Streams] = {}
 
     def open_recordings(paths: Sequence[PurePosixPath]) -> tuple[dict[PurePosixPath, str], dict[PurePosixPath, str]]:
@@ -56,7 +63,7 @@ def make_study_of(root: Path, data: Path, read: ReadDataSet) -> Made:
     tables = {f"{name}.csv": _content(of_table) for name, of_table in rows.items() if of_table}
     check_tables(tables, rows["sessions"])
     settings = first_settings(list(headers.values()), [*rows["sessions"], *rows.get("tracks", ())])
-    settings += f"\n[recording]\n# The data set, in which the files stay.\nroot = {json.dumps(str(data.resolve()))}\n"
+    settings += f"\n[recording]\n# The data set, in which the files stay.\nroot = {as_toml}\n"
     write_atomically(root / SETTINGS_FILE, settings.encode())
     for name in sorted(tables, key=lambda name: name == "sessions.csv"):  # last: without them there is no study
         write_atomically(root / name, tables[name])
