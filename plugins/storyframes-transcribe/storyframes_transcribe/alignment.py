@@ -100,10 +100,12 @@ def align_recording(
     if relative is None:
         raise AlignmentError("the study names no sound for it")
     sound, target = study.path(relative), study.root / aligned_path(session_id, track)
+    handed_in = f"{TEXTS}/{_name(session_id, track)}.txt"
+    text_name = handed_in if text == study.root / handed_in else files.transcript  # it may be below [recording] root
     provenance = {
         "made_by": f"{MADE_BY} {version(MADE_BY)}, aligned",
         "sound": {"path": relative, "sha256": digest_of(sound), **streams.settings(with_picture=not files.audio)},
-        "text": {"path": text.relative_to(study.root).as_posix(), "sha256": digest_of(text)},
+        "text": {"path": text_name, "sha256": digest_of(text)},
         "model": model.digests(),
     }
     before = _read_before(target)

@@ -134,17 +134,20 @@ def test_a_text_that_fits_badly_is_written_where_that_is_asked_for(study: Path) 
 
 
 def test_captions_get_the_times_of_their_words_and_stay_as_they_are(tmp_path: Path) -> None:
-    study = make_study(tmp_path / "study", audio="s.wav", transcript="s.vtt")
-    write_wave(study / "s.wav", as_int16(planted(SAID, SECONDS)), RATE)
+    study, disk = make_study(tmp_path / "study", audio="s.wav", transcript="s.vtt"), tmp_path / "disk"
+    (study / "storyframes.toml").write_text('[recording]\nroot = "../disk"\n')
+    disk.mkdir()
+    write_wave(disk / "s.wav", as_int16(planted(SAID, SECONDS)), RATE)
     captions = (
         "WEBVTT\n\n00:00.500 --> 00:03.500\ngarden yellow elephant\n\n00:03.900 --> 00:07.000\nunder window river\n"
     )
-    (study / "s.vtt").write_text(captions)
+    (disk / "s.vtt").write_text(captions)
     result = align(study)
     assert result.exit_code == 0, result.output
     assert f"name {MADE} in the place of s.vtt" in result.output
     assert starts(study / MADE) == pytest.approx(dict(SAID), abs=0.05)
-    assert (study / "s.vtt").read_text() == captions
+    assert json.loads((study / MADE).read_text())["provenance"]["text"]["path"] == "s.vtt"
+    assert (disk / "s.vtt").read_text() == captions
     assert load_study(study).sessions["s"].transcript == "s.vtt"
 
 
