@@ -93,10 +93,13 @@ def export_store(
         if format_ in (NWB, *OF_ANNOTATIONS):
             if study is None:
                 raise ExportError(f"--format {format_}: labels and recordings are of the study: give --study STUDY")
-            if rate is not None or per is not None or where is not None or label or raw_text is not None:
+            of_others: dict[str, object] = {"--rate": rate, "--per": per, "--functionals": functionals}
+            of_others |= {"--by": None if by == "clip" else by, "--where": where, "--label": label}
+            of_others |= {"--raw-text": raw_text, "--bert-tokenizer": bert_tokenizer}
+            if refused := [option for option, value in of_others.items() if value is not None and value != ""]:
                 raise ExportError(
-                    f"--format {format_} has what is stored: choose sessions with --session, without --rate, --per, "
-                    "--where and --label"
+                    f"--format {format_} has what is stored: choose sessions with --session, and leave out "
+                    f"{', '.join(refused)}"
                 )
             if format_ == NWB:
                 from storyframes_release.nwb.run import export_nwb  # needs the pipeline, so Linux
@@ -110,7 +113,7 @@ def export_store(
                     replace=replace,
                     progress=progress,
                 )
-                _show(out, nwb, f"{len(nwb.sessions)} files", json=json)
+                _show(out, nwb, f"{len(nwb.sessions)} files", json=json, unreadable=nwb.unreadable)
                 if nwb.unreadable:
                     raise typer.Exit(1)
                 return
@@ -192,10 +195,17 @@ def export_store(
         raise typer.Exit(1)
 
 
-def _show(out: Path, done: ExportedClips | ExportedAnnotations | ExportedNwb, count: str, *, json: bool) -> None:
+def _show(
+    out: Path,
+    done: ExportedClips | ExportedAnnotations | ExportedNwb,
+    count: str,
+    *,
+    json: bool,
+    unreadable: Sequence[str] = (),
+) -> None:
     for line in done.people:
         error_console().print(escape(line))
-    for line in done.left_out:
+    for line in [*unreadable, *done.left_out]:
         error_console().print(f"[yellow]left out[/] {escape(line)}")
     if json:
         print(done.to_json(), end="")  # noqa: T201 - JSON for programs, as it is

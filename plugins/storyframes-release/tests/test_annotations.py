@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -222,13 +223,17 @@ def test_who_has_the_floor(indexed: Path, tmp_path: Path) -> None:
         (["--format", "eaf"], "--study"),
         (["--format", "csv", "--with-text"], "--with-text"),
         (["--format", "eaf", "--study", "STUDY", "--rate", "5"], "--session"),
+        (["--format", "nwb", "--study", "STUDY", "--by", "session"], "--format nwb.*--by"),
+        (["--format", "nwb", "--study", "STUDY", "--functionals", "std"], "--format nwb.*--functionals"),
+        (["--format", "nwb", "--study", "STUDY", "--raw-text", "STUDY"], "--format nwb.*--raw-text"),
     ],
 )
 def test_wrong_calls(indexed: Path, tmp_path: Path, options: list[str], named: str) -> None:
     options = [str(indexed / "study") if option == "STUDY" else option for option in options]
     result = run("export", indexed / "features", "--out", tmp_path / "out", *options)
     assert result.exit_code == 2
-    assert named in result.output
+    assert re.search(named, " ".join(result.output.split()))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 from storyframes_mediapipe.extractor import SPEC as MEDIAPIPE
 from support.messages import missing
-from support.stores import local
+from support.stores import local, publish_arrays
 from support.synthetic_features import random_features
 from typer.testing import CliRunner
 
@@ -295,6 +295,28 @@ def test_who_left_the_study_and_what_cannot_be_read_is_in_no_file(lab: Path, tmp
     assert result.exit_code == 2
     assert SESSION in result.output
     assert not (tmp_path / "after").exists()
+
+
+def test_a_session_whose_only_table_is_unreadable_has_no_file(tmp_path: Path) -> None:
+    shutil.copytree("demo/study", tmp_path / "study")
+    (tmp_path / "study/labels.csv").write_text("session_id,scheme,value,start_s,end_s\np01-s02,note,private,0,1\n")
+    (tmp_path / "study/schemes.csv").write_text("scheme,type\nnote,text\n")
+    root = tmp_path / "features"
+    create_store(root)
+    rows = random_features(np.random.default_rng(5), 50)["openface"]
+    for session in (SESSION, "p01-s02"):
+        publish_arrays(root, session, "frames", {"time": np.arange(50) / FPS})
+        publish_arrays(root, session, "openface", rows)
+    next((root / SESSION / "openface").rglob("values/c/0*/*")).write_bytes(b"broken")
+    result = run("export", root, "--out", tmp_path / "out", "--format", "nwb", "--study", tmp_path / "study",
+                 "--features", "openface")  # fmt: skip
+    assert result.exit_code == 1, result.output
+    assert f"{SESSION}/openface" in " ".join(result.output.split())
+    written = json.loads((tmp_path / "out/export.json").read_text())
+    assert [*written["sessions"]] == [path.name for path in (tmp_path / "out").glob("*.nwb")] == ["p01-s02.nwb"]
+    assert f"{SESSION}.nwb" not in written["files"]
+    (private,) = [line for line in written["left_out"] if "private" in line]
+    assert "--with-text" not in private
 
 
 def test_turns_and_clips_are_intervals(lab: Path, nwb: Any) -> None:

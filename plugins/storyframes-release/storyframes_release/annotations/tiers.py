@@ -71,13 +71,18 @@ def apart(tier: Tier, unit: int = 1) -> Iterator[Tier]:
 
 
 def label_tiers(
-    labels: Iterable[Label], schemes: Mapping[str, Scheme], *, with_text: bool
+    labels: Iterable[Label],
+    schemes: Mapping[str, Scheme],
+    *,
+    with_text: bool,
+    about_private: str = "--with-text has them",
 ) -> tuple[list[Tier], list[str]]:
     """A tier for each scheme, rater, person and target of labels with times; and what is left out, for people.
 
     Args:
         labels: of one session and track.
         with_text: also those of private schemes.
+        about_private: which export has those of private schemes, for people.
     """
     groups: dict[tuple[str, str, str, str], list[Span]] = {}
     private, whole = 0, 0
@@ -96,7 +101,7 @@ def label_tiers(
         name = " ".join(filter(None, (scheme, *about)))
         tiers.append(Tier(name, tuple(spans), person, rater))
     left_out = [f"{whole} labels of the whole session, which have no times"] if whole else []
-    left_out += [f"{private} labels of private schemes (--with-text has them)"] if private else []
+    left_out += [f"{private} labels of private schemes ({about_private})"] if private else []
     return tiers, left_out
 
 

@@ -150,6 +150,8 @@ class _Contents:
             left_out += self._add_annotations(file, session_id, times)
             failed = file.write(path) if file.rows else None
             if failed is None:
+                if not file.rows:
+                    path.unlink(missing_ok=True)  # an earlier attempt's, whose series have no values
                 self._done.left_out += left_out
                 self._done.unreadable += [f"{session_id}/{name}: {reason}" for name, reason in unreadable.items()]
                 return file.rows
@@ -171,7 +173,7 @@ class _Contents:
         labels = self._labels.get(session_id, [])
         for track in dict.fromkeys(label.track or MAIN for label in labels):
             of_track = [label for label in labels if (label.track or MAIN) == track]
-            tiers, reasons = label_tiers(of_track, self._study.schemes, with_text=False)
+            tiers, reasons = label_tiers(of_track, self._study.schemes, with_text=False, about_private="never in NWB")
             clock = times.clock(FeatureName.of_track(CLOCK, track))
             if clock is None:
                 left_out.append(f"{session_id}: {len(of_track)} labels of the track {track}, whose clock is not known")
