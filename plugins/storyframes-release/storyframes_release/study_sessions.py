@@ -25,6 +25,7 @@ class StudySessions:
         forgotten_ids: ids of the study's own list of the forgotten, where the study is given.
         people: ids of the study's people, where the study is given.
         tracks: by session, the tracks that the study has, where the study is given.
+        participants: by session, its participant, where the study is given.
     """
 
     sessions: frozenset[str] | None
@@ -34,6 +35,7 @@ class StudySessions:
     forgotten_ids: frozenset[str] = field(default=frozenset())
     people: frozenset[str] = field(default=frozenset())
     tracks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    participants: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_tables(cls, store: FeatureStore, study: Path) -> StudySessions:
@@ -56,6 +58,7 @@ class StudySessions:
             frozenset({*listed.sessions, *listed.people}),
             frozenset(loaded.ids_of_people),
             {session: frozenset(tracks) for session, tracks in loaded.tracks.items()},
+            {session_id: session.participant_id for session_id, session in loaded.sessions.items()},
         )
 
     @classmethod
@@ -77,6 +80,11 @@ class StudySessions:
     def is_forgotten(self, session_id: str) -> bool:
         """Whether the session was forgotten, by the store's digests or the study's list."""
         return session_id in self.forgotten_ids or self.forgotten.has_session(session_id)
+
+    def participant(self, session_id: str) -> str:
+        """The participant of a session, of the study's tables before the store's record; empty if none is known."""
+        recorded = {} if self.record is None else self.record.sessions.get(session_id, {})
+        return self.participants.get(session_id) or str(recorded.get("participant_id", ""))
 
     def may_share(self, session_id: str) -> bool:
         """Whether the study has the session; any that is not forgotten, where no study is known."""

@@ -16,15 +16,18 @@ from support.messages import naming
 from support.stores import local
 from support.track_features import WINDOWS, study_of, write_tracks
 
-from storyframes import FeatureStore
+from storyframes import FEATURES, FeatureStore
 from storyframes.store import catalogue, tables
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
 from storyframes.store.study import Forgotten, StudyRecord
 from storyframes.store.tables import Table, tables_of
-from storyframes_release.export.bids_files import BidsNames
+from storyframes_release.export.bids_files import BidsNames, write_bids
 from storyframes_release.export.formats import ExportError, Format
 from storyframes_release.export.run import export
-from storyframes_release.study_sessions import StudySessions
+from storyframes_release.study_sessions import StudySessions, study_sessions
 from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.study import load_study
 from tasks.study.study_identity import remember_study
 
 CHOSEN = ("frames", "openface", "openface@cam", "opensmile@lapel", "glove@lapel")
@@ -152,6 +155,35 @@ def test_ids_become_labels_and_those_of_a_bids_data_set_come_back() -> None:
     assert path_of("sub-01", "sub-01") == "sub-01/beh/sub-01_desc-face_features.json"
     other = "sub-01_task-talk"  # a session that another participant's name begins
     assert path_of(other, "q") == "sub-q/ses-sub01tasktalk/beh/sub-q_ses-sub01tasktalk_desc-face_features.json"
+
+
+def test_the_participant_is_that_of_the_tables_before_that_of_the_record(tmp_path: Path) -> None:
+    storage = create_store(tmp_path / "features")
+    table = tmp_path / "sessions.csv"
+    table.write_text("session_id,participant_id,video\ns,p01,v.avi\nt,p02,w.avi\nu,p03,x.avi\n")
+    remember_study(storage, load_study(tmp_path))
+    table.write_text(table.read_text().replace("p01", "anon9"))
+    store = FeatureStore(tmp_path / "features")
+    for study, person in ((None, "p01"), (tmp_path, "anon9")):
+        names = BidsNames({"s": [("face", "")]}, study_sessions(store, study))
+        path = names.path({"session_id": "s", "track": "main"}, "face", ".json")
+        assert path == f"sub-{person}/ses-s/beh/sub-{person}_ses-s_desc-face_features.json"
+
+
+def test_seconds_of_a_device_are_no_start_time(tmp_path: Path) -> None:
+    create_store(tmp_path / "features")
+    for track in ("main", "cam"):
+        with FeatureWriter(local(tmp_path / "features"), "s", FEATURES["frames"], track=track) as out:
+            out.write("time", 900 + np.arange(5) / 4)
+            out.publish("f" * 64, {"inputs": {}})
+    catalogue.compact(local(tmp_path / "features"))
+    store = FeatureStore(tmp_path / "features")
+    for feature, key, start in (("frames", "time", 900), ("frames@cam", "device_time", "n/a")):
+        (table,) = tables_of(store, "s", feature)
+        write_bids(table, tmp_path / feature)
+        about = json.loads((tmp_path / f"{feature}.json").read_text())
+        assert key in about["Columns"]
+        assert (about["StartTime"], about["SamplingFrequency"]) == (start, 4)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def write_bids(table: Table, path: Path) -> None:
     sidecar: dict[str, Any] = {
         **described,  # first: a column of the name of a field of BIDS is described by its name alone
         "Description": str(table.attributes.get("about", "")),
-        **_sampling(np.concatenate([*moments, np.empty(0)])),
+        **_sampling(np.concatenate([*moments, np.empty(0)]), is_of_session=not (moment or "").startswith("device_")),
         "Columns": schema.names,
         "StudySession": table.session_id,
         "Feature": table.name,
@@ -102,14 +102,21 @@ def _texts(values: pa.ChunkedArray, mask: np.ndarray, fill: float | None) -> pa.
     return text.fill_null("n/a")
 
 
-def _sampling(moments: np.ndarray) -> dict[str, Any]:
-    """When the rows begin, and how many there are a second: ``n/a`` where their times are not even."""
+def _sampling(moments: np.ndarray, *, is_of_session: bool) -> dict[str, Any]:
+    """When the rows begin, and how many there are a second: ``n/a`` where their times are not even.
+
+    Args:
+        is_of_session: the moments are the session's seconds, not a device's, which say nothing of when it began.
+    """
     if not len(moments) or not np.isfinite(moments).all():
         return {"SamplingFrequency": "n/a", "StartTime": "n/a"}
     even = np.linspace(moments[0], moments[-1], len(moments))
     is_even = len(moments) > 1 and moments[-1] > moments[0] and np.abs(moments - even).max() <= _REGULAR_S
     rate = (len(moments) - 1) / (moments[-1] - moments[0]) if is_even else 0.0
-    return {"SamplingFrequency": round(rate, 6) if is_even else "n/a", "StartTime": float(moments[0])}
+    return {
+        "SamplingFrequency": round(rate, 6) if is_even else "n/a",
+        "StartTime": float(moments[0]) if is_of_session else "n/a",
+    }
 
 
 class BidsNames:
@@ -120,8 +127,7 @@ class BidsNames:
     """
 
     def __init__(self, chosen: Mapping[str, Iterable[tuple[str, str]]], known: StudySessions) -> None:
-        recorded = {} if known.record is None else known.record.sessions
-        people = {session: str(recorded.get(session, {}).get("participant_id", "")) for session in chosen}
+        people = {session: known.participant(session) for session in chosen}
         if unknown := [session for session, person in people.items() if not person]:
             raise ExportError(
                 f"--format bids: the store does not know the participant of the session {unknown[0]}: "
