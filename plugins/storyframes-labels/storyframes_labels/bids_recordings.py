@@ -235,7 +235,7 @@ class BidsRecordings:
         except (OSError, UnicodeDecodeError) as error:
             self.set_aside[str(name)] = f"cannot be read ({type(error).__name__})"
             return
-        first, *lines = text.splitlines() or [""]
+        first, *lines = text.split("\n")  # splitlines would also break lines inside a field
         header = first.split("\t")
         if repeated := [column for number, column in enumerate(header) if column in header[:number]]:
             self.set_aside[str(name)] = f"has the column {repeated[0]!r} twice"
@@ -244,6 +244,8 @@ class BidsRecordings:
             cells = line.split("\t")
             if max(map(len, cells)) > _LONGEST_FIELD:
                 self.set_aside[f"{name}, row {number}"] = f"has a field of over {_LONGEST_FIELD:,} characters"
+            elif "\0" in line:
+                self.set_aside[f"{name}, row {number}"] = "has a zero byte"
             elif len(cells) == len(header):
                 yield number, {column: cell.strip() for column, cell in zip(header, cells, strict=True)}
             elif line:
@@ -296,7 +298,13 @@ def _span(onset: str, duration: str) -> tuple[str, str] | None:
     """The start and end of an event in seconds; None where they are not known, or before the recording."""
     try:
         start, lasts = Decimal(onset), Decimal(duration)
-        is_span = start.is_finite() and lasts.is_finite() and min(start, lasts) >= 0 and start + lasts < _LONGEST_S
+        is_span = (
+            "_" not in onset + duration
+            and start.is_finite()
+            and lasts.is_finite()
+            and min(start, lasts) >= 0
+            and start + lasts < _LONGEST_S
+        )
     except InvalidOperation:
         return None
     return (str(float(start)), str(float(start + lasts))) if is_span else None

@@ -239,7 +239,7 @@ def test_one_wrong_name_or_row_does_not_refuse_the_data_set(data: Path) -> None:
     tables = {
         "sub-02": f"{header}1\t1\tx\ta\n1.0\t1.0\tx\ta\n1e-3\t1e-99999\ty\ta\n2e9\t1\tz\ta\n",
         "sub-03": "onset\tonset\tduration\ttrial_type\n1\t2\t1\tx\n",
-        "sub-04": f"onset\tduration\ttrial_type\n1\t1\t{'x' * 140_000}\n2\t1\tx\n",
+        "sub-04": f"onset\tduration\ttrial_type\n1\t1\t{'x' * 140_000}\n2\t1\tx\n3\t1\t\0\n4\t1\ta\u2028b\n1_0\t1\tx\n",
     }
     for person, text in tables.items():
         (data / f"{person}/beh/{person}_events.tsv").write_text(text)
@@ -247,7 +247,12 @@ def test_one_wrong_name_or_row_does_not_refuse_the_data_set(data: Path) -> None:
     assert [*study.sessions] == ["sub-01", "sub-02", "sub-03", "sub-04", "sub-A"]
     assert [*study.tracks["sub-01"]] == ["main", "Cam"]
     labels = [(label.session_id, label.value, label.start_s, label.end_s) for label in study.labels]
-    assert labels == [("sub-02", "x", 1, 2), ("sub-02", "y", 0.001, 0.001), ("sub-04", "x", 2, 3)]
+    assert labels == [
+        ("sub-02", "x", 1, 2),
+        ("sub-02", "y", 0.001, 0.001),
+        ("sub-04", "x", 2, 3),
+        ("sub-04", "a\u2028b", 4, 5),
+    ]
     for name, reason in {
         f"{beh}_recording-cam_audio.wav": "case",
         f"{beh}_recording-{long}_audio.wav": "64",
@@ -257,6 +262,8 @@ def test_one_wrong_name_or_row_does_not_refuse_the_data_set(data: Path) -> None:
         "sub-02/beh/sub-02_events.tsv, My scheme (1)": "id",
         "sub-03/beh/sub-03_events.tsv": "'onset'",
         "sub-04/beh/sub-04_events.tsv, row 2": "131,072",
+        "sub-04/beh/sub-04_events.tsv, row 4": "zero byte",
+        "sub-04/beh/sub-04_events.tsv, row 6": "1_0",
     }.items():
         assert reason in aside(done, name)
 
