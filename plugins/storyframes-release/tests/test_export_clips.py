@@ -408,7 +408,7 @@ def test_shards_for_webdataset(study: SyntheticStudy, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--format", "mmsaa"], "--format 'mmsaa': there are parquet, csv, npy, hdf5, mat, datasets, mmsa, webdataset"),
+        (["--format", "mmsaa"], "--format 'mmsaa': there are parquet, csv"),
         (["--format", "datasets"], "name at least one, as inputs of clips"),
         (["--format", "mmsa", "--features", "glove,openface"], "name text, audio, vision, as inputs of clips"),
         (["--format", "mmsa", "--features", "glove,opensmile,dope"], "these are others: "),
