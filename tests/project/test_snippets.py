@@ -38,6 +38,7 @@ RUN_BY = {
 NOT_RUN = {
     ("docs/dope.md", "DopeDetector"): "its model has to be got from its authors",
     ("docs/transcripts.md", "speech_spans"): "of a plug-in, whose tests run it",
+    ("docs/transcripts.md", "pyannote"): "its models need an account",
     ("README.md", "storyframes extractors install faces"): "of a plug-in, whose tests run it",
     ("docs/export.md", "movement"): "needs movement and Lance, which nothing here installs; run once by hand",
     ("docs/three-studies.md", ""): "of a plug-in, whose tests run it",

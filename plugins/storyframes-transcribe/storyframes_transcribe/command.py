@@ -57,11 +57,15 @@ def transcribe(
     ] = None,
     voices: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="Say who speaks there by voice: a model's file ([voices] model)."),
+        typer.Option(metavar="MODEL", help="Say who speaks there by voice: a model's file, or RTTM ([voices] model)."),
     ] = None,
     voice: Annotated[
         list[str] | None,
-        typer.Option(metavar="PERSON=FILE[,FROM,TO]", help="Sound in which a person speaks alone. Repeatable."),
+        typer.Option(
+            metavar="PERSON=FILE[,FROM,TO]",
+            help="Sound in which a person speaks alone; or PERSON=SPEAKER: whose voice speaker_1, or a speaker of the "
+            "RTTM, is. Repeatable.",
+        ),
     ] = None,
     recordings: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Write the first tables from these files, as init does.")
@@ -102,7 +106,7 @@ def transcribe(
         if voices and speakers:
             raise VoiceError("--voices and --speakers: choose one of them; both say who speaks")
         if voice and not configured.sections["voices"].model:
-            raise VoiceError("--voice: give the model that compares voices, with --voices MODEL or [voices] model")
+            raise VoiceError("--voice: give the model that compares voices, or RTTM, with --voices or [voices] model")
         store = FeatureStore(speakers) if speakers else None
         if store:
             check_study_record(store.storage, loaded)

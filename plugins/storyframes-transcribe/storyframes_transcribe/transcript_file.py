@@ -106,12 +106,14 @@ class ByVoice(_Model):
     """By what words were attributed to the voices of one microphone. No vector of a voice is kept.
 
     Attributes:
-        model: ``name``, ``sha256`` and ``front_end``.
+        model: ``name``, ``sha256`` and ``front_end``; of turns that were given, ``rttm`` and the file's digest.
         rules: by which windows became speakers.
         persons: who may have spoken.
         enrolled: by person, the digest of the sound that named the voice.
+        by_hand: by person, the number of the voice that was said to be hers, from 1 on.
         least: the probability from which on a word has a speaker.
         attributed: the share of the words that have a speaker.
+        named: by person, what told whose voice it is: ``hand``, ``enrolment``, ``file``, or ``left over``.
         doubts: what users of the speakers have to know.
     """
 
@@ -120,8 +122,15 @@ class ByVoice(_Model):
     persons: tuple[str, ...]
     enrolled: Mapping[str, str]
     least: float
+    by_hand: Mapping[str, int] = {}
     attributed: float = 0.0
+    named: Mapping[str, str] = {}
     doubts: tuple[str, ...] = ()
+
+    @property
+    def as_asked(self) -> ByVoice:
+        """The same without what came of it."""
+        return self.model_copy(update={"attributed": 0.0, "named": {}, "doubts": ()})
 
 
 class Provenance(_Model):

@@ -7,19 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from planted import Ears, as_int16, planted
-from storyframes_transcribe.models import Model
-from storyframes_transcribe.one_microphone.naming import Enrolment, VoiceError, VoiceNaming
-from storyframes_transcribe.one_microphone.settings import VoicesSettings
+from planted import as_int16, planted
+from storyframes_transcribe.one_microphone.naming import VoiceError
 from storyframes_transcribe.one_microphone.turns import STEP_S, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
-from storyframes_transcribe.recordings import plan_sessions
-from storyframes_transcribe.session import Outcome, Status, Transcriber
+from storyframes_transcribe.session import Status
 from storyframes_transcribe.voices import RATE
 from support.media.recordings import write_wave
-from transcribing import SETTINGS, WORDS
+from transcribing import WORDS, named, write_meeting
 
-from tasks.study import load_study, read_transcript
+from tasks.study import read_transcript
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("faster_whisper")]
 
@@ -104,30 +101,9 @@ def test_a_model_is_recognised_by_its_weights_and_what_is_not_known_is_refused(t
             load_voice_model(path)
 
 
-@pytest.fixture
-def meeting(tmp_path: Path) -> Path:
-    """One microphone, and nothing about who was there."""
-    root = tmp_path / "study"
-    root.mkdir()
-    (root / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,a.wav\n")
-    write_wave(root / "a.wav", as_int16(planted(WORDS, 8.0)), RATE)
-    return root
-
-
-def named(root: Path, model: Path, *enrolments: str) -> Outcome:
-    study = load_study(root)
-    plans = plan_sessions(study)
-    settings = VoicesSettings(model=str(model), speaker_probability=0.5)
-    naming = VoiceNaming(study, plans, SETTINGS, settings, enrolments=[Enrolment.parse(text) for text in enrolments])
-    ears = Ears(*(word for word, _ in WORDS))
-    (outcome,) = Transcriber(study, SETTINGS, Model("a model", Path(), "0" * 64), ears.hear, ears.listen).transcribe(
-        plans[0]
-    )
-    return naming.name(outcome)
-
-
 @pytest.mark.needs("espeak-ng")
-def test_a_transcript_gets_the_speakers_of_its_persons_and_says_by_what(meeting: Path, tmp_path: Path) -> None:
+def test_a_transcript_gets_the_speakers_of_its_persons_and_says_by_what(tmp_path: Path) -> None:
+    meeting = write_meeting(tmp_path / "study")
     model = tiny_resemblyzer(tmp_path / "tiny.pt")
     path = meeting / "transcripts/s.json"
     with pytest.raises(VoiceError, match=r"^s: .*printf 'session_id,person_id"):
@@ -160,3 +136,26 @@ def test_a_transcript_gets_the_speakers_of_its_persons_and_says_by_what(meeting:
     assert read_transcript(path).words() == words
     path.write_text(path.read_text().replace("velvet", "Velvet!"))
     assert named(meeting, model).status is Status.KEPT
+
+
+@pytest.mark.needs("espeak-ng")
+def test_a_voice_is_named_by_hand_once_it_is_known_which_it_is(tmp_path: Path) -> None:
+    meeting, model = write_meeting(tmp_path / "study"), tiny_resemblyzer(tmp_path / "tiny.pt")
+    (meeting / "persons.csv").write_text("session_id,person_id,role\ns,kim,teller\ns,lee,\n")
+    with pytest.raises(VoiceError, match="speaker_3.*: speaker_1, speaker_2$"):
+        named(meeting, model, "kim=speaker_3")
+    (doubt,) = named(meeting, model, "kim=speaker_2").doubts[-1:]
+    assert "kim=speaker_2" in doubt
+    path = meeting / "transcripts/s.json"
+
+    def speakers() -> list[str]:
+        return [one.speaker for one in read_transcript(path).utterances]
+
+    before = speakers()
+    named(meeting, model, "kim=speaker_2")
+    assert speakers() == [{"speaker_1": "lee", "speaker_2": "teller", "": ""}[one] for one in before]
+    by = json.loads(path.read_text())["provenance"]["by_voice"]
+    assert (by["by_hand"], by["named"]) == ({"kim": 2}, {"kim": "hand", "lee": "left over"})
+    other = tiny_resemblyzer(tmp_path / "other.pt")
+    assert "kim=speaker_2" in named(meeting, other, "kim=speaker_2").doubts[-1]
+    assert {*speakers()} <= {"speaker_1", "speaker_2", ""}

@@ -1,4 +1,4 @@
-"""``check`` names the transcripts that earlier rules made, and the command that makes them again."""
+"""``check`` names transcripts that earlier rules made, and how to make them again; withdrawal finds those made here."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from pathlib import Path
 
 import pytest
 from storyframes_transcribe.outdated import find_outdated
-from storyframes_transcribe.transcript_file import RULES, Provenance, TranscriptFile, Utterance, Word, read_made, write
+from storyframes_transcribe.transcript_file import (
+    RULES,
+    Provenance,
+    TranscriptFile,
+    Utterance,
+    Word,
+    find_forgotten,
+    read_made,
+    write,
+)
 from support.messages import missing
 
+from tasks.forgetting import Asked
+from tasks.forgetting.scope import Scope
 from tasks.study import load_study
+from tasks.study.forgotten_ids import ForgottenIds
 
 # Like all tests of the plug-in, which the short tier leaves out: it cannot be imported without.
 pytestmark = pytest.mark.needs("faster_whisper")
@@ -94,4 +106,22 @@ def test_the_entry_point_names_it() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["storyframes.check"] == {
         "transcribe": f"{find_outdated.__module__}:{find_outdated.__name__}"
+    }
+
+
+def test_made_transcripts_are_found_and_those_of_others_are_not(tmp_path: Path) -> None:
+    (tmp_path / "transcripts").mkdir()
+    made = TranscriptFile(provenance=Provenance(made_by="storyframes-transcribe 0.1.0"), utterances=())
+    for name in ("s1.json", "s1@lapel.json", "s2.json", "s2@lapel.json", "s10.json"):
+        (tmp_path / "transcripts" / name).write_text(made.model_dump_json())
+    (tmp_path / "transcripts/s3.json").write_text('{"utterances": []}')  # handed in
+    scope = Scope(ForgottenIds(frozenset({"s1", "s3"}), tracks=frozenset({("s2", "lapel")})))
+    found = [*find_forgotten(Asked(tmp_path, scope, []))]
+    assert [Path(trace.where).name for trace in found] == ["s1.json", "s1@lapel.json", "s2@lapel.json"]
+
+
+def test_the_entry_point_of_withdrawal_names_it() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["storyframes.forget"] == {
+        "transcribe": f"{find_forgotten.__module__}:{find_forgotten.__name__}"
     }

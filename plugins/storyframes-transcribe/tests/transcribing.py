@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from planted import Ears
+from planted import Ears, as_int16, planted
 from storyframes_transcribe.models import Model
+from storyframes_transcribe.one_microphone.naming import Enrolment, VoiceNaming
+from storyframes_transcribe.one_microphone.settings import VoicesSettings
 from storyframes_transcribe.recordings import plan_sessions
 from storyframes_transcribe.session import Outcome, Transcriber
 from storyframes_transcribe.settings import TranscribeSettings
+from storyframes_transcribe.voices import RATE
+from support.media.recordings import write_wave
 
 from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.study import load_study, read_transcript
@@ -38,3 +42,22 @@ def assert_begin(path: Path, words: list[tuple[str, float]]) -> None:
     found = starts(path)
     assert [word for word, _ in found] == [word for word, _ in words]
     np.testing.assert_allclose([at for _, at in found], [at for _, at in words], atol=ONSET_S)
+
+
+def write_meeting(root: Path) -> Path:
+    """A study of one microphone, and nothing about who was there."""
+    root.mkdir()
+    (root / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,a.wav\n")
+    write_wave(root / "a.wav", as_int16(planted(WORDS, 8.0)), RATE)
+    return root
+
+
+def named(root: Path, voices: Path, *enrolments: str) -> Outcome:
+    """What became of the only transcript of a study whose speakers are found by a model or by turns."""
+    study = load_study(root)
+    plans = plan_sessions(study)
+    settings = VoicesSettings(model=str(voices), speaker_probability=0.5)
+    naming = VoiceNaming(study, plans, SETTINGS, settings, enrolments=[Enrolment.parse(text) for text in enrolments])
+    ears = Ears(*(word for word, _ in WORDS))
+    (outcome,) = Transcriber(study, SETTINGS, MODEL, ears.hear, ears.listen).transcribe(plans[0])
+    return naming.name(outcome)

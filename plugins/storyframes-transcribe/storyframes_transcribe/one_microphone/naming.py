@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
 from storyframes_transcribe.one_microphone.settings import VoicesSettings
-from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Embed, Windows, find_turns, match_voices
+from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Embed, Turns, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import load_voice_model
 from storyframes_transcribe.recordings import Recording, SessionPlan, digest_of, person_of_sound, speaker_of
 from storyframes_transcribe.session import Outcome, Status
@@ -29,6 +30,7 @@ from tasks.study import Study, UnusableFileError
 
 _VOICE = re.compile(r"(?P<person>[^=]+)=(?P<file>.+?)(?:,(?P<start>\d+(?:\.\d+)?),(?P<end>\d+(?:\.\d+)?))?")
 _LEAST_ENROLLED_S = 3.0
+_LEAST_INSIDE = 0.8  # the share of the words that turns of the same recording contain
 
 
 class VoiceError(Exception):
@@ -37,11 +39,11 @@ class VoiceError(Exception):
 
 @dataclass(frozen=True)
 class Enrolment:
-    """Sound in which a person speaks alone.
+    """Sound in which a person speaks alone, or the voice that is hers.
 
     Attributes:
         person: a person's id, role or participant.
-        path: of the file.
+        path: of the file; of a voice, what it is called.
         start_s, end_s: seconds of the file.
     """
 
@@ -52,18 +54,24 @@ class Enrolment:
 
     @staticmethod
     def parse(text: str) -> Enrolment:
-        """``PERSON=FILE`` or ``PERSON=FILE,FROM,TO``.
+        """``PERSON=FILE``, ``PERSON=FILE,FROM,TO``, or ``PERSON=SPEAKER``.
 
         Raises:
-            VoiceError: it is neither, or there is no such file.
+            VoiceError: it is none of these.
         """
         matched = _VOICE.fullmatch(text)
         if not matched:
-            raise VoiceError(f"--voice {text}: must be PERSON=FILE or PERSON=FILE,FROM,TO, with seconds of the file")
-        path = Path(matched["file"])
-        if not path.is_file():
-            raise VoiceError(f"--voice {text}: the file {path} is missing")
-        return Enrolment(matched["person"], path, float(matched["start"] or 0), float(matched["end"] or "inf"))
+            raise VoiceError(
+                f"--voice {text}: must be PERSON=FILE or PERSON=FILE,FROM,TO, with seconds of the file, or "
+                "PERSON=SPEAKER"
+            )
+        start_s, end_s = float(matched["start"] or 0), float(matched["end"] or "inf")
+        return Enrolment(matched["person"], Path(matched["file"]), start_s, end_s)
+
+    @property
+    def speaker(self) -> str | None:
+        """What the voice is called; None where there is such a file."""
+        return None if self.path.is_file() else str(self.path)
 
     @property
     def digest(self) -> str:
@@ -104,14 +112,14 @@ def persons_of_session(study: Study, session_id: str) -> dict[str, set[str]]:
 
 
 class VoiceNaming:
-    """Finds the speakers of transcripts by their voices.
+    """Finds the speakers of transcripts by their voices, or by turns that another program found.
 
     Args:
         plans: the sessions.
-        enrolments: sound of persons; voices of nobody else are ``speaker_1`` and so on.
+        enrolments: sound of persons, or what their voices are called; others are ``speaker_1`` and so on.
 
     Raises:
-        VoiceModelError: the model cannot be used.
+        VoiceModelError: the model or a file of turns cannot be used.
         VoiceError: of a session it is not known how many people speak, or an enrolment is of nobody.
     """
 
@@ -130,9 +138,10 @@ class VoiceNaming:
             one for plan in plans for one in plan.recordings if not person_of_sound(study, plan.session_id, one.track)
         ]
         self._recordings = {(one.session_id, one.track): one for one in shared}
-        for one in shared:
-            if not persons_of_session(study, one.session_id):
-                raise VoiceError(_unknown_number(study, one.session_id))
+        self._rttm = find_rttm(Path(settings.model), [one.name for one in shared])
+        counts = {one.session_id: len(persons_of_session(study, one.session_id)) for one in shared}
+        if self._rttm is None and (unknown := [session_id for session_id, count in counts.items() if not count]):
+            raise VoiceError(_unknown_number(study, unknown[0]))
         everybody = [names for one in study.sessions for names in persons_of_session(study, one).values()]
         for enrolment in enrolments:
             if not any(enrolment.person in names for names in everybody):
@@ -142,9 +151,26 @@ class VoiceNaming:
         for names in everybody:
             if len(double := [one.person for one in enrolments if one.person in names]) > 1:
                 raise VoiceError(f"--voice: {', '.join(sorted(double))} are one person: give one sound of each")
-        self._model = load_voice_model(Path(settings.model), settings.front_end)
+        self._by_hand = {one.person: one.speaker for one in enrolments if one.speaker}
+        sounds = [one for one in enrolments if not one.speaker]
+        if self._rttm is None:
+            speakers = {*_called(max(counts.values(), default=0))}
+            self._model = load_voice_model(Path(settings.model), settings.front_end)
+        else:
+            speakers = {name for turns in self._rttm.values() for name in turns.speakers}
+            if sounds:
+                raise VoiceError(
+                    f"--voice {sounds[0].person}={sounds[0].path}: sound is compared by a model, and {settings.model} "
+                    f"has turns: give the name of a speaker in it, {', '.join(sorted(speakers))}"
+                )
+        for person, speaker in self._by_hand.items():
+            if speaker not in speakers:
+                raise VoiceError(
+                    f"--voice {person}={speaker}: is neither a file that exists nor a speaker: "
+                    f"{', '.join(sorted(speakers))}"
+                )
         threshold = transcribe.voice_threshold
-        self._enrolled = [(one.person, one.digest, one.vector(self._model.embed, threshold)) for one in enrolments]
+        self._enrolled = [(one.person, one.digest, one.vector(self._model.embed, threshold)) for one in sounds]
 
     def name(self, outcome: Outcome) -> Outcome:
         """Attribute the words of a transcript that is there, and write it where that gives another file.
@@ -162,27 +188,43 @@ class VoiceNaming:
             made = read_made(path)
             if made is None:
                 return outcome
-            by, before = self._by(outcome.session_id), made.provenance.by_voice
-            if before is None or before.model_copy(update={"attributed": 0.0, "doubts": ()}) != by:
+            before = made.provenance.by_voice
+            by = self._by(recording, before)
+            if before is None or before.as_asked != by:
                 made = write(path, self._with_speakers(recording, made, by))
         except KeptError as error:
             return replace(outcome, status=Status.KEPT, reason=str(error))
-        except (RecordingError, UnusableFileError, OSError) as error:
+        except (RecordingError, RttmError, UnusableFileError, OSError) as error:
             return replace(outcome, status=Status.FAILED, reason=f"no speakers: {error}")
         count = sum(len(one.words) for one in made.utterances if one.speaker)
         said = made.provenance.by_voice
         return replace(outcome, attributed=count, doubts=said.doubts if said else ())
 
-    def _by(self, session_id: str) -> ByVoice:
-        """What decides the speakers of a session's transcript, besides the sound."""
-        model = self._model
-        return ByVoice(
-            model={"name": model.name, "sha256": model.sha256, "front_end": model.front_end},
+    def _by(self, recording: Recording, before: ByVoice | None) -> ByVoice:
+        """What decides the speakers of a recording's transcript, besides the sound."""
+        session_id = recording.session_id
+        persons = tuple(persons_of_session(self._study, session_id))
+        if self._rttm is None:
+            model = {"name": self._model.name, "sha256": self._model.sha256, "front_end": self._model.front_end}
+            speakers = _called(len(persons))
+        else:
+            model = {"name": "rttm", "sha256": self._rttm[recording.name].sha256}
+            speakers = self._rttm[recording.name].speakers
+        by = ByVoice(
+            model=model,
             rules=VOICE_RULES,
-            persons=tuple(persons_of_session(self._study, session_id)),
+            persons=persons,
             enrolled={person: digest for person, digest, _ in self._of_session(session_id)},
             least=self._settings.speaker_probability,
         )
+        if self._rttm is None and (before is None or before.as_asked.model_copy(update={"by_hand": {}}) != by):
+            return by  # nobody can know yet which voice is speaker_1
+        numbers = {
+            person: speakers.index(speaker) + 1
+            for person, speaker in self._hand_names(session_id)
+            if speaker in speakers
+        }
+        return by.model_copy(update={"by_hand": numbers})
 
     def _of_session(self, session_id: str) -> Iterator[tuple[str, str, np.ndarray]]:
         for person_id, names in persons_of_session(self._study, session_id).items():
@@ -190,28 +232,36 @@ class VoiceNaming:
                 if person in names:
                     yield person_id, digest, vector
 
+    def _hand_names(self, session_id: str) -> Iterator[tuple[str, str]]:
+        for person_id, names in persons_of_session(self._study, session_id).items():
+            for person, speaker in self._by_hand.items():
+                if person in names:
+                    yield person_id, speaker
+
     def _with_speakers(self, recording: Recording, made: TranscriptFile, by: ByVoice) -> TranscriptFile:
         """The same words in utterances of one speaker each."""
         words = made.model_copy(update={"crosstalk": ()}).words
+        spans = [(word.start_s, word.end_s) for word in words]
         path = self._study.path(recording.relative)
         zero_s = read_header(path, self._streams).start_s if recording.is_video else None
         blocks = read_audio(path, RATE, zero_s, streams=self._streams)
-        pieces = voiced_pieces(blocks, self._transcribe.voice_threshold)
-        windows = Windows.read(pieces, self._model.embed)
-        enrolled = [(person, vector) for person, _, vector in self._of_session(recording.session_id)]
-        every = [vector for _, vector in enrolled] if {name for name, _ in enrolled} == {*by.persons} else []
-        turns = find_turns(windows, len(by.persons), every)
-        owners = match_voices(turns.centres, enrolled, by.persons)
-        doubts = [
-            f"it is not clear which voice is that of {person}"
-            for person, _ in enrolled
-            if person not in owners.values()
-        ]
-        if not turns.is_distinct:
-            doubts.append(
-                f"the voices of {len(by.persons)} persons are hard to tell apart: many words may have the wrong speaker"
+        if self._rttm is None:
+            turns, claims, doubts = self._by_model(blocks, recording, by)
+        else:
+            turns, claims, doubts = self._by_rttm(self._rttm[recording.name], blocks, recording.session_id, spans)
+        claims = {"hand": {number - 1: person for person, number in by.by_hand.items()}} | claims
+        owners, named, contradictions = _settle(claims, turns.probability.shape[1], by)
+        doubts += contradictions
+        doubts += [
+            f"--voice {person}={speaker} names nobody: "
+            + (
+                "its file has no such speaker"
+                if self._rttm is not None
+                else "look which voice that is, and run the command again"
             )
-        spans = [(word.start_s, word.end_s) for word in words]
+            for person, speaker in self._hand_names(recording.session_id)
+            if person not in by.by_hand
+        ]
         voices, doubtful = turns.of_spans(spans, by.least), turns.are_doubtful(spans)
         words = [replace(word, is_uncertain=is_doubtful) for word, is_doubtful in zip(words, doubtful, strict=True)]
         spoken = [
@@ -224,16 +274,83 @@ class VoiceNaming:
             )
         ]
         share = sum(voice is not None for voice in voices) / max(len(voices), 1)
-        by = by.model_copy(update={"attributed": round(share, 4), "doubts": tuple(doubts)})
+        by = by.model_copy(update={"attributed": round(share, 4), "named": named, "doubts": tuple(doubts)})
         provenance = made.provenance.model_copy(update={"speakers": None, "by_voice": by})
         return made.model_copy(update={"utterances": tuple(spoken), "provenance": provenance})
+
+    def _by_model(
+        self, blocks: Iterable[AudioBlock], recording: Recording, by: ByVoice
+    ) -> tuple[Turns, dict[str, dict[int, str]], list[str]]:
+        """The turns, whose voices they are by each evidence, and what is doubtful."""
+        windows = Windows.read(voiced_pieces(blocks, self._transcribe.voice_threshold), self._model.embed)
+        enrolled = [(person, vector) for person, _, vector in self._of_session(recording.session_id)]
+        every = [vector for _, vector in enrolled] if {name for name, _ in enrolled} == {*by.persons} else []
+        turns = find_turns(windows, len(by.persons), every)
+        doubt = f"the voices of {len(by.persons)} persons are hard to tell apart: many words may have the wrong speaker"
+        doubts = [] if turns.is_distinct else [doubt]
+        return turns, {"enrolment": match_voices(turns.centres, enrolled, ())}, doubts
+
+    def _by_rttm(
+        self, rttm: Rttm, blocks: Iterable[AudioBlock], session_id: str, spans: Sequence[tuple[float, float]]
+    ) -> tuple[Turns, dict[str, dict[int, str]], list[str]]:
+        """The same, by the turns of a file."""
+        times = [(block.time, block.time + len(block.samples) / RATE) for block in blocks]
+        turns = rttm.turns(times[0][0], times[-1][1])
+        persons = persons_of_session(self._study, session_id)
+        owners = {
+            voice: person
+            for voice, speaker in enumerate(rttm.speakers)
+            for person, names in persons.items()
+            if speaker in names and sum(speaker in names for names in persons.values()) == 1
+        }
+        doubts = []
+        if persons and len(rttm.speakers) != len(persons):
+            doubts.append(
+                f"{rttm.path.name} has {len(rttm.speakers)} speakers, the table persons {len(persons)} persons"
+            )
+        if (inside := turns.share_inside(spans)) < _LEAST_INSIDE:
+            doubts.append(
+                f"only {inside:.0%} of the words are in turns of {rttm.path.name}: is it of another recording?"
+            )
+        return turns, {"file": owners}, doubts
 
     def _speaker(self, session_id: str, voice: int | None, owners: Mapping[int, str]) -> tuple[str | None, str | None]:
         """What the speaker of a voice is called, and the id of the person, if known."""
         if voice is None:
             return None, None
         person = owners.get(voice)
-        return (speaker_of(self._study, session_id, person), person) if person else (f"speaker_{voice + 1}", None)
+        return (speaker_of(self._study, session_id, person), person) if person else (_called(voice + 1)[-1], None)
+
+
+def _called(count: int) -> tuple[str, ...]:
+    """What voices are called that are nobody's, in the order in which they are first heard."""
+    return tuple(f"speaker_{number + 1}" for number in range(count))
+
+
+def _settle(
+    claims: Mapping[str, Mapping[int, str]], count: int, by: ByVoice
+) -> tuple[dict[int, str], dict[str, str], list[str]]:
+    """Whose each voice is, by what each person was named, and what is doubtful.
+
+    Args:
+        claims: by the kind of evidence, the strongest first, whose it says each voice is.
+        count: of voices; the one that is left is the person's who is left.
+    """
+    owners: dict[int, str] = {}
+    named: dict[str, str] = {}
+    doubts: list[str] = []
+    for kind, claim in claims.items():
+        for voice, person in claim.items():
+            if voice not in owners and person not in named:
+                owners[voice], named[person] = person, kind
+            elif owners.get(voice) != person:
+                other = named[person] if person in named else named[owners[voice]]
+                doubts.append(f"by {kind}, {_called(voice + 1)[-1]} is {person}; by {other}, somebody else")
+    doubts += [f"it is not clear which voice is that of {person}" for person in by.enrolled if person not in named]
+    unknown, left = [*{*range(count)} - {*owners}], [*{*by.persons} - {*named}]
+    if len(unknown) == len(left) == 1 and left[0] not in by.enrolled:
+        owners[unknown[0]], named[left[0]] = left[0], "left over"
+    return owners, named, doubts
 
 
 def _unknown_number(study: Study, session_id: str) -> str:

@@ -92,11 +92,20 @@ class Turns:
     def of_spans(self, spans: Sequence[tuple[float, float]], least: float) -> list[int | None]:
         """The voice of each word, from its start to its end; None where none is as probable as ``least``."""
         means = [share @ self.probability for share in self._shares(spans)]
-        return [int(mean.argmax()) if mean.max(initial=0.0) >= least else None for mean in means]
+        most = [mean.max(initial=0.0) for mean in means]
+        return [
+            int(mean.argmax()) if share >= least and share > 0.5 else None  # of two at once neither
+            for mean, share in zip(means, most, strict=True)
+        ]
 
     def are_doubtful(self, spans: Sequence[tuple[float, float]]) -> list[bool]:
         """Whether each word may be of several voices: most of it is like none, or like two."""
         return [bool(share @ self.is_doubtful > 0.5) for share in self._shares(spans)]
+
+    def share_inside(self, spans: Sequence[tuple[float, float]]) -> float:
+        """The share of all words' time in which somebody speaks; 1 without words."""
+        inside = [(np.minimum(self.end_s, end) - np.maximum(self.start_s, start)).clip(0).sum() for start, end in spans]
+        return float(np.sum(inside) / max(sum(end - start for start, end in spans), 1e-9)) if spans else 1.0
 
     def _shares(self, spans: Sequence[tuple[float, float]]) -> Iterator[np.ndarray]:
         """(n,) the share of each word that is in each step; between two stretches of voice the nearest."""

@@ -1,0 +1,130 @@
+"""Who speaks on one microphone by turns that another program wrote in the format RTTM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from storyframes_transcribe.one_microphone.naming import VoiceError
+from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
+from storyframes_transcribe.session import Status
+from storyframes_transcribe.transcript_file import read_made
+from transcribing import named, write_meeting
+
+from tasks.study import read_transcript
+
+pytestmark = pytest.mark.needs("faster_whisper")
+
+WRITTEN = """\
+SPEAKER meeting 1 0.900 1.100 <NA> <NA> SPEAKER_00 <NA> <NA>
+SPEAKER meeting 1 2.400 1.950 <NA> <NA> SPEAKER_01 <NA> <NA>
+SPEAKER meeting 1 5.800 1.200 <NA> <NA> SPEAKER_00 <NA> <NA>
+SPEAKER meeting 1 5.800 1.200 <NA> <NA> SPEAKER_01 <NA> <NA>
+"""
+"""As pyannote.core 6.1 writes two speakers, who speak together at last."""
+
+
+def written(folder: Path, content: str = WRITTEN, name: str = "s.rttm") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(content)
+    return folder / name
+
+
+def test_words_are_those_of_whose_turn_they_are_alone_in(tmp_path: Path) -> None:
+    rttm = Rttm.read(written(tmp_path))
+    turns = rttm.turns(0.5, 8.0)  # the sound begins after the picture
+    assert rttm.speakers == ("SPEAKER_00", "SPEAKER_01")
+    np.testing.assert_allclose([turns.start_s, turns.end_s], [[1.4, 2.9, 6.3], [2.5, 4.85, 7.5]])
+    spans = [(1.5, 2.0), (3.0, 3.5), (4.8, 5.3), (6.4, 7.0), (6.2, 6.4), (5.3, 5.8)]
+    assert turns.of_spans(spans, 0.9) == [0, 1, 1, None, None, None]
+    assert turns.are_doubtful(spans) == [False, False, False, True, True, False]
+    assert turns.share_inside(spans[:4]) == pytest.approx(1.65 / 2.1)
+
+
+def test_what_is_no_turn_is_left_out_and_a_confidence_is_the_probability(tmp_path: Path) -> None:
+    content = (
+        ";; by hand\n\nSPKR-INFO m 1 <NA> <NA> <NA> unknown anna <NA> <NA>\n"
+        "SPEAKER m 1 3 2 <NA> <NA> ben 0.7\r\nSPEAKER m 1   0 2 <NA> <NA> anna 0.95 <NA>\n"
+        "LEXEME m 1 0.1 0.2 hello lex anna 0.5 <NA>\nSPEAKER m 1 2 0 <NA> <NA> ben 1 <NA>\n"
+    )
+    rttm = Rttm.read(written(tmp_path, content))
+    turns = rttm.turns(0.0, 4.5)
+    assert rttm.speakers == ("anna", "ben")
+    assert turns.probability.tolist() == [[0.95, 0.0], [0.0, 0.7]]
+    assert turns.of_spans([(0.5, 1.0), (3.5, 4.0)], 0.9) == [0, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("SPEAKER m 1 0.9 1.1 <NA> <NA> anna b <NA> <NA>", "line 2: has 11 fields"),
+        ("SPEAKER m 1 0,9 1.1 <NA> <NA> anna <NA> <NA>", "line 2: the start is '0,9'"),
+        ("SPEAKER m 1 0.9 -1 <NA> <NA> anna <NA> <NA>", "line 2: the duration is '-1'"),
+        ("SPEAKER m 1 0.9 inf <NA> <NA> anna <NA> <NA>", "line 2: the duration is 'inf'"),
+        ("SPEAKER m 1 0.9 1.1 <NA> <NA> anna 93 <NA>", "line 2: the confidence is '93'"),
+        ("SPEAKER m 1 0.9 1.1 <NA> <NA> <NA> <NA> <NA>", "line 2: the speaker"),
+        ("speaker m 1 0.9 1.1 <NA> <NA> anna <NA> <NA>", "line 2: 'speaker'"),
+        ("SPEAKER n 1 0.9 1.1 <NA> <NA> anna <NA> <NA>", "m, n"),
+    ],
+)
+def test_a_line_that_is_wrong_is_refused_by_its_number(tmp_path: Path, line: str, wrong: str) -> None:
+    path = written(tmp_path, f"SPEAKER m 1 0 1 <NA> <NA> anna <NA> <NA>\n{line}\n")
+    with pytest.raises(RttmError, match=wrong) as error:
+        Rttm.read(path)
+    assert str(path) in str(error.value)
+
+
+def test_another_recording_s_turns_and_files_that_are_missing_or_too_large_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "turns")
+    with pytest.raises(RttmError, match=r"s.rttm, line 3: ends at 7.000 s, .* 5.500 s long"):
+        Rttm.read(path).turns(0.0, 5.5)
+    assert find_rttm(path.parent, ["s"]).keys() == find_rttm(path, ["s"]).keys() == {"s"}
+    assert find_rttm(tmp_path / "model.pt", ["s"]) is None
+    for voices, wrong in ((path.parent, "t@room.rttm"), (path, "s, t@room")):
+        with pytest.raises(RttmError, match=wrong):
+            find_rttm(voices, ["s", "t@room"])
+    for content, wrong in (("", "no turns"), ("\n" * (17 << 20), "16 MB")):
+        with pytest.raises(RttmError, match=wrong):
+            Rttm.read(written(tmp_path, content))
+    many = "".join(f"SPEAKER m 1 {n} 1 <NA> <NA> p{n} <NA> <NA>\n" for n in range(51))
+    with pytest.raises(RttmError, match="51 speakers"):
+        Rttm.read(written(tmp_path, many))
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(RttmError, match="UTF-8"):
+        Rttm.read(path)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("espeak-ng")
+def test_a_transcript_gets_the_speakers_of_a_file_of_turns(tmp_path: Path) -> None:
+    meeting, turns = write_meeting(tmp_path / "study"), written(tmp_path / "turns").parent
+    path = meeting / "transcripts/s.json"
+
+    def spoken() -> list[tuple[str, str]]:
+        return [(one.text, one.speaker) for one in read_transcript(path).utterances]
+
+    outcome = named(meeting, turns)
+    assert (outcome.status, outcome.attributed, outcome.doubts) == (Status.MADE, 3, ())
+    assert spoken() == [("harmonica", "speaker_1"), ("velvet marmalade", "speaker_2"), ("lantern", "")]
+    assert [word.is_uncertain for word in read_made(path).words] == [False, False, False, True]
+    (meeting / "persons.csv").write_text("session_id,person_id,role\ns,kim,teller\ns,lee,\n")
+    for text, wrong in (("kim=SPEAKER_7", "SPEAKER_7.*SPEAKER_00, SPEAKER_01$"), (f"kim={path}", "SPEAKER_00")):
+        with pytest.raises(VoiceError, match=wrong):
+            named(meeting, turns, text)
+    named(meeting, turns, "teller=SPEAKER_01")
+    assert [speaker for _, speaker in spoken()] == ["lee", "teller", ""]
+    by = json.loads(path.read_text())["provenance"]["by_voice"]
+    assert (by["model"].keys(), by["model"]["name"]) == ({"name", "sha256"}, "rttm")
+    assert (by["by_hand"], by["named"]) == ({"kim": 2}, {"kim": "hand", "lee": "left over"})
+    written(turns, WRITTEN.replace("SPEAKER_01", "teller"))
+    named(meeting, turns)
+    assert [speaker for _, speaker in spoken()] == ["lee", "teller", ""]
+    assert json.loads(path.read_text())["provenance"]["by_voice"]["named"] == {"kim": "file", "lee": "left over"}
+    written(turns, WRITTEN.replace(" 2.400", " 4.400") + WRITTEN.replace("_0", "_1").replace(" 2.400", " 4.400"))
+    crowded, outside = named(meeting, turns).doubts
+    assert ("4 speakers" in crowded, "s.rttm" in outside) == (True, True)
+    written(turns, WRITTEN.replace(" 5.800", " 65.800"))
+    outcome = named(meeting, turns)
+    assert (outcome.status, "line 3: ends at 67.000 s" in outcome.reason) == (Status.FAILED, True)
