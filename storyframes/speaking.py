@@ -22,6 +22,7 @@ SPEAKING = "speaking"
 _KNOWN = 0.5  # the share of a word in which a track's probability has to be known
 _STEP_S = 0.1
 _SURE = 0.99  # no mean of probabilities counts as surer
+_MAY_SPEAK, _SHORTLY = 0.4, 0.25  # words have no track where another's probability is above this for longer than this
 
 
 @dataclass(frozen=True)
@@ -117,23 +118,33 @@ def attribute(
         ['anna', None, 'ben']
     """
     starts, ends = np.atleast_1d(np.asarray(start_s, np.float64)), np.atleast_1d(np.asarray(end_s, np.float64))
-    means = np.array([_means(starts, ends, each) for each in speech.values()]).reshape(len(speech), len(starts))
+    size = (len(speech), len(starts))
+    means = np.array([_means(starts, ends, each) for each in speech.values()]).reshape(size)
+    meanwhile = np.array([_means(starts, ends, _may_speak(each)) for each in speech.values()]).reshape(size)
     tracks = list(speech)
     attributions = []
-    for column in means.T:
+    for column, shares in zip(means.T, meanwhile.T, strict=True):
         if np.isnan(column).all():
             attributions.append(Attribution(None, float("nan")))
             continue
         clear = np.clip(np.nan_to_num(column), 1 - _SURE, _SURE)
         # All ways in which exactly one person speaks. The person's own probability is the limit, unless all others are
-        # known and the person probably speaks. Where another one probably speaks too, the word may be of that one.
+        # known and the person probably speaks. Where another one may speak too, the word may be of that one.
         odds = np.where(np.isnan(column), 0.0, clear / (1 - clear))
         best = int(odds.argmax())
         is_compared = has_everybody and len(column) > 1 and not np.isnan(column).any() and clear[best] > 0.5
-        most = clear[best] if not is_compared else 1.0 if (clear > 0.5).sum() == 1 else 0.5
+        most = 1.0 if is_compared else clear[best]
+        if (np.delete(shares, best) > _SHORTLY).any():
+            most = min(most, 0.5)
         probability = float(min(odds[best] / odds.sum(), most))
         attributions.append(Attribution(tracks[best] if probability >= least else None, probability))
     return attributions
+
+
+def _may_speak(speech: Speech) -> Speech:
+    """1 where the person may speak, 0 elsewhere, NaN where nothing is known."""
+    likely = np.where(np.isnan(speech.probability), np.nan, speech.probability > _MAY_SPEAK)
+    return Speech(speech.time_s, likely)
 
 
 def _means(starts: np.ndarray, ends: np.ndarray, speech: Speech) -> np.ndarray:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
@@ -53,6 +54,7 @@ class Example:
         voices: of the conversation, the person's own first.
         evidence: by model.
         speaks, overlaps, anybody: (steps,) bool: whether the person does, and another one as well, and anybody does.
+        leads: (steps,) bool: whether nobody's voice is louder.
         varies: whether the noise of a microphone of the conversation varies.
     """
 
@@ -64,6 +66,7 @@ class Example:
     speaks: np.ndarray
     overlaps: np.ndarray
     anybody: np.ndarray
+    leads: np.ndarray
     varies: bool
 
     def truth(self, model: str) -> np.ndarray:
@@ -105,6 +108,7 @@ def examples(count: int, only: str = "", *, has_gain: bool = False) -> Iterable[
                 speaks=speaks,
                 overlaps=speaks & np.delete(talk.speaks, person, axis=0).any(axis=0),
                 anybody=talk.speaks.any(axis=0),
+                leads=talk.loudness[person] >= talk.loudness.max(axis=0),
                 varies=any(of_one.has_varying_noise for of_one in bands[:-1]),
             )
 
@@ -203,9 +207,9 @@ class Judged:
         return [as_share(*right), as_number(*brier), as_number(*error), "" if np.isnan(both[0]) else as_share(*both)]
 
 
-def words(judged: Judged) -> list[str]:
-    """Of words that one person says while all others are silent, and of all: how many, named, and wrong."""
-    counts = {True: np.zeros(3, int), False: np.zeros(3, int)}
+def words(judged: Judged) -> dict[str, str]:
+    """Of the words of a kind, 0.3 s that a person says: how many, named, and wrong."""
+    counts = {kind: np.zeros(3, int) for kind in ("words said alone", "words of the loudest speaker", "all words")}
     for talk in sorted({example.talk for example in judged.examples}):
         persons = judged.where("talk", talk)
         time_s = (np.arange(len(persons.probabilities[0])) + 0.5) * speech.STEP_S
@@ -216,10 +220,14 @@ def words(judged: Judged) -> list[str]:
             starts = np.array(firsts) * speech.STEP_S
             said = attribute(starts, starts + _WORD_STEPS * speech.STEP_S, by_person, least=_LEAST)
             for first, word in zip(firsts, said, strict=True):
-                is_alone = not example.overlaps[first : first + _WORD_STEPS].any()
-                counts[is_alone] += (1, word.track is not None, word.track not in (None, str(number)))
-    alone, every = counts[True], counts[True] + counts[False]
-    return [f"{total:,} words, {named / total:.1%} named, {wrong} wrong" for total, named, wrong in (alone, every)]
+                steps = slice(first, first + _WORD_STEPS)
+                is_of = (not example.overlaps[steps].any(), bool(example.leads[steps].all()), True)
+                for kind in compress(counts, is_of):
+                    counts[kind] += (1, word.track is not None, word.track not in (None, str(number)))
+    return {
+        kind: f"{total:,} words, {named / total:.1%} named, {wrong} wrong"
+        for kind, (total, named, wrong) in counts.items()
+    }
 
 
 def main() -> None:
@@ -247,8 +255,7 @@ def main() -> None:
     record("who-speaks", columns, rows)
     silent = [p for one, p in zip(found, each.probabilities, strict=True) if not one.speaks.any()]
     rows = [
-        ["words said alone, named at 0.9", words(each)[0]],
-        ["all words, named at 0.9", words(each)[1]],
+        *([f"{kind}, named at 0.9", told] for kind, told in words(each).items()),
         ["most steps in which a silent person speaks", f"{max(np.mean(p > 0.5) for p in silent):.1%} of {len(silent)}"],
         ["conversations with the caveat, no automatic gain", f"{np.mean([one.varies for one in found]):.1%}"],
         ["conversations with the caveat, automatic gain", f"{np.mean([one.varies for one in gain]):.1%}"],

@@ -176,6 +176,13 @@ def test_a_word_that_somebody_without_a_track_may_have_said_needs_a_sure_person(
     assert (others.track, others.probability) == (None, pytest.approx(0.6))
 
 
+@pytest.mark.parametrize(("end_s", "track"), [(0.6, None), (0.8, "a")])
+def test_another_may_speak_in_a_quarter_of_what_a_person_says(end_s: float, track: str | None) -> None:
+    time_s = np.arange(10) / 10 + 0.05
+    speech = {"a": Speech(time_s, np.full(10, 0.99)), "b": Speech(time_s, np.where(time_s < 0.4, 0.7, 0.01))}
+    assert attribute([0.3], [end_s], speech)[0].track == track
+
+
 def test_a_word_while_two_persons_speak_is_nobody_s() -> None:
     speech = {name: Speech(np.arange(10) / 10 + 0.05, np.full(10, value)) for name, value in (("a", 0.99), ("b", 0.6))}
     (word,) = attribute([0.2], [0.8], speech)

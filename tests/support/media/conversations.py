@@ -42,6 +42,7 @@ class Conversation:
     room: np.ndarray  # (n,) one microphone that hears all
     mouths: list[np.ndarray]  # (frames,) how far each person's lips are apart, in heights of the face, 25 a second
     speaks: np.ndarray  # (persons, steps) bool
+    loudness: np.ndarray  # (persons, steps) the root mean square of each voice
 
 
 @cache
@@ -102,9 +103,9 @@ def plant(
     ]
     distances = 10 ** (generator.uniform(-4, 4, persons) / 20)
     room = _recorded(generator, voice, distances, bangs, noise * 10 ** (generator.normal(0, 2) / 20))
-    return Conversation(
-        microphones, room, [plant_mouth(generator, of_one) for of_one in voice], np.stack([_truth(v) for v in voice])
-    )
+    mouths = [plant_mouth(generator, of_one) for of_one in voice]
+    speaks, loudness = np.stack([_truth(v) for v in voice]), np.stack([_loudness(v, _HOP) for v in voice])
+    return Conversation(microphones, room, mouths, speaks, loudness)
 
 
 def _recorded(

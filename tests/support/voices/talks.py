@@ -118,7 +118,8 @@ def compose_talk(
     heard = [_heard(generator, tracks, own, room, bangs) for own in range(persons)]
     in_the_middle = _heard(generator, tracks, None, room, bangs)
     mouths = [plant_mouth(generator, track) for track in tracks]
-    return Conversation(heard, in_the_middle, mouths, np.stack([truth(track) for track in tracks]))
+    speaks, loudness = np.stack([truth(track) for track in tracks]), np.sqrt([_power(track) for track in tracks])
+    return Conversation(heard, in_the_middle, mouths, speaks, loudness)
 
 
 def truth(track: np.ndarray) -> np.ndarray:
@@ -128,8 +129,13 @@ def truth(track: np.ndarray) -> np.ndarray:
 
 def _is_loud(sound: np.ndarray) -> np.ndarray:
     """(steps,) bool: whether a voice is at most 20 dB softer than usual in each 0.1 s."""
+    return _power(sound) > 10 ** ((_LEVEL_DB - _BELOW_DB) / 10)
+
+
+def _power(sound: np.ndarray) -> np.ndarray:
+    """(steps,) the mean power of each 0.1 s."""
     steps = sound[: len(sound) // _STEP * _STEP].reshape(-1, _STEP).astype(np.float64)
-    return np.mean(steps**2, axis=1) > 10 ** ((_LEVEL_DB - _BELOW_DB) / 10)
+    return np.asarray(np.mean(steps**2, axis=1))
 
 
 def _heard(
