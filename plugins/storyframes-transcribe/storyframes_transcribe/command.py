@@ -52,7 +52,8 @@ def transcribe(
     speakers: Annotated[
         str | None,
         typer.Option(
-            metavar="STORE", help="The store whose feature `speaking` gives the speakers of a shared microphone."
+            metavar="STORE",
+            help="The store whose feature `speaking` gives the speakers of a shared microphone; with --voices, names.",
         ),
     ] = None,
     voices: Annotated[
@@ -86,7 +87,8 @@ def transcribe(
     from flows import load_settings, promise
     from storyframes import FeatureStore
     from storyframes_transcribe.models import ModelError, find_model
-    from storyframes_transcribe.one_microphone.naming import Enrolment, VoiceError, VoiceNaming
+    from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError
+    from storyframes_transcribe.one_microphone.naming import VoiceNaming
     from storyframes_transcribe.one_microphone.voice_models import VoiceModelError
     from storyframes_transcribe.recordings import SelectionError, plan_sessions, refuse_handed_in
     from storyframes_transcribe.session import Transcriber
@@ -96,15 +98,13 @@ def transcribe(
 
     with usage_errors(), refused_if(ModelError, SelectionError, TableChangeError, VoiceError, VoiceModelError):
         given = {name: value for name, value in (("model", model), ("language", language)) if value is not None}
-        by_voice = {"model": voices} if voices is not None else {}
-        configured = load_settings(config, {"transcribe": given, "voices": by_voice})
+        of_voices = {"model": voices} if voices is not None else {}
+        configured = load_settings(config, {"transcribe": given, "voices": of_voices})
         streams = configured.recording.streams
         settings: TranscribeSettings = configured.sections["transcribe"]
         if recordings:
             _write_first_tables(study, recordings)
         loaded = load_study(study)
-        if voices and speakers:
-            raise VoiceError("--voices and --speakers: choose one of them; both say who speaks")
         if voice and not configured.sections["voices"].model:
             raise VoiceError("--voice: give the model that compares voices, or RTTM, with --voices or [voices] model")
         store = FeatureStore(speakers) if speakers else None
@@ -119,10 +119,11 @@ def transcribe(
         attribute: Callable[[Outcome], Outcome] | None = (
             partial(name_speakers, loaded, store, settings) if store else None
         )
-        if not store and configured.sections["voices"].model:
+        if (by_voice := configured.sections["voices"]).model:
             enrolments = [Enrolment.parse(text) for text in voice or ()]
-            named_by = configured.sections["voices"]
-            attribute = VoiceNaming(loaded, plans, settings, named_by, enrolments=enrolments, streams=streams).name
+            attribute = VoiceNaming(
+                loaded, plans, settings, by_voice, enrolments=enrolments, store=store, streams=streams
+            ).name
         load = cache(lambda: Whisper(found, settings))  # only where something is due
         transcriber = Transcriber(
             loaded,

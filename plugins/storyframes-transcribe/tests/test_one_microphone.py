@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planted import as_int16, planted
-from storyframes_transcribe.one_microphone.naming import VoiceError
+from storyframes_transcribe.one_microphone.enrolment import VoiceError
 from storyframes_transcribe.one_microphone.turns import STEP_S, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
 from storyframes_transcribe.session import Status

@@ -1,4 +1,4 @@
-"""Who speaks on one microphone by turns that another program wrote in the format RTTM."""
+"""Who speaks on one microphone by turns that another program wrote in the format RTTM, and by whose mouths."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from storyframes_transcribe.one_microphone.naming import VoiceError
+from storyframes_transcribe.one_microphone.enrolment import VoiceError
+from storyframes_transcribe.one_microphone.mouths import match_mouths
 from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
+from storyframes_transcribe.one_microphone.turns import Turns
 from storyframes_transcribe.session import Status
 from storyframes_transcribe.transcript_file import read_made
 from transcribing import named, write_meeting
 
+from storyframes import Clock
+from storyframes.speaking import Speech
 from tasks.study import read_transcript
 
 pytestmark = pytest.mark.needs("faster_whisper")
@@ -94,6 +98,44 @@ def test_another_recording_s_turns_and_files_that_are_missing_or_too_large_are_r
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(RttmError, match="UTF-8"):
         Rttm.read(path)
+
+
+def speech(is_speaking: np.ndarray, seed: int = 0) -> Speech:
+    """What a mouth shows, 2 s late, with noise that is alike for a second: log-odds of -1.5 or 1."""
+    noise = np.repeat(np.random.default_rng(seed).normal(0, 1, len(is_speaking) // 10 + 1), 10)[: len(is_speaking)]
+    odds = np.where(is_speaking, 1.0, -1.5) + noise
+    return Speech(2.0 + (np.arange(len(odds)) + 0.5) * 0.1, 1 / (1 + np.exp(-odds)))
+
+
+def matched(owners: list[int], persons: list[str], speech: dict[str, Speech]) -> dict[int, str]:
+    """By voice the person, of turns of 2.5 s whose voices are ``owners``, on a clock that is 2 s early."""
+    start_s, count = np.arange(len(owners)) * 2.5, max(owners) + 1
+    turns = Turns(
+        start_s, start_s + 2.5, np.eye(count)[owners], np.zeros((count, 0)), np.zeros(len(owners), bool), True
+    )
+    return match_mouths(turns, Clock("room", (0.0,), (2.0,)), speech, persons)
+
+
+def test_mouths_that_agree_with_a_voice_name_it_also_where_one_is_not_seen() -> None:
+    owners = [0, 1, 2] * 12
+    speaks = [np.repeat(np.array(owners) == voice, 25) for voice in range(3)]
+    kim, lee, pat = (speech(is_speaking, seed) for seed, is_speaking in enumerate(speaks))
+    everybody = ["pat", "lee", "kim"]
+    assert matched(owners, everybody, {"kim": kim, "lee": lee, "pat": pat}) == {0: "kim", 1: "lee", 2: "pat"}
+    assert matched(owners, everybody, {"kim": kim, "pat": pat}) == {0: "kim", 2: "pat"}
+    assert matched(owners, everybody, {}) == {}
+    unseen = Speech(kim.time_s, np.where(kim.time_s < 85, np.nan, kim.probability))
+    assert matched(owners, everybody, {"kim": unseen}) == {}
+
+
+def test_mouths_that_move_at_other_times_name_nobody() -> None:
+    owners = [0, 1] * 10
+    kim = np.repeat(np.array(owners) == 0, 25)
+    nods = {"kim": speech(kim, 0), "lee": speech(kim, 1)}  # lee's mouth moves while kim speaks
+    assert matched(owners, ["kim", "lee"], nods) == {}
+    for seed in range(30):
+        chews = np.repeat(np.random.default_rng(seed).random(20) < 0.5, 25)  # anybody's mouth, in times of its own
+        assert matched(owners, ["kim", "lee"], {"kim": speech(np.roll(chews, seed), seed)}) == {}
 
 
 @pytest.mark.slow

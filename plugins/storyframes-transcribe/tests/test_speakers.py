@@ -19,6 +19,7 @@ from support.media.recordings import FPS, write_recording, write_wave
 from support.stores import local
 from support.studies import extract_session
 from tiny_whisper import WORD
+from transcribing import named
 from typer.testing import CliRunner, Result
 
 from flows.cli.app import app
@@ -37,7 +38,9 @@ ROOM_S, LEE_S = 0.8, 0.5  # the microphone began so much before the session, and
 SETTINGS = TranscribeSettings(pause_s=0.6)
 
 
-def plant(store: Path, track: str, spans: list[tuple[float, float]], offset_s: float = 0.0, *caveats: str) -> None:
+def plant(
+    store: Path, track: str, spans: list[tuple[float, float]], offset_s: float = 0.0, *caveats: str, mouth: str = "face"
+) -> None:
     """The feature ``speaking`` of a track whose clock is ahead of the session's."""
     time = np.arange(0.05, 9.0, 0.1)
     speaks = np.any([(time >= start + offset_s) & (time < end + offset_s) for start, end in spans], axis=0)
@@ -46,7 +49,7 @@ def plant(store: Path, track: str, spans: list[tuple[float, float]], offset_s: f
         out.write("time", time)
         out.write("valid", np.ones(len(time), np.uint8))
         out.write("evidence", np.zeros((len(time), 4), np.float32))
-        out.attributes |= {"clock": [[offset_s], [0.0]], "microphone": track, "is_shared": True}
+        out.attributes |= {"clock": [[offset_s], [0.0]], "microphone": track, "is_shared": True, "mouth": mouth}
         out.caveats |= set(caveats)
         out.publish("f", {})
 
@@ -171,6 +174,40 @@ def test_a_file_that_is_the_sound_of_several_persons_is_transcribed_once_and_nob
     (plan,) = plan_sessions(load_study(room))
     assert [(one.track, one.person_id) for one in plan.recordings] == [("main", None), ("k", None)]
     assert (plan.microphones, plan.joins) == ((), False)
+
+
+@pytest.mark.slow
+def test_mouths_name_voices_once_and_what_contradicts_them_is_a_doubt(room: Path) -> None:
+    store, path = room.parent / "store", room / "transcripts/s@room.json"
+    kim, lee = ([(start_s, start_s + 0.9) for start_s in times] for times in ((0.9, 3.4, 5.8), (2.4, 4.6, 7.0)))
+    plant(store, "k", kim)
+    plant(store, "l", lee, LEE_S)
+    turns = room.parent / "turns"
+    turns.mkdir()
+    lines = [
+        f"SPEAKER room 1 {start_s + ROOM_S} {end_s - start_s} <NA> <NA> {speaker} <NA> <NA>\n"
+        for speaker, spans in (("A", kim), ("B", lee))
+        for start_s, end_s in spans
+    ]
+    (turns / "s@room.rttm").write_text("".join(lines))
+    outcome = named(room, turns, track="room", store=store)
+    right = [("harmonica", "teller"), ("velvet", "lee"), ("marmalade", "teller"), ("lantern", "teller")]
+    assert (spoken(path), outcome.doubts) == (right, ())
+    by = json.loads(path.read_text())["provenance"]["by_voice"]
+    assert (by["named"], by["by_mouth"]) == ({"kim": "mouth", "lee": "mouth"}, True)
+    before = path.stat().st_mtime_ns
+    plant(store, "k", lee)
+    plant(store, "l", kim, LEE_S)
+    again = named(room, turns, track="room", store=store)
+    assert (again.status, path.stat().st_mtime_ns) == (Status.CURRENT, before)  # it may have been made of these names
+    contradicted = named(room, turns, "kim=A", track="room", store=store)
+    assert spoken(path) == right
+    assert any("by mouth, speaker_2 is kim; by hand" in doubt for doubt in contradicted.doubts)
+    for track in ("k", "l"):  # speech of a shared microphone that no mouth decided, as of voices
+        plant(store, track, kim, mouth="")
+    nobody = named(room, turns, track="room", store=store)
+    assert {speaker for _, speaker in spoken(path)} == {"speaker_1", "speaker_2"}
+    assert len(nobody.doubts) == 2
 
 
 @pytest.mark.slow

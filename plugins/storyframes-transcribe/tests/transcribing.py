@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from planted import Ears, as_int16, planted
 from storyframes_transcribe.models import Model
-from storyframes_transcribe.one_microphone.naming import Enrolment, VoiceNaming
+from storyframes_transcribe.one_microphone.enrolment import Enrolment
+from storyframes_transcribe.one_microphone.naming import VoiceNaming
 from storyframes_transcribe.one_microphone.settings import VoicesSettings
 from storyframes_transcribe.recordings import plan_sessions
 from storyframes_transcribe.session import Outcome, Transcriber
@@ -15,6 +16,7 @@ from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.voices import RATE
 from support.media.recordings import write_wave
 
+from storyframes import MAIN, FeatureStore
 from tasks.media.container import FIRST_STREAMS, StreamChoice
 from tasks.study import load_study, read_transcript
 
@@ -52,12 +54,14 @@ def write_meeting(root: Path) -> Path:
     return root
 
 
-def named(root: Path, voices: Path, *enrolments: str) -> Outcome:
-    """What became of the only transcript of a study whose speakers are found by a model or by turns."""
+def named(root: Path, voices: Path, *enrolments: str, track: str = MAIN, store: Path | None = None) -> Outcome:
+    """What became of the only transcript of a track whose speakers are found by a model or by turns."""
     study = load_study(root)
-    plans = plan_sessions(study)
+    plans = plan_sessions(study, tracks=[track])
     settings = VoicesSettings(model=str(voices), speaker_probability=0.5)
-    naming = VoiceNaming(study, plans, SETTINGS, settings, enrolments=[Enrolment.parse(text) for text in enrolments])
+    opened = FeatureStore(store) if store else None
+    sounds = [Enrolment.parse(text) for text in enrolments]
+    naming = VoiceNaming(study, plans, SETTINGS, settings, enrolments=sounds, store=opened)
     ears = Ears(*(word for word, _ in WORDS))
     (outcome,) = Transcriber(study, SETTINGS, MODEL, ears.hear, ears.listen).transcribe(plans[0])
     return naming.name(outcome)

@@ -6,21 +6,23 @@ vector of a voice is kept.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
+from storyframes import FeatureStore
+from storyframes.store import StorageError, StoreError
+from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError
+from storyframes_transcribe.one_microphone.mouths import match_mouths, read_mouths
 from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
 from storyframes_transcribe.one_microphone.settings import VoicesSettings
-from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Embed, Turns, Windows, find_turns, match_voices
+from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Turns, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import load_voice_model
-from storyframes_transcribe.recordings import Recording, SessionPlan, digest_of, person_of_sound, speaker_of
+from storyframes_transcribe.recordings import Recording, SessionPlan, person_of_sound, speaker_of
 from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.settings import TranscribeSettings
 from storyframes_transcribe.transcript_file import ByVoice, KeptError, TranscriptFile, read_made, utterances, write
@@ -28,81 +30,7 @@ from storyframes_transcribe.voices import RATE, voiced_pieces
 from tasks.media import AudioBlock, RecordingError, StreamChoice, read_audio, read_header
 from tasks.study import Study, UnusableFileError
 
-_VOICE = re.compile(r"(?P<person>[^=]+)=(?P<file>.+?)(?:,(?P<start>\d+(?:\.\d+)?),(?P<end>\d+(?:\.\d+)?))?")
-_LEAST_ENROLLED_S = 3.0
 _LEAST_INSIDE = 0.8  # the share of the words that turns of the same recording contain
-
-
-class VoiceError(Exception):
-    """Speakers cannot be found as asked; the message says why, and what to type."""
-
-
-@dataclass(frozen=True)
-class Enrolment:
-    """Sound in which a person speaks alone, or the voice that is hers.
-
-    Attributes:
-        person: a person's id, role or participant.
-        path: of the file; of a voice, what it is called.
-        start_s, end_s: seconds of the file.
-    """
-
-    person: str
-    path: Path
-    start_s: float = 0.0
-    end_s: float = float("inf")
-
-    @staticmethod
-    def parse(text: str) -> Enrolment:
-        """``PERSON=FILE``, ``PERSON=FILE,FROM,TO``, or ``PERSON=SPEAKER``.
-
-        Raises:
-            VoiceError: it is none of these.
-        """
-        matched = _VOICE.fullmatch(text)
-        if not matched:
-            raise VoiceError(
-                f"--voice {text}: must be PERSON=FILE or PERSON=FILE,FROM,TO, with seconds of the file, or "
-                "PERSON=SPEAKER"
-            )
-        start_s, end_s = float(matched["start"] or 0), float(matched["end"] or "inf")
-        return Enrolment(matched["person"], Path(matched["file"]), start_s, end_s)
-
-    @property
-    def speaker(self) -> str | None:
-        """What the voice is called; None where there is such a file."""
-        return None if self.path.is_file() else str(self.path)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of what is heard."""
-        return hashlib.sha256(f"{digest_of(self.path)} {self.start_s} {self.end_s}".encode()).hexdigest()
-
-    def vector(self, embed: Embed, threshold: float) -> np.ndarray:
-        """What the voice is like.
-
-        Raises:
-            VoiceError: there is not enough voice.
-        """
-        try:
-            pieces = voiced_pieces(self._blocks(), threshold)
-            windows = Windows.read(pieces, embed)
-        except RecordingError as error:
-            raise VoiceError(f"--voice {self.person}={self.path}: {error}") from None
-        seconds = float((windows.end_s - windows.start_s).sum())
-        if seconds < _LEAST_ENROLLED_S:
-            raise VoiceError(
-                f"--voice {self.person}={self.path}: has {seconds:.1f} s of voice; {_LEAST_ENROLLED_S:.0f} are needed"
-            )
-        total = (windows.vectors * windows.seconds[:, None]).sum(axis=0)
-        return np.asarray(total / np.linalg.norm(total))
-
-    def _blocks(self) -> Iterator[AudioBlock]:
-        for block in read_audio(self.path, RATE, None):
-            first = max(round((self.start_s - block.time) * RATE), 0)
-            stop = round(min((self.end_s - block.time) * RATE, len(block.samples)))
-            if first < stop:
-                yield replace(block, time=block.time + first / RATE, samples=block.samples[first:stop])
 
 
 def persons_of_session(study: Study, session_id: str) -> dict[str, set[str]]:
@@ -117,6 +45,7 @@ class VoiceNaming:
     Args:
         plans: the sessions.
         enrolments: sound of persons, or what their voices are called; others are ``speaker_1`` and so on.
+        store: whose feature ``speaking`` names voices as well, by mouths.
 
     Raises:
         VoiceModelError: the model or a file of turns cannot be used.
@@ -131,9 +60,11 @@ class VoiceNaming:
         settings: VoicesSettings,
         *,
         enrolments: Sequence[Enrolment] = (),
+        store: FeatureStore | None = None,
         streams: StreamChoice = StreamChoice.FIRST,
     ) -> None:
         self._study, self._transcribe, self._settings, self._streams = study, transcribe, settings, streams
+        self._store = store
         shared = [
             one for plan in plans for one in plan.recordings if not person_of_sound(study, plan.session_id, one.track)
         ]
@@ -190,11 +121,13 @@ class VoiceNaming:
                 return outcome
             before = made.provenance.by_voice
             by = self._by(recording, before)
-            if before is None or before.as_asked != by:
-                made = write(path, self._with_speakers(recording, made, by))
+            may_be_named = self._store is not None and {*by.persons} != {*(before.named if before else ())}
+            if before is None or before.as_asked != by or may_be_named:
+                named = self._with_speakers(recording, made, by)
+                made = made if named == made else write(path, named)
         except KeptError as error:
             return replace(outcome, status=Status.KEPT, reason=str(error))
-        except (RecordingError, RttmError, UnusableFileError, OSError) as error:
+        except (RecordingError, RttmError, StorageError, StoreError, UnusableFileError, OSError) as error:
             return replace(outcome, status=Status.FAILED, reason=f"no speakers: {error}")
         count = sum(len(one.words) for one in made.utterances if one.speaker)
         said = made.provenance.by_voice
@@ -216,6 +149,7 @@ class VoiceNaming:
             persons=persons,
             enrolled={person: digest for person, digest, _ in self._of_session(session_id)},
             least=self._settings.speaker_probability,
+            by_mouth=self._store is not None,
         )
         if self._rttm is None and (before is None or before.as_asked.model_copy(update={"by_hand": {}}) != by):
             return by  # nobody can know yet which voice is speaker_1
@@ -250,6 +184,10 @@ class VoiceNaming:
         else:
             turns, claims, doubts = self._by_rttm(self._rttm[recording.name], blocks, recording.session_id, spans)
         claims = {"hand": {number - 1: person for person, number in by.by_hand.items()}} | claims
+        if self._store:
+            speech = read_mouths(self._study, self._store, recording.session_id)
+            clock = self._study.clock(recording.session_id, recording.track)
+            claims["mouth"] = match_mouths(turns, clock, speech, by.persons)
         owners, named, contradictions = _settle(claims, turns.probability.shape[1], by)
         doubts += contradictions
         doubts += [
@@ -346,10 +284,11 @@ def _settle(
             elif owners.get(voice) != person:
                 other = named[person] if person in named else named[owners[voice]]
                 doubts.append(f"by {kind}, {_called(voice + 1)[-1]} is {person}; by {other}, somebody else")
-    doubts += [f"it is not clear which voice is that of {person}" for person in by.enrolled if person not in named]
     unknown, left = [*{*range(count)} - {*owners}], [*{*by.persons} - {*named}]
     if len(unknown) == len(left) == 1 and left[0] not in by.enrolled:
         owners[unknown[0]], named[left[0]] = left[0], "left over"
+    expected = by.persons if by.by_mouth else by.enrolled
+    doubts += [f"it is not clear which voice is that of {person}" for person in expected if person not in named]
     return owners, named, doubts
 
 

@@ -1,0 +1,91 @@
+"""What names a voice: sound in which its person speaks alone, or a word by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from storyframes_transcribe.one_microphone.turns import Embed, Windows
+from storyframes_transcribe.recordings import digest_of
+from storyframes_transcribe.voices import RATE, voiced_pieces
+from tasks.media import AudioBlock, RecordingError, read_audio
+
+_VOICE = re.compile(r"(?P<person>[^=]+)=(?P<file>.+?)(?:,(?P<start>\d+(?:\.\d+)?),(?P<end>\d+(?:\.\d+)?))?")
+_LEAST_S = 3.0
+
+
+class VoiceError(Exception):
+    """Speakers cannot be found as asked; the message says why, and what to type."""
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """Sound in which a person speaks alone, or the voice that is hers.
+
+    Attributes:
+        person: a person's id, role or participant.
+        path: of the file; of a voice, what it is called.
+        start_s, end_s: seconds of the file.
+    """
+
+    person: str
+    path: Path
+    start_s: float = 0.0
+    end_s: float = float("inf")
+
+    @staticmethod
+    def parse(text: str) -> Enrolment:
+        """``PERSON=FILE``, ``PERSON=FILE,FROM,TO``, or ``PERSON=SPEAKER``.
+
+        Raises:
+            VoiceError: it is none of these.
+        """
+        matched = _VOICE.fullmatch(text)
+        if not matched:
+            raise VoiceError(
+                f"--voice {text}: must be PERSON=FILE or PERSON=FILE,FROM,TO, with seconds of the file, or "
+                "PERSON=SPEAKER"
+            )
+        start_s, end_s = float(matched["start"] or 0), float(matched["end"] or "inf")
+        return Enrolment(matched["person"], Path(matched["file"]), start_s, end_s)
+
+    @property
+    def speaker(self) -> str | None:
+        """What the voice is called; None where there is such a file."""
+        return None if self.path.is_file() else str(self.path)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is heard."""
+        return hashlib.sha256(f"{digest_of(self.path)} {self.start_s} {self.end_s}".encode()).hexdigest()
+
+    def vector(self, embed: Embed, threshold: float) -> np.ndarray:
+        """What the voice is like.
+
+        Raises:
+            VoiceError: there is not enough voice.
+        """
+        try:
+            pieces = voiced_pieces(self._blocks(), threshold)
+            windows = Windows.read(pieces, embed)
+        except RecordingError as error:
+            raise VoiceError(f"--voice {self.person}={self.path}: {error}") from None
+        seconds = float((windows.end_s - windows.start_s).sum())
+        if seconds < _LEAST_S:
+            raise VoiceError(
+                f"--voice {self.person}={self.path}: has {seconds:.1f} s of voice; {_LEAST_S:.0f} are needed"
+            )
+        total = (windows.vectors * windows.seconds[:, None]).sum(axis=0)
+        return np.asarray(total / np.linalg.norm(total))
+
+    def _blocks(self) -> Iterator[AudioBlock]:
+        for block in read_audio(self.path, RATE, None):
+            first = max(round((self.start_s - block.time) * RATE), 0)
+            stop = round(min((self.end_s - block.time) * RATE, len(block.samples)))
+            if first < stop:
+                yield replace(block, time=block.time + first / RATE, samples=block.samples[first:stop])
