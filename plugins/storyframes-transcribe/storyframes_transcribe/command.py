@@ -121,9 +121,10 @@ def transcribe(
         )
         if (by_voice := configured.sections["voices"]).model:
             enrolments = [Enrolment.parse(text) for text in voice or ()]
-            attribute = VoiceNaming(
-                loaded, plans, settings, by_voice, enrolments=enrolments, store=store, streams=streams
-            ).name
+            naming = VoiceNaming(loaded, plans, settings, by_voice, enrolments=enrolments, store=store, streams=streams)
+            attribute = naming.name
+            if voices and not naming.has_recordings:
+                error_console().print("[yellow]look at[/] --voices: no recording is of a microphone of several people")
         load = cache(lambda: Whisper(found, settings))  # only where something is due
         transcriber = Transcriber(
             loaded,
@@ -312,7 +313,8 @@ def _show(outcomes: Sequence[Outcome], named: int, study: Path) -> None:
             error_console().print(f"[{colour}]{outcome.status}[/] {where}: {escape(outcome.reason)}")
             continue
         counts = [
-            f"{outcome.attributed} attributed to persons" if outcome.attributed is not None else "",
+            f"{outcome.attributed} with a speaker" if outcome.attributed is not None else "",
+            f"not named yet: {', '.join(outcome.unnamed)} (--voice)" if outcome.unnamed else "",
             f"{counted(outcome.unheard, 'person')} of whom the store has no usable speaking" if outcome.unheard else "",
             f"joined from {counted(outcome.joined, 'microphone')}" if outcome.joined else "",
             f"{outcome.crosstalk} heard better by another microphone and removed" if outcome.crosstalk else "",

@@ -69,6 +69,7 @@ class Outcome:
         outside: how many were left out, because they begin before second 0 or after the recording's end.
         joined: from how many microphones it was joined; 0 for a recording's own.
         attributed: how many words of a microphone of several people have a speaker; None where that was not asked.
+        unnamed: what the voices are called of which it is not known whose they are.
         unheard: persons of the session of whom the store has no ``speaking``.
         doubts: about the speakers of a microphone of several people.
         language: the code of the language that was detected, with how probable it is; 1 where it was given.
@@ -85,6 +86,7 @@ class Outcome:
     outside: int = 0
     joined: int = 0
     attributed: int | None = None
+    unnamed: tuple[str, ...] = ()
     unheard: int = 0
     doubts: tuple[str, ...] = ()
     language: Language | None = None

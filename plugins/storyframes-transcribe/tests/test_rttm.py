@@ -155,7 +155,8 @@ def test_a_transcript_gets_the_speakers_of_a_file_of_turns(tmp_path: Path) -> No
     for text, wrong in (("kim=SPEAKER_7", "SPEAKER_7.*SPEAKER_00, SPEAKER_01$"), (f"kim={path}", "SPEAKER_00")):
         with pytest.raises(VoiceError, match=wrong):
             named(meeting, turns, text)
-    named(meeting, turns, "teller=SPEAKER_01")
+    assert outcome.unnamed == ("speaker_1", "speaker_2")
+    assert named(meeting, turns, "teller=SPEAKER_01").unnamed == ()
     assert [speaker for _, speaker in spoken()] == ["lee", "teller", ""]
     by = json.loads(path.read_text())["provenance"]["by_voice"]
     assert (by["model"].keys(), by["model"]["name"]) == ({"name", "sha256"}, "rttm")

@@ -221,7 +221,7 @@ def test_the_command_attributes_transcripts_that_are_there_and_prints_counts_alo
     before = read_transcript(path)
     shown = command("--speakers", room.parent / "store")
     assert shown.exit_code == 0, shown.stderr
-    count = re.search(r"s@room: there already, (\d+) words?; (\d+) attributed to persons\n", shown.stdout)
+    count = re.search(r"s@room: there already, (\d+) words?; (\d+) with a speaker\n", shown.stdout)
     assert count
     after = read_transcript(path)
     assert after.words() == before.words()

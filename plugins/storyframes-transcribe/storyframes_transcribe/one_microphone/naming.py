@@ -91,8 +91,8 @@ class VoiceNaming:
             speakers = {name for turns in self._rttm.values() for name in turns.speakers}
             if sounds:
                 raise VoiceError(
-                    f"--voice {sounds[0].person}={sounds[0].path}: sound is compared by a model, and {settings.model} "
-                    f"has turns: give the name of a speaker in it, {', '.join(sorted(speakers))}"
+                    f"--voice {sounds[0].person}={sounds[0].path}: a model compares sound, and {settings.model} is "
+                    f"RTTM: give the name of a speaker in it, {', '.join(sorted(speakers))}"
                 )
         for person, speaker in self._by_hand.items():
             if speaker not in speakers:
@@ -102,6 +102,11 @@ class VoiceNaming:
                 )
         threshold = transcribe.voice_threshold
         self._enrolled = [(one.person, one.digest, one.vector(self._model.embed, threshold)) for one in sounds]
+
+    @property
+    def has_recordings(self) -> bool:
+        """Whether any recording is of a microphone of several people."""
+        return bool(self._recordings)
 
     def name(self, outcome: Outcome) -> Outcome:
         """Attribute the words of a transcript that is there, and write it where that gives another file.
@@ -130,8 +135,9 @@ class VoiceNaming:
         except (RecordingError, RttmError, StorageError, StoreError, UnusableFileError, OSError) as error:
             return replace(outcome, status=Status.FAILED, reason=f"no speakers: {error}")
         count = sum(len(one.words) for one in made.utterances if one.speaker)
+        unnamed = {str(one.speaker) for one in made.utterances if one.speaker and not one.person_id}
         said = made.provenance.by_voice
-        return replace(outcome, attributed=count, doubts=said.doubts if said else ())
+        return replace(outcome, attributed=count, unnamed=tuple(sorted(unnamed)), doubts=said.doubts if said else ())
 
     def _by(self, recording: Recording, before: ByVoice | None) -> ByVoice:
         """What decides the speakers of a recording's transcript, besides the sound."""

@@ -70,8 +70,8 @@ def load_voice_model(path: Path, front_end: str | None = None) -> VoiceModel:
     files = sorted(file for suffix in ("*.pt", "*.onnx") for file in path.glob(suffix)) if path.is_dir() else [path]
     if len(files) != 1 or not files[0].is_file() or files[0].suffix not in (".pt", ".onnx"):
         raise VoiceModelError(
-            f"[voices] model: {path} is not a file .pt or .onnx, and not a folder with exactly one; for Resemblyzer's "
-            "run 'pip download --no-deps --only-binary :all: Resemblyzer==0.1.4' and "
+            f"[voices] model: {path} is not a file .pt, .onnx or .rttm, and not a folder with exactly one model; for "
+            "Resemblyzer's run 'pip download --no-deps --only-binary :all: Resemblyzer==0.1.4' and "
             "'unzip Resemblyzer-0.1.4-*.whl resemblyzer/pretrained.pt'"
         )
     (file,) = files
