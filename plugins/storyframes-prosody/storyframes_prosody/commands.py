@@ -43,6 +43,10 @@ def prosody() -> None:
 def persons(
     store: StoreArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only these: a comma list, or repeat.")] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Only their utterances, 'main' for the sessions' own: a comma list, or repeat."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help=f"A new folder for {TABLE} (mode 0600).")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -59,9 +63,10 @@ def persons(
     with usage_errors():
         opened = FeatureStore(store)
         having = [name for name in opened.sessions if features_of(opened, name)]
+        tracks = listed("--track", track)
         for session_id in listed("--session", session) or having:
             try:
-                tables.append(person_table(opened, session_id))
+                tables.append(person_table(opened, session_id, tracks))
             except StoreError as error:
                 refused[session_id] = str(error)
     if not tables:
@@ -79,6 +84,9 @@ def persons(
         show_json({"persons": table.to_dict("records"), "refused": refused})
     else:
         console().print(table[_SHOWN].to_string(index=False, float_format="%.3g"), markup=False)
+    for caveats, of_caveats in table[table["caveats"] != ""].groupby("caveats"):
+        sessions = ", ".join(of_caveats["session_id"].unique())
+        error_console().print(f"caveats of {FEATURE}: {caveats} ({sessions})", markup=False)
     for name, reason in refused.items():
         error_console().print(f"{name} is left out: {reason}", markup=False)
     if refused:

@@ -2,40 +2,66 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from storyframes import MAIN, FeatureName, FeatureStore, ticks
 from storyframes.store import StoreError
-from storyframes_prosody.extractor import overlaps_s
+from storyframes_prosody.extractor import COLUMNS, overlaps_s, pauses_before
 
 FEATURE = "prosody"
-TOLERATED_S = 0.1
-"""Speech of others over an utterance of another microphone, from which on its sound counts as doubtful."""
+_UNNAMED = re.compile(r"speaker_\d+")  # a label for a name that the store does not have, or for no name
+_TOLERATED_S = 0.1  # speech of others, in a release, which does not have the setting
 _MEDIANS = (
     *("f0_median_hz", "f0_range_st", "f0_slope_st_s"),
     *("intensity_db", "jitter_local", "shimmer_local", "hnr_db", "voiced_share"),
 )
 
 
-def person_table(store: FeatureStore, session_id: str) -> pd.DataFrame:
+def person_table(store: FeatureStore, session_id: str, tracks: Sequence[str] = ()) -> pd.DataFrame:
     """A row for each person of a session.
 
-    Persons are the tracks that have the feature, by the speakers of each where it has several; without such tracks the
-    speakers of the session's own. Times are the session's.
+    Persons are the speakers; the speech of a track without a name for its only speaker is that of a person with the
+    track's name. Times are the session's.
+
+    Args:
+        tracks: whose utterances count, ``main`` for the session's own. Without any: all tracks that have the feature,
+            the session's own only where no other has, or where its speakers are theirs (it was joined from them).
 
     Raises:
-        StoreError: no feature ``prosody``, or the clock of a track is not known.
+        StoreError: no feature ``prosody``, it failed for a track, the clock of a track is not known, or whether the
+            session's own utterances are also those of its tracks.
     """
     features = features_of(store, session_id)
+    if unknown := [track for track in tracks if FeatureName.of_track(FEATURE, track) not in features]:
+        having = ", ".join(FeatureName(name).track for name in features)
+        raise StoreError(f"{session_id}: the track {unknown[0]!r} has no feature {FEATURE!r}; these have it: {having}")
     if not features:
         raise StoreError(f"{session_id} has no feature {FEATURE!r}: extract it with --features {FEATURE}")
-    utterances = pd.concat([_utterances(store, session_id, name) for name in features])
-    utterances = utterances.sort_values("start", kind="stable").reset_index(drop=True)
+    for status in store.statuses(session_id):
+        name = FeatureName(status.feature)
+        is_failed = str(status.status) == "failed" and not status.current
+        if is_failed and name.feature == FEATURE and name.track in (tracks or [name.track]):
+            raise StoreError(
+                f"{session_id}/{name} failed, so shares would be of the other persons: extract it, or choose others "
+                f"with --track {','.join(FeatureName(feature).track for feature in features)}"
+            )
+    features = [name for name in features if not tracks or FeatureName(name).track in tracks]
+    of_features = {name: _utterances(store, session_id, name) for name in features}
+    if not tracks and len(features) > 1 and FEATURE in features:
+        _drop_joined(session_id, of_features)
+    _name_persons(of_features)
+    utterances = pd.concat(of_features.values()).sort_values("start", kind="stable").reset_index(drop=True)
     start, end = utterances["start"].to_numpy(), utterances["end"].to_numpy()
     person, persons = pd.factorize(utterances["person"])
     utterances["seconds"], utterances["overlap_s"] = end - start, overlaps_s(start, end, person)
-    utterances["is_clear"] = (utterances["mask"] > 0) & (ticks(utterances["overlap_s"]) <= ticks(TOLERATED_S))
+    is_clear = ticks(utterances["overlap_s"]) <= ticks(utterances["tolerated_s"])
+    utterances["is_clear"] = (utterances["mask"] > 0) & is_clear
+    # The feature knows the utterances of its own track alone.
+    utterances["pause_before_s"] = pauses_before(start, end, person) + 0 * utterances["pause_before_s"]
     turns = _turns(start, end, person)
     rows = []
     for number, name in enumerate(persons):
@@ -64,33 +90,61 @@ def person_table(store: FeatureStore, session_id: str) -> pd.DataFrame:
                 "overlap_s": own["overlap_s"].sum(),
                 "overlap_share": _ratio(own["overlap_s"].sum(), talk_s),
                 "doubtful_share": _ratio(talk_s - clear_s, talk_s),
+                "caveats": "; ".join(dict.fromkeys(own["caveats"][own["caveats"] != ""])),
             }
         )
     return pd.DataFrame(rows)
 
 
 def features_of(store: FeatureStore, session_id: str) -> list[str]:
-    """The features ``prosody`` of a session's tracks, or without such the session's own."""
+    """The features ``prosody`` of a session and its tracks, the session's own first."""
     tracks = store.tracks(session_id) if session_id in store.sessions else []
     names = [FeatureName.of_track(FEATURE, track) for track in tracks]
-    having = [name for name in names if store.has(session_id, name)]
-    return [name for name in having if name != FEATURE] or having
+    return [name for name in names if store.has(session_id, name)]
 
 
 def _utterances(store: FeatureStore, session_id: str, feature: str) -> pd.DataFrame:
-    """The utterances of one track, with the person of each."""
+    """The utterances of one track."""
     frame = store.to_pandas(session_id, feature)
+    caveats = "; ".join(frame.attrs["caveats"])
     frame.attrs.clear()  # pandas copies all of them whenever a column is taken
     if frame.index.name != "time":
         raise StoreError(
             f"{session_id}/{feature}: the store does not know the clock of its track; "
             "'storyframes index STUDY STORE' writes it"
         )
+    if lacking := [name for name in (*COLUMNS, "speaker") if name not in frame]:
+        raise StoreError(f"{session_id}/{feature} has no column {lacking[0]!r}: the table needs all of the feature")
+    provenance = store.attributes(session_id, feature).get("provenance", {})
+    tolerated_s = provenance.get("settings", {}).get("overlap_s", _TOLERATED_S)
     frame = frame.rename_axis("start").reset_index()
-    track, speaker = FeatureName(feature).track, frame["speaker"].astype(str)
-    if track != MAIN:
-        speaker = f"{track}/" + speaker if speaker.nunique() > 1 else pd.Series(track, frame.index)
-    return frame.assign(person=speaker, feature=feature)
+    return frame.assign(feature=feature, caveats=caveats, tolerated_s=tolerated_s)
+
+
+def _drop_joined(session_id: str, of_features: dict[str, pd.DataFrame]) -> None:
+    """Leave out the session's own utterances where all are of named speakers of the tracks."""
+    own, *others = ({*frame["speaker"].astype(str)} for frame in of_features.values())
+    if any(map(_UNNAMED.fullmatch, own)) or not own <= set().union(*others):
+        tracks = ",".join(FeatureName(name).track for name in of_features)
+        raise StoreError(
+            f"{session_id}: the session's own utterances and those of its tracks may be the same speech, or that of "
+            f"other persons: choose what counts with --track, as --track {tracks} or --track {MAIN}"
+        )
+    del of_features[FEATURE]
+
+
+def _name_persons(of_features: dict[str, pd.DataFrame]) -> None:
+    """Add the person of each utterance: two tracks have a person in common in no case."""
+    labels = [label for frame in of_features.values() for label in frame["speaker"].astype(str).unique()]
+    for feature, frame in of_features.items():
+        track, speaker = FeatureName(feature).track, frame["speaker"].astype(str)
+        names = {
+            label: label
+            if track == MAIN or (labels.count(label) == 1 and not _UNNAMED.fullmatch(label))
+            else (f"{track}/{label}" if speaker.nunique() > 1 or track in labels else track)
+            for label in speaker.unique()
+        }
+        frame["person"] = speaker.map(names)
 
 
 def _mean(values: pd.Series, weights: pd.Series) -> float:
