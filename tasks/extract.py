@@ -220,6 +220,7 @@ def _look_at(storage: Storage, unit: ExtractionUnit, feature: str) -> _Due | Out
 def _extract_one(storage: Storage, due: _Due) -> Outcome:
     try:
         _check_clock(storage, due)
+        _check_reads(storage, due)
         with _writer(storage, due) as out:
             if due.unit.source.region and not isinstance(due.extractor, FrameExtractor):  # whose pass does so
                 begin_region(due.extractor, due.unit.source, out)
@@ -309,6 +310,16 @@ def _check_clock(storage: Storage, due: _Due) -> None:
         raise ExtractionError(
             f"needs the frame times: those in the store are of [recording] video_stream = {stored}, not {chosen}: {why}"
         )
+
+
+def _check_reads(storage: Storage, due: _Due) -> None:
+    """Say which feature is not there that a private one reads: the text of an error of its own is withheld."""
+    for feature in due.extractor.reads if due.extractor.is_private else ():
+        name = due.unit.stored(feature)
+        entry = read_status(storage, due.unit.session_id, name)
+        if entry is None or entry.status is not Status.DONE:
+            error = MissingInputError if entry and entry.status is Status.MISSING else ExtractionError
+            raise error(f"it reads {name}: {entry.reason if entry else 'which has not been extracted'}")
 
 
 def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:

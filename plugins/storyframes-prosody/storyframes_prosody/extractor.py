@@ -102,7 +102,7 @@ class Prosody(SoundExtractor[ProsodySettings]):
         mask="valid",
     )
     Settings = ProsodySettings
-    version = 1
+    version = 2  # pauses held speech of others, and utterances without a length had a rate (1)
     inputs = ("video", "audio", "transcript")
     libraries = ("praat-parselmouth", "av")
     imports = ("parselmouth",)
@@ -125,9 +125,9 @@ class Prosody(SoundExtractor[ProsodySettings]):
         utterances, speaker, labels = self._speech(source, out)
         start, end = (np.array([getattr(each, name) for each in utterances]) for name in ("start_s", "end_s"))
         is_short = ticks(end) - ticks(start) < ticks(self.settings.least_s)
-        others = np.concatenate([crosstalk_spans(source), self._heard_spans(source, out)])
-        others_s = overlaps_s(start, end, speaker, others)
-        has_others = ticks(others_s) > ticks(self.settings.overlap_s)
+        heard, unknown = self._heard_spans(source, out)
+        others = np.concatenate([crosstalk_spans(source), heard])
+        has_others = ticks(overlaps_s(start, end, speaker, others)) > ticks(self.settings.overlap_s)
         reason = is_short * np.uint8(Reason.SHORT) + has_others * np.uint8(Reason.CROSSTALK)
         widest = self.settings.floor_hz, self.settings.ceiling_hz
         voiced: list[list[np.ndarray]] = [[] for _ in labels]
@@ -136,8 +136,9 @@ class Prosody(SoundExtractor[ProsodySettings]):
                 voiced[speaker[row]].append(praat.voiced_hz(part, *widest))
         ranges = [praat.own_range(frequencies, *widest) for frequencies in voiced]
         values = {name: np.full(len(start), np.nan) for name in COLUMNS}
-        values["words_per_s"] = np.array([len(each.words) for each in utterances]) / np.maximum(end - start, 1e-6)
-        values["pause_before_s"] = pauses_before(start, end, speaker)
+        words = np.array([len(each.words) for each in utterances], float)
+        values["words_per_s"] = words / np.where(ticks(end) > ticks(start), end - start, np.nan)
+        values["pause_before_s"] = pauses_before(start, end, speaker, others)
         voiced, sound = [[] for _ in labels], self._sound(source)
         for row, part in self._parts(sound, start, end, reason):
             measures, frequencies = praat.voice_of(part, *ranges[speaker[row]], self.settings.least_voiced_s)
@@ -163,6 +164,10 @@ class Prosody(SoundExtractor[ProsodySettings]):
             if (ticks(start) >= ticks(clock.end_s)).any():
                 out.caveat(Caveat.SPEECH_AFTER_END)
         out.quality |= {f"utterances_{each.name.lower()}": int(((reason & each) > 0).sum()) for each in Reason}
+        unheard = overlaps_s(start, end, [0] * len(start), unknown)  # of the others: their speech is not known
+        if count := int(((reason == 0) & (ticks(unheard) > ticks(self.settings.overlap_s))).sum()):
+            out.caveat(Caveat.ANYBODYS_SPEECH)
+            out.quality["utterances_unheard"] = count
         out.attributes["speakers"] = labels
         out.attributes["pitch_hz"] = {  # of each speaker the floor, the ceiling and the median
             label: [round(hz, 2) if math.isfinite(hz) else None for hz in (*ranges[number], medians[number])]
@@ -194,10 +199,10 @@ class Prosody(SoundExtractor[ProsodySettings]):
         speaker, labels = speaker_labels([utterance.speaker for utterance in transcript.utterances], names)
         return transcript.utterances, speaker, labels
 
-    def _heard_spans(self, source: Source, out: FeatureWriter) -> np.ndarray:
-        """(m, 2) where another person's microphone hears speech that is not the own person's."""
+    def _heard_spans(self, source: Source, out: FeatureWriter) -> tuple[np.ndarray, np.ndarray]:
+        """:func:`heard_spans` by the feature ``speaking`` of the track; none without the setting."""
         if not self.read_extractors:
-            return np.empty((0, 2))
+            return np.empty((0, 2)), np.empty((0, 2))
         ((feature, extractor),) = self.read_extractors.items()
         name = FeatureName.of_track(feature, source.track)
         path = f"{source.session_id}/{name}"
@@ -208,9 +213,7 @@ class Prosody(SoundExtractor[ProsodySettings]):
             np.asarray(zarr.open_array(mode="r", **out.storage.zarr(f"{path}/{current.version}/{array}"))[:])
             for array in ("time", "evidence")
         )
-        over_noise, over_others = evidence[:, 0], evidence[:, 1]  # dB, of the own microphone
-        is_heard = (over_noise - over_others > _LOUD_DB) & (over_others < _NEAR_DB)
-        return np.stack([time[is_heard] - _STEP_S / 2, time[is_heard] + _STEP_S / 2], axis=1)
+        return heard_spans(time, evidence, is_shared=bool(source.microphones and source.microphones.is_shared))
 
     def _parts(
         self, sound: Sound, start: np.ndarray, end: np.ndarray, reason: np.ndarray
@@ -263,6 +266,20 @@ def overlaps_s(
     return result
 
 
+def heard_spans(time: np.ndarray, evidence: np.ndarray, *, is_shared: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(m, 2) where another person's microphone hears speech that is not the own person's, and where none can say so.
+
+    Args:
+        time, evidence: of the feature ``speaking``.
+        is_shared: the own microphone is another person's as well, whom no other microphone hears.
+    """
+    over_noise, over_others = evidence[:, 0], evidence[:, 1]  # dB, of the own microphone
+    is_heard = (over_noise - over_others > _LOUD_DB) & (over_others < _NEAR_DB)
+    is_unknown = np.isnan(over_others) | is_shared
+    around = np.stack([time - _STEP_S / 2, time + _STEP_S / 2], axis=1)
+    return around[is_heard], around[is_unknown]
+
+
 def crosstalk_spans(source: Source) -> np.ndarray:
     """(m, 2) the words of other persons that ``storyframes transcribe`` heard on this microphone and left out."""
     path = source.file("transcript").path
@@ -273,8 +290,13 @@ def crosstalk_spans(source: Source) -> np.ndarray:
     return np.array([(word["start_s"], word["end_s"]) for word in words or ()], float).reshape(-1, 2)
 
 
-def pauses_before(start: np.ndarray, end: np.ndarray, speaker: Sequence[int]) -> np.ndarray:
+def pauses_before(
+    start: np.ndarray, end: np.ndarray, speaker: Sequence[int], others: np.ndarray | None = None
+) -> np.ndarray:
     """(n,) seconds since the same speaker's utterance before; NaN where there is none, or another spoke between.
+
+    Args:
+        others: (m, 2) spans in which somebody speaks who has no number.
 
     Example:
         >>> pauses_before(np.array([0.0, 1.5, 3.0, 5.0]), np.array([1.0, 2.0, 4.0, 6.0]), [0, 0, 1, 0]).tolist()
@@ -282,4 +304,8 @@ def pauses_before(start: np.ndarray, end: np.ndarray, speaker: Sequence[int]) ->
     """
     who, latest = np.asarray(speaker), np.maximum.accumulate(end)
     follows = (who[1:] == who[:-1]) & (latest[:-1] <= start[1:])
-    return np.append(np.full(min(len(start), 1), np.nan), np.where(follows, start[1:] - end[:-1], np.nan))
+    pauses = np.append(np.full(min(len(start), 1), np.nan), np.where(follows, start[1:] - end[:-1], np.nan))
+    if others is not None and len(others):
+        with_others = overlaps_s(np.append(0.0, end)[: len(start)], start, [0] * len(start), others)
+        pauses[ticks(with_others) > 0] = np.nan
+    return pauses

@@ -10,12 +10,13 @@ import parselmouth
 import pytest
 from parselmouth.praat import call
 from planted_voices import RATE, place, syllables, tone, transcript, write_study, write_wav
-from storyframes_prosody.extractor import COLUMNS, Prosody, Reason, overlaps_s
+from storyframes_prosody.extractor import COLUMNS, Prosody, Reason, heard_spans, overlaps_s
 from support.media.recordings import write_recording
 from support.messages import missing
 from support.studies import extract_session
 
 from storyframes import FeatureStore
+from storyframes.store import Caveat
 from storyframes.testing import check_extractor
 
 pytestmark = pytest.mark.needs("parselmouth")
@@ -128,29 +129,78 @@ def test_words_of_others_that_transcribe_left_out_are_crosstalk(tmp_path: Path) 
     assert reasons(store) == [0, Reason.CROSSTALK]
 
 
-@pytest.mark.parametrize("speaking", [True, False])
-def test_speech_in_other_microphones_is_crosstalk(tmp_path: Path, speaking: bool) -> None:
-    noise = np.random.default_rng(7).normal(0, 0.003, (3, 12 * RATE))
+@pytest.mark.parametrize(
+    ("speaking", "bens_sound", "late_s", "expected", "unheard"),
+    [
+        (True, "b.wav", 0, [0, Reason.CROSSTALK], None),
+        (False, "b.wav", 0, [0, 0], None),
+        (True, "b.wav", 5, [0, Reason.CROSSTALK], 1),  # the recorder of the other person begins late
+        (True, "", 0, [0, 0], 2),  # one microphone
+    ],
+)
+def test_speech_in_other_microphones_is_crosstalk(
+    tmp_path: Path, speaking: bool, bens_sound: str, late_s: int, expected: list[int], unheard: int | None
+) -> None:
+    noise = np.random.default_rng(7).normal(0, 0.003, (2, 12 * RATE))
     anna = place([(1.0, tone(120, 2)), (6.0, tone(120, 2))], 12)
     ben = place([(6.5, tone(200, 1)), (9.0, tone(200, 1))], 12)
-    write_wav(tmp_path / "s.wav", noise[2])
     write_wav(tmp_path / "a.wav", anna + 0.2 * ben + noise[0])
-    write_wav(tmp_path / "b.wav", ben + 0.2 * anna + noise[1])
+    write_wav(tmp_path / "b.wav", (ben + 0.2 * anna + noise[1])[late_s * RATE :])
     (tmp_path / "a.json").write_text(transcript(("", 1, 3, "one"), ("", 6, 8, "two")))
-    (tmp_path / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,s.wav\n")
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,transcript\ns,p,a.json\n")
     (tmp_path / "persons.csv").write_text("session_id,person_id\ns,a\ns,b\n")
+    (tmp_path / "clocks.csv").write_text(f"session_id,clock,clock_s,session_s\ns,late,0,{late_s}\n")
     (tmp_path / "tracks.csv").write_text(
-        "session_id,track,audio,transcript,person_id\ns,a,a.wav,a.json,a\ns,b,b.wav,,b\n"
+        "session_id,track,audio,transcript,person_id,clock\ns,a,a.wav,a.json,a,\n"
+        f"s,{'b' if bens_sound else 'other'},{bens_sound},{'' if bens_sound else 'a.json'},b,late\n"
     )
     extract_session(tmp_path, tmp_path / "store", "speaking")
     store, outcomes = extract_session(tmp_path, tmp_path / "store", "prosody", prosody={"speaking": speaking})
     assert str(outcomes["prosody@a"].status) == "done", outcomes
-    reason = store.read("s", "prosody@a", array="reason").tolist()
-    assert reason == [0, Reason.CROSSTALK if speaking else 0]
+    assert store.read("s", "prosody@a", array="reason").tolist() == expected
+    (current,) = [status.current for status in store.statuses("s") if status.feature == "prosody@a"]
+    assert current.quality.get("utterances_unheard") == unheard
+    assert current.caveats == ([Caveat.ANYBODYS_SPEECH] if unheard else [])
+
+
+def test_where_speaking_is_missing_its_reason_is_given(tmp_path: Path) -> None:
+    write_wav(tmp_path / "a.wav", tone(120, 2))
+    (tmp_path / "a.json").write_text(transcript(("", 0, 1, "one")))
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,transcript\ns,p,a.json\n")
+    (tmp_path / "persons.csv").write_text("session_id,person_id\ns,a\ns,b\n")
+    tracks = "session_id,track,audio,transcript,person_id\ns,a,a.wav,a.json,a\ns,b,a.wav,,b\n"
+    (tmp_path / "tracks.csv").write_text(tracks)
+    extract_session(tmp_path, tmp_path / "store", "speaking")
+    _, outcomes = extract_session(tmp_path, tmp_path / "store", "prosody", prosody={"speaking": True})
+    assert str(outcomes["prosody@a"].status) == "missing"
+    assert not missing(outcomes["prosody@a"].reason, "speaking@a", "another person's")
+
+
+def test_on_a_shared_microphone_others_are_never_known_to_be_silent() -> None:
+    time = np.array([0.05, 0.15, 0.25])
+    evidence = np.array([[20.0, 12.0], [20.0, 2.0], [20.0, np.nan]])  # dB over the noise, and over the others
+    heard, unknown = heard_spans(time, evidence)
+    assert (heard.tolist(), unknown.tolist()) == ([pytest.approx([0.1, 0.2])], [pytest.approx([0.2, 0.3])])
+    heard, unknown = heard_spans(time, evidence, is_shared=True)
+    assert (len(heard), len(unknown)) == (1, 3)
+
+
+def test_an_utterance_without_length_has_no_rate(tmp_path: Path) -> None:
+    store = extracted(tmp_path, tone(120, 2), transcript(("A", 0, 1, "one"), ("A", 1.5, 1.5, "two")))
+    assert column(store, "words_per_s")[0] == 1
+    assert np.isnan(column(store, "words_per_s")[1])
+
+
+def test_a_pause_in_which_another_person_was_heard_is_none(tmp_path: Path) -> None:
+    words = json.loads(transcript(("A", 0, 1, "ah"), ("A", 2, 3, "oh"), ("A", 3.5, 4, "eh")))
+    words["crosstalk"] = [{"word": "you", "start_s": 1.2, "end_s": 1.5}]
+    store = extracted(tmp_path, tone(120, 4.2), json.dumps(words))
+    assert np.nan_to_num(column(store, "pause_before_s"), nan=-1).tolist() == [-1, -1, 0.5]
 
 
 def test_nothing_that_is_said_is_no_rows(tmp_path: Path) -> None:
-    store = extracted(tmp_path, tone(120, 1), transcript())
+    words = {"utterances": [], "crosstalk": [{"word": "you", "start_s": 0.2, "end_s": 0.5}]}
+    store = extracted(tmp_path, tone(120, 1), json.dumps(words))
     assert store.read("s", "prosody").shape == (0, len(COLUMNS))
 
 
