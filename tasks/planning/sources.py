@@ -163,6 +163,8 @@ def session_source(
         name: CurveFiles(curves[name].scheme, tuple(kind for kind, _ in pairs), curves[name].rule)
         for name, pairs in kinds.items()
     }
+    if microphones is not None:
+        microphones = _sharing_copies(microphones, files)
     speakers = study.speakers.get(session_id, {})
     region = track_region(study.tracks[session_id][track]) if track != MAIN else None
     return Source(session_id, files, unusable, track, frameless, made_of, speakers, microphones, region)
@@ -214,6 +216,16 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
         for kind, path in kinds.items()
     ]
     return kinds, Microphones(microphones[0], tuple(microphones[1:]), is_shared(heard), study.clock(session_id, track))
+
+
+def _sharing_copies(microphones: Microphones, files: Mapping[str, InputFile]) -> Microphones:
+    """The same, with the own one shared where the file of another person has the same content under another name."""
+    own = files.get(microphones.own.kind)
+    if own is None:
+        return microphones
+    copies = {kind for kind, file in files.items() if file.sha256 == own.sha256}
+    others = tuple(other for other in microphones.others if other.kind not in copies)
+    return replace(microphones, others=others, is_shared=microphones.is_shared or len(others) < len(microphones.others))
 
 
 def _sound_path(track: Track) -> str:

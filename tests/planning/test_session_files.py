@@ -6,12 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.stores import local
 
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.models.digests import DigestCache
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection, selected_extractors
-from tasks.planning.sources import named_files, session_microphones
+from tasks.planning.sources import named_files, session_microphones, session_source
 from tasks.study.load import Session, load_study
 
 SESSION = Session(
@@ -68,7 +70,7 @@ def test_planning_opens_no_file_that_nobody_reads(tmp_path: Path, only: tuple[st
     assert bool(plan.settled) is asked
 
 
-PERSONS = ("session_id,person_id,participant_id", "s,anna,p", "s,ben,")
+PERSONS = ("session_id,person_id,participant_id", "s,anna,p", "s,ben,", "s,cat,")
 
 
 def chosen_microphones(folder: Path, track: str, session: str, *tracks: str) -> tuple[str, list[str], bool]:
@@ -121,6 +123,25 @@ def test_a_microphone_of_two_persons_is_shared_though_one_has_another(tmp_path: 
     assert chosen_microphones(tmp_path, "desk", "room.mkv,", *tracks) == ("desk.wav", ["ben.wav"], True)
     for track in ("lapel", "other"):  # his own is better
         assert chosen_microphones(tmp_path, track, "room.mkv,", *tracks) == ("ben.wav", ["desk.wav"], False)
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_copy_of_another_person_s_recording_is_shared(tmp_path: Path, link: bool) -> None:
+    chosen_microphones(tmp_path, "ben", "room.mkv,", *LAPELS, "cat,,,,cat.wav,cat")
+    for name in ("room.mkv", "anna.wav", "cat.wav"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "ben.wav").unlink()
+    (tmp_path / "ben.wav").symlink_to("anna.wav") if link else (tmp_path / "ben.wav").write_text("anna.wav")
+    extractors = build_extractors(ExtractorsSettings(), "s")
+    digests = DigestCache(local(tmp_path), "digests.json")
+    shared, others = {}, {}
+    for track in ("anna", "ben", "cat"):
+        source = session_source(load_study(tmp_path), "s", [extractors["speaking"]], digests, track)
+        assert source.microphones is not None
+        shared[track] = source.microphones.is_shared
+        others[track] = [source.files[other.kind].relative for other in source.microphones.others]
+    assert shared == {"anna": True, "ben": True, "cat": False}
+    assert others == {"anna": ["cat.wav"], "ben": ["cat.wav"], "cat": ["anna.wav", "ben.wav"]}
 
 
 def test_a_person_without_a_lapel_has_the_sessions_own_sound(tmp_path: Path) -> None:
