@@ -319,7 +319,8 @@ def _check_reads(storage: Storage, due: _Due) -> None:
         entry = read_status(storage, due.unit.session_id, name)
         if entry is None or entry.status is not Status.DONE:
             error = MissingInputError if entry and entry.status is Status.MISSING else ExtractionError
-            raise error(f"it reads {name}: {entry.reason if entry else 'which has not been extracted'}")
+            why = f"is {entry.status}: {entry.reason}" if entry else "has not been extracted: extract it first"
+            raise error(f"it reads {name}, which {why}")
 
 
 def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:
