@@ -167,8 +167,9 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
     for file in files:
         chosen[file.name] = owners.named_by_user(file, chosen[file.name])
         owners.remarks += _unnamed_raters(file, how, chosen[file.name])
+    roles = _roles(study)
     made = [
-        LabelRow(_row(how, annotation, *owner), f"{file.name}: {annotation.place}")
+        LabelRow(_row(how, annotation, *owner, roles), f"{file.name}: {annotation.place}")
         for file in files
         for annotation in chosen[file.name]
         if (owner := owners.of(file, annotation))[0]
@@ -368,8 +369,27 @@ def _check_values(name: str, scheme: Scheme, chosen: Sequence[Annotation]) -> No
         raise ImportFaultError(f"{name}: {places(wrong)}: its value {rule}{cure}")
 
 
-def _row(how: Import, annotation: Annotation, session_id: str, track: str, rater_id: str) -> dict[str, str]:
+def _roles(study: Study) -> dict[tuple[str, str], str]:
+    """By session and role, the id of the only person with the role, where it is not the id of another one."""
+    ids = {(person.session_id, person.person_id) for person in study.persons}
+    counts = Counter((person.session_id, person.role) for person in study.persons)
+    return {
+        (person.session_id, person.role): person.person_id
+        for person in study.persons
+        if person.role and counts[key := (person.session_id, person.role)] == 1 and key not in ids
+    }
+
+
+def _row(
+    how: Import,
+    annotation: Annotation,
+    session_id: str,
+    track: str,
+    rater_id: str,
+    roles: Mapping[tuple[str, str], str],
+) -> dict[str, str]:
     offset_s = how.offset_s or 0.0
+    person = annotation.person_id or how.person_id or ""
     cells = {
         "session_id": session_id,
         "scheme": how.targets[annotation.tier].scheme,
@@ -377,7 +397,7 @@ def _row(how: Import, annotation: Annotation, session_id: str, track: str, rater
         "start_s": "" if annotation.start_s is None else repr(round(annotation.start_s + offset_s, 9)),
         "end_s": "" if annotation.end_s is None else repr(round(annotation.end_s + offset_s, 9)),
         "track": track,
-        "person_id": annotation.person_id or how.person_id or "",
+        "person_id": roles.get((session_id, person), person),
         "rater_id": rater_id,
         "confidence": annotation.confidence or "",
     }

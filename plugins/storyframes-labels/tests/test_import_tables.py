@@ -110,6 +110,17 @@ def test_a_table_may_name_sessions_raters_and_persons(tmp_path: Path, study: Pat
     )
 
 
+def test_a_person_may_be_named_by_a_role_that_nobody_else_has(tmp_path: Path, study: Path) -> None:
+    rows = ("s1,p1,teller", "s1,p2,listener", "s2,p3,teller", "s2,p4,teller", "s2,teller,")
+    (study / "persons.csv").write_text("\n".join(["session_id,person_id,role", *rows]) + "\n")
+    file = tmp_path / "talk.csv"
+    file.write_text("session_id,person_id,mood\ns1,teller,glad\ns1,p2,sad\ns2,teller,glad\n")
+    assert run(study, file, "mood=mood:nominal") == ""
+    assert {(row.session_id, row.person_id) for row in load_study(study).labels} == {
+        ("s1", "p1"), ("s1", "p2"), ("s2", "teller")
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("content", "unit", "message"),
     [

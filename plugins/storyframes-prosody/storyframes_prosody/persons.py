@@ -125,10 +125,10 @@ def _drop_joined(session_id: str, of_features: dict[str, pd.DataFrame]) -> None:
     """Leave out the session's own utterances where all are of named speakers of the tracks."""
     own, *others = ({*frame["speaker"].astype(str)} for frame in of_features.values())
     if any(map(_UNNAMED.fullmatch, own)) or not own <= set().union(*others):
-        tracks = ",".join(FeatureName(name).track for name in of_features)
+        tracks = ",".join(FeatureName(name).track for name in of_features if name != FEATURE)
         raise StoreError(
-            f"{session_id}: the session's own utterances and those of its tracks may be the same speech, or that of "
-            f"other persons: choose what counts with --track, as --track {tracks} or --track {MAIN}"
+            f"{session_id}: the session's own utterances may be those of its tracks, or other persons': choose what "
+            f"counts, --track {MAIN}, --track {tracks} or --track {MAIN},{tracks}"
         )
     del of_features[FEATURE]
 
