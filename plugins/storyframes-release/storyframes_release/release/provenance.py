@@ -30,7 +30,7 @@ _PLUG_IN = re.compile(rf"storyframes-(dyads|example|mediapipe|prosody|pyfeat|tra
 _DIGEST = re.compile(rf"[0-9a-f]{{64}}|{UNTRAINED}")
 _LIBRARIES = frozenset(
     "av faster-whisper gensim numpy onnxruntime opencv-python-headless openvino opensmile pyarrow python "
-    "sentence-transformers timm torch torchvision transformers zarr".split()
+    "praat-parselmouth sentence-transformers timm torch torchvision transformers zarr".split()
 )
 _MODEL = re.compile(
     r"resnet50|dope|vectors|image|program|requirements|FeatureExtraction|libraries|models|loads|weights"
@@ -80,7 +80,8 @@ NUMBERS = frozenset(
     "batch_norm_eps chunk_s context_s demo_vectors every_n_frames layer margin max_pieces max_size min_size "
     "nms_min_score rival_score rpn_post_nms_top_n rpn_pre_nms_top_n static_image_mode stride_s "
     "window_s min_face_detection_confidence min_face_presence_confidence min_pose_detection_confidence "
-    "min_pose_presence_confidence min_hand_landmarks_confidence".split()
+    "min_pose_presence_confidence min_hand_landmarks_confidence "
+    "by_speaker ceiling_hz floor_hz least_s least_voiced_s overlap_s speaking".split()
 ) | {*_SECTIONS, *_OF_STUDY}
 """Settings that are numbers, lists of them, or switches."""
 _MOST = 1_000_000  # a larger number may be a date
