@@ -13,7 +13,7 @@ from storyframes.store import StoreError
 from storyframes_prosody.extractor import COLUMNS, overlaps_s, pauses_before
 
 FEATURE = "prosody"
-_UNNAMED = re.compile(r"speaker_\d+")  # a label for a name that the store does not have, or for no name
+_UNNAMED = re.compile(r"(speaker|spk)[ _-]?([a-z]|\d{1,3})|[a-z]", re.IGNORECASE)  # by a recogniser, or for a name
 _TOLERATED_S = 0.1  # speech of others, in a release, which does not have the setting
 _MEDIANS = (
     *("f0_median_hz", "f0_range_st", "f0_slope_st_s"),
