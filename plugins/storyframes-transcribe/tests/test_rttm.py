@@ -16,7 +16,6 @@ from storyframes_transcribe.transcript_file import read_made
 from transcribing import named, write_meeting
 
 from storyframes import Clock
-from storyframes.speaking import Speech
 from tasks.study import read_transcript
 
 pytestmark = pytest.mark.needs("faster_whisper")
@@ -100,14 +99,14 @@ def test_another_recording_s_turns_and_files_that_are_missing_or_too_large_are_r
         Rttm.read(path)
 
 
-def speech(is_speaking: np.ndarray, seed: int = 0) -> Speech:
+def speech(is_speaking: np.ndarray, seed: int = 0) -> np.ndarray:
     """What a mouth shows, 2 s late, with noise that is alike for a second: log-odds of -1.5 or 1."""
     noise = np.repeat(np.random.default_rng(seed).normal(0, 1, len(is_speaking) // 10 + 1), 10)[: len(is_speaking)]
     odds = np.where(is_speaking, 1.0, -1.5) + noise
-    return Speech(2.0 + (np.arange(len(odds)) + 0.5) * 0.1, 1 / (1 + np.exp(-odds)))
+    return np.stack([2.0 + (np.arange(len(odds)) + 0.5) * 0.1, 1 / (1 + np.exp(-odds))], axis=1)
 
 
-def matched(owners: list[int], persons: list[str], speech: dict[str, Speech]) -> dict[int, str]:
+def matched(owners: list[int], persons: list[str], speech: dict[str, np.ndarray]) -> dict[int, str]:
     """By voice the person, of turns of 2.5 s whose voices are ``owners``, on a clock that is 2 s early."""
     start_s, count = np.arange(len(owners)) * 2.5, max(owners) + 1
     turns = Turns(
@@ -124,7 +123,7 @@ def test_mouths_that_agree_with_a_voice_name_it_also_where_one_is_not_seen() -> 
     assert matched(owners, everybody, {"kim": kim, "lee": lee, "pat": pat}) == {0: "kim", 1: "lee", 2: "pat"}
     assert matched(owners, everybody, {"kim": kim, "pat": pat}) == {0: "kim", 2: "pat"}
     assert matched(owners, everybody, {}) == {}
-    unseen = Speech(kim.time_s, np.where(kim.time_s < 85, np.nan, kim.probability))
+    unseen = np.where((kim[:, :1] < 85) & [False, True], np.nan, kim)
     assert matched(owners, everybody, {"kim": unseen}) == {}
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from storyframes import Clock, FeatureName, FeatureStore, read_speech
-from storyframes.speaking import Speech
 from storyframes_transcribe.one_microphone.turns import Turns
 from storyframes_transcribe.speakers import persons_of_tracks
 from tasks.study import Study
@@ -20,8 +19,10 @@ _SURE = 0.9
 _LEAST_PROBABILITY = 0.01
 
 
-def read_mouths(study: Study, store: FeatureStore, session_id: str) -> dict[str, Speech]:
-    """By person, the ``speaking`` of her track; of a microphone of several people only where mouths have decided it.
+def read_mouths(study: Study, store: FeatureStore, session_id: str) -> dict[str, np.ndarray]:
+    """By person, (n, 2) seconds of the session and the ``speaking`` of her track.
+
+    Of a microphone of several people it is taken only where mouths have decided it.
 
     Raises:
         StoreError: a feature cannot be read.
@@ -29,10 +30,13 @@ def read_mouths(study: Study, store: FeatureStore, session_id: str) -> dict[str,
     persons = persons_of_tracks(study, store, session_id)
     notes = {track: store.attributes(session_id, FeatureName.of_track("speaking", track)) for track in persons}
     tracks = [track for track in persons if notes[track].get("mouth") or not notes[track].get("is_shared")]
-    return {persons[track]: speech for track, speech in read_speech(store, session_id, tracks).items()}
+    speech = read_speech(store, session_id, tracks)
+    return {persons[track]: np.stack([one.time_s, one.probability], axis=1) for track, one in speech.items()}
 
 
-def match_mouths(turns: Turns, clock: Clock, speech: Mapping[str, Speech], persons: Sequence[str]) -> dict[int, str]:
+def match_mouths(
+    turns: Turns, clock: Clock, speech: Mapping[str, np.ndarray], persons: Sequence[str]
+) -> dict[int, str]:
     """By voice, whose it is; only what is clear.
 
     A person's log-odds of speaking are averaged over each turn, since steps of one turn are alike. Each voice and
@@ -42,6 +46,7 @@ def match_mouths(turns: Turns, clock: Clock, speech: Mapping[str, Speech], perso
 
     Args:
         clock: of the microphone.
+        speech: by person, (n, 2) seconds of the session, ascending, and how likely she speaks.
         persons: all who may speak; those without ``speech`` may have any voice.
     """
     from scipy.optimize import linear_sum_assignment
@@ -82,8 +87,8 @@ def _turns(turns: Turns) -> list[tuple[int, float, float]]:
     return [turn for turn in found if turn[2] - turn[1] >= _LEAST_S]
 
 
-def _log_odds(speech: Speech, start_s: float, end_s: float) -> float:
+def _log_odds(speech: np.ndarray, start_s: float, end_s: float) -> float:
     """The mean in a turn; NaN where most of it is not known."""
-    steps = speech.probability[slice(*np.searchsorted(speech.time_s, [start_s, end_s]))]
+    steps = speech[slice(*np.searchsorted(speech[:, 0], [start_s, end_s])), 1]
     known = np.clip(steps[~np.isnan(steps)], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
     return float(np.log(known / (1 - known)).mean()) if 2 * len(known) > len(steps) else float("nan")
