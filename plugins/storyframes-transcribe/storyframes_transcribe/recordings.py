@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from storyframes import MAIN
 from storyframes_transcribe.transcript_file import FOLDER, SoundFile
 from tasks.media import RecordingError, StreamChoice, promised_length_s, read_streams, sound_s
-from tasks.study import Study
+from tasks.study import Study, UnusableFileError
 
 
 class SelectionError(Exception):
@@ -137,8 +139,10 @@ def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
     for one in sorted(everything.values(), key=lambda one: one.video is not None):  # a lapel before a camera
         if one.person_id and one.track != MAIN and _has_sound(study, one):
             microphones.setdefault(one.person_id, one)
-        elif not one.person_id and of_session[one.track].person_id and not (own and own.relative == one.relative):
-            shared.setdefault(one.relative, one.track)
+        elif not one.person_id and of_session[one.track].person_id:
+            transcribed = [*shared, *([own.relative] if own else [])]
+            is_new = not any(_is_same(study, one.relative, path) for path in transcribed)
+            shared |= {one.relative: one.track} if is_new else {}
     is_joint = len(microphones) > 1
     persons = [one.track for one in microphones.values()]
     chosen: Iterable[str] = tracks or [*(() if is_joint else (MAIN,)), *persons, *shared.values()]
@@ -191,10 +195,22 @@ def person_of_track(study: Study, session_id: str, track: str) -> str | None:
 
 
 def person_of_sound(study: Study, session_id: str, track: str) -> str | None:
-    """Whose microphone a track's is; None of the session's own, and of a file that is several persons' sound."""
-    sounds = {name: files.audio or files.video for name, files in study.tracks[session_id].items()}
-    owners = {person_of_track(study, session_id, name) for name, path in sounds.items() if path == sounds[track]}
+    """Whose microphone a track's is; None of the session's own, and of a file (or copies) of several persons' sound."""
+    sounds = {name: files.audio or files.video or "" for name, files in study.tracks[session_id].items()}
+    same = [name for name, path in sounds.items() if _is_same(study, path, sounds[track])]
+    owners = {person_of_track(study, session_id, name) for name in same}
     return study.tracks[session_id][track].person_id if len(owners - {None}) == 1 else None
+
+
+def _is_same(study: Study, relative: str, other: str) -> bool:
+    """Whether two files are one recording: the same, or with the same content."""
+    if relative == other or not (relative and other):
+        return relative == other
+    try:
+        files, others = (StreamChoice.files(study.path(path)) for path in (relative, other))
+        return len(files) == len(others) and all(map(partial(filecmp.cmp, shallow=False), files, others))
+    except (UnusableFileError, OSError):
+        return False  # reading it says why
 
 
 def speaker_of(study: Study, session_id: str, person_id: str | None) -> str | None:

@@ -149,3 +149,14 @@ def test_regions_of_a_picture_are_no_microphones(tmp_path: Path) -> None:
     (plan,) = plan_sessions(load_study(root))
     assert [one.track for one in plan.recordings] == ["main"]
     assert (plan.microphones, plan.joins) == ((), False)
+
+
+def test_copies_of_one_recording_are_one_microphone_for_several_persons(tmp_path: Path) -> None:
+    root = make_study(tmp_path / "study", audio="a.wav")
+    for name in ("a", "k", "l", "m"):
+        write_wave(root / f"{name}.wav", as_int16(planted(WORDS[: 1 + "aklm".index(name) // 3], 8.0)), RATE)
+    (root / "persons.csv").write_text("session_id,person_id\ns,kim\ns,lee\ns,mia\n")
+    (root / "tracks.csv").write_text("session_id,track,audio,person_id\ns,k,k.wav,kim\ns,l,l.wav,lee\ns,m,m.wav,mia\n")
+    (plan,) = plan_sessions(load_study(root))
+    assert [(one.track, one.speaker) for one in plan.recordings] == [("main", None), ("m", "mia")]
+    assert (plan.microphones, plan.joins) == ((), False)
