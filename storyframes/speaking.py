@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from storyframes.spec import MAIN, of_track
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import StoreError
+from storyframes.store.records import Caveat
 from storyframes.store.session_times import SessionTimes, unknown_clock
 from storyframes.times import track_clock
 
@@ -56,7 +57,8 @@ def read_speech(store: FeatureReader, session_id: str, tracks: Sequence[str] | N
 
     Args:
         tracks: one for each person; None takes those that have the feature, and of several with the microphone of one
-            person the first. The session's own is left out where another track has its microphone.
+            person the first. The session's own is left out where another track has its microphone, and where several
+            persons share it and nothing tells them apart: it is anybody's speech.
 
     Raises:
         StoreError: a track does not have the feature, or how its clock runs is not known.
@@ -85,6 +87,8 @@ def _one_for_each_person(store: FeatureReader, session_id: str) -> list[str]:
         feature = of_track(SPEAKING, track)
         if store.has(session_id, feature):
             notes = store.attributes(session_id, feature)
+            if notes.get("is_shared") and Caveat.ANYBODYS_SPEECH in notes.get("stamps", ()):
+                continue
             microphone = notes.get("microphone", track)
             if microphone not in microphones or (notes.get("is_shared") and track != MAIN):
                 chosen.append(track)

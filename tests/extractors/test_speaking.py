@@ -346,8 +346,9 @@ def test_regions_of_one_picture_speak_by_its_sound_and_their_mouths(
 
 @pytest.mark.needs("espeak-ng")
 def test_of_one_microphone_without_mouths_nobody_is_named(cameras: Path) -> None:
-    _, outcomes = extracted(cameras)
+    store, outcomes = extracted(cameras)
     assert outcomes["s/speaking@ben"].status is Status.MISSING
+    assert read_speech(store, "s") == {}  # that of the session's own is anybody's
     assert "[speaking] mouth = 'openface'" in outcomes["s/speaking@ben"].reason
     assert outcomes["s/speaking"].caveats == ("speech of anybody whom the microphone hears",)
 
