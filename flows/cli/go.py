@@ -196,7 +196,7 @@ def _features(study: Study, settings: Settings) -> tuple[list[str], list[str]]:
 
     kinds = {kind for tracks in study.tracks.values() for track in tracks.values() for kind in _kinds(track)}
     if any(len(tracks) > 1 for tracks in study.tracks.values()):
-        kinds.add("microphones")
+        kinds |= {"microphones", "turns"}
     if study.stories:
         kinds.add("stories")
     possible, lacking = [], []

@@ -71,6 +71,8 @@ class Caveat(StrEnum):
     REPEATED_FRAMES = "windows in which a frame is taken twice"  # the model wants more a second than the video has
     VARYING_NOISE = "noise that is not always as loud, as with automatic gain"  # what is measured by it is less sure
     ANYBODYS_SPEECH = "speech of anybody whom the microphone hears"  # there is no other person's to compare it with
+    BY_VOICE = "speakers of one microphone told apart by voice"  # often wrong far away and where two speak
+    DOUBTFUL_VOICES = "doubtful speakers by voice"  # what is doubtful: the transcript's by_voice.doubts
     SPARSE_CURVE = "curve without values between its moments"  # at more than a twentieth of its length, see quality
     MIXED_PARTS = "extracted with other settings or code than other parts"  # of the same array, with --allow-mixed
     UNFLUSHED = "folders not flushed"  # the file system cannot: after a loss of power, run 'storyframes verify'

@@ -311,7 +311,8 @@ class Extractor(ABC, Generic[S]):
             mics = source.microphones
             of_track = () if source.region and not source.names(Input.AUDIO) else (Input.AUDIO,)
             sound = of_track if mics is None else tuple(microphone.kind for microphone in (mics.own, *mics.others))
-            return (*(() if source.frameless else (Input.VIDEO,)), *sound)
+            turns = (Input.TURNS,) if Input.TURNS in self.inputs and mics and mics.is_shared and mics.person else ()
+            return (*(() if source.frameless else (Input.VIDEO,)), *sound, *turns)
         if source.frameless and not self.needs_frames:
             others = tuple(kind for kind in self.inputs if kind != Input.VIDEO)
             ends = Input.VIDEO in self.inputs and Input.AUDIO not in others and source.names(Input.AUDIO)
@@ -387,6 +388,9 @@ class Extractor(ABC, Generic[S]):
             settings |= {"missing": list(curve.scheme.missing)} if curve.scheme.missing else {}
         if Input.MICROPHONES in self.inputs and source.microphones:
             settings["microphones"] = asdict(source.microphones)
+            person = settings["microphones"].pop("person")
+            if Input.TURNS in kinds:
+                settings["person"] = hashlib.sha256(person.encode()).hexdigest()
             if not all(each.is_sound_file for each in (source.microphones.own, *source.microphones.others)):
                 settings |= self.common.recording.video_settings()  # the sound's times count from its first frame
         tools = dict(self.tools())

@@ -31,6 +31,7 @@ class Input(StrEnum):
     STORIES = "stories"  # the table of the story texts
     CURVE = "curve"  # the files of a label's curve, one for each rater
     MICROPHONES = "microphones"  # in place of a track's sound: its person's microphone, and those of the others
+    TURNS = "turns"  # of a microphone of several people, the transcript that says whose voice speaks when
     REGION = "region"  # the table of boxes of a region of a picture
 
     @property
@@ -77,6 +78,7 @@ class Microphones:
     others: tuple[Microphone, ...] = ()  # of the session's other persons
     is_shared: bool = False  # the own one is another person's as well
     clock: Clock = SESSION_CLOCK  # of the track
+    person: str = ""  # the id of the track's person, if known; decides values only where voices are told apart
 
 
 @dataclass(frozen=True, slots=True)

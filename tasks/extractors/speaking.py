@@ -1,21 +1,33 @@
 """speaking: how likely the person of a track speaks, every 0.1 s, by the session's microphones and her mouth.
 
 Loud over its own noise, a microphone hears somebody; louder than the other persons' microphones, it hears its own
-person. Where several persons share one microphone, the movement of the mouth in each one's picture tells them apart.
+person. Where several persons share one microphone, the movement of the mouth in each one's picture tells them apart, or
+their voices: the turns that the microphone's transcript has.
 """
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from storyframes.spec import MAIN, ArraySpec, Axis, FeatureSpec, of_track
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from storyframes.times import SESSION_CLOCK, ticks
-from tasks.extractors.base import Cost, ExtractionError, Extractor, ExtractorSettings, Input, MissingInputError, Source
+from tasks.extractors.base import (
+    Cost,
+    ExtractionError,
+    Extractor,
+    ExtractorSettings,
+    Input,
+    InputFile,
+    MissingInputError,
+    Source,
+)
 from tasks.extractors.frames import FrameClock, read_clock_if_any
 from tasks.extractors.image.faces import read_landmarks
 from tasks.extractors.regions import note_doubtful_of
@@ -23,8 +35,13 @@ from tasks.extractors.source import Microphone, Microphones
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError
 from tasks.media.sound_bands import SoundBands
-from tasks.media.speech import STEP_S, evidence, mouth_movement, probability
+from tasks.media.speech import STEP_S, evidence, mouth_movement, probability, voice_probability
 from tasks.media.video_header import read_header
+from tasks.study.transcript_formats.drafts import FormatError
+from tasks.study.transcript_formats.json_formats import Turn, read_turns
+
+_SUREST = 0.97  # no turn is surer: of what its voice seems to say, short answers of others are a part
+_NEXT = "storyframes transcribe STUDY --voices MODEL --voice PERSON=FILE"
 
 SPEC = FeatureSpec(
     name="speaking",
@@ -61,6 +78,14 @@ class SpeakingSettings(ExtractorSettings):
 
     # the feature whose landmarks show the mouth: "openface", "face", "dope"; empty: sound alone decides
     mouth: str = ""
+    # of a microphone of several people, the turns of their voices in its transcript say who speaks
+    voices: bool = False
+
+    @model_validator(mode="after")
+    def _is_mouth_or_voices(self) -> Self:
+        if self.mouth and self.voices:
+            raise ValueError("'mouth' and 'voices' both say who speaks on a microphone of several people: set one")
+        return self
 
 
 class Speaking(Extractor[SpeakingSettings]):
@@ -69,9 +94,13 @@ class Speaking(Extractor[SpeakingSettings]):
     spec = SPEC
     Settings = SpeakingSettings
     version = 2  # a person who never spoke in a monologue spoke, and the model was fitted on synthetic voices (1)
-    inputs = (Input.VIDEO, Input.AUDIO, Input.MICROPHONES)
     needs_frames: ClassVar[bool] = False
     libraries = ("av",)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]  # by the settings
+        """The sound, and the transcript that has the turns of the voices."""
+        return (Input.VIDEO, Input.AUDIO, Input.MICROPHONES, *([Input.TURNS] if self.settings.voices else []))
 
     @property
     def after(self) -> tuple[str, ...]:  # type: ignore[override]  # by the settings
@@ -87,6 +116,18 @@ class Speaking(Extractor[SpeakingSettings]):
     def cost(self) -> Cost:
         return Cost(0.004, 0.2)
 
+    def value_settings(self) -> Mapping[str, Any]:
+        """Without ``voices`` where it is off: stored features are older than this setting."""
+        return self.settings.model_dump(mode="json", exclude=None if self.settings.voices else {"voices"})
+
+    def file(self, source: Source, kind: str) -> InputFile:
+        if kind == Input.TURNS and not source.names(kind):
+            raise MissingInputError(
+                "the tables name no transcript of its microphone, which is another person's as well. Name one file "
+                f"in both tracks, no copy; then: {_NEXT}"
+            )
+        return super().file(source, kind)
+
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock_if_any(source, out)
         has_sound_file = source.frameless or source.names(Input.AUDIO)
@@ -97,10 +138,12 @@ class Speaking(Extractor[SpeakingSettings]):
             raise MissingInputError(str(error))
         microphones = [(each, bands) for each, bands in every if isinstance(bands, SoundBands)]
         (_, own), *others = microphones
-        if heard.is_shared and not self.settings.mouth and (others or source.track != MAIN):
+        by_voice = Input.TURNS in self.inputs_of(source)
+        if heard.is_shared and not self.settings.mouth and not by_voice and (others or source.track != MAIN):
             raise MissingInputError(
                 "its microphone is another person's as well, so loudness does not say who speaks: give each person a "
-                "microphone, or name the feature that shows the mouths: [speaking] mouth = 'openface'"
+                "microphone, name the feature that shows the mouths, [speaking] mouth = 'openface', or set [speaking] "
+                "voices = true, with a person_id for each track"
             )
         end_s = float(heard.clock.to_device(heard.own.clock.to_session(own.start_s + own.seconds)))
         steps = max(math.ceil(max(end_s, clock.end_s if clock else 0.0) / STEP_S), 0)
@@ -110,6 +153,9 @@ class Speaking(Extractor[SpeakingSettings]):
         shown = evidence(over, others_over, mouth)
         of_anybody = not others and not (heard.is_shared and self.settings.mouth)
         value = probability(shown, of_anybody=of_anybody)
+        if by_voice:
+            value *= self._voice(source, heard, steps, out)
+            of_anybody = False
         if heard.is_shared and mouth is not None:
             value[np.isnan(mouth)] = np.nan  # somebody speaks; whether it is this person only the mouth shows
         if np.isnan(value).all():
@@ -157,6 +203,23 @@ class Speaking(Extractor[SpeakingSettings]):
             raise ExtractionError(f"[speaking] mouth = {self.settings.mouth!r}: {error}") from None
         return mouth_movement(clock.time, opening, steps)
 
+    def _voice(self, source: Source, heard: Microphones, steps: int, out: FeatureWriter) -> np.ndarray:
+        """(steps,) how likely a voice is the person's, see :func:`tasks.media.speech.voice_probability`."""
+        file = self.file(source, Input.TURNS)
+        try:
+            found = read_turns(file.path)
+        except (FormatError, OSError) as error:
+            raise ExtractionError(f"{file.relative}: {error}") from None
+        if not found.turns:
+            raise MissingInputError(f"{file.relative} does not say whose voice speaks when: {_NEXT}")
+        if heard.person not in {turn.person_id for turn in found.turns}:
+            raise MissingInputError(f"no turn in {file.relative} is of the person of this track: {_NEXT}")
+        out.caveat(Caveat.BY_VOICE)
+        if found.are_doubtful:
+            out.caveat(Caveat.DOUBTFUL_VOICES)
+        on_track = (np.arange(steps) + 0.5) * STEP_S
+        return of_person(found.turns, heard.person, heard.own.clock.to_device(heard.clock.to_session(on_track)))
+
     def _bands(self, source: Source, microphone: Microphone) -> SoundBands | NoAudioError:
         """The powers of a microphone, or that it has no sound, as of a camera."""
         path = source.file(microphone.kind).path
@@ -168,3 +231,15 @@ class Speaking(Extractor[SpeakingSettings]):
             return error
         except RecordingError as error:
             raise ExtractionError(str(error)) from None
+
+
+def of_person(turns: Sequence[Turn], person_id: str, time_s: np.ndarray) -> np.ndarray:
+    """(steps,) how likely a voice at these seconds of the recording is the person's, if there is one."""
+    voices = len({turn.speaker for turn in turns})
+    sure = [min(turn.probability, _SUREST) for turn in turns]
+    likely = [
+        p if turn.person_id == person_id else (1 - p) / max(voices - 1, 1) if turn.person_id else math.nan
+        for turn, p in zip(turns, sure, strict=True)
+    ]
+    spans = np.array([(turn.start_s, turn.end_s) for turn in turns])
+    return voice_probability(spans, np.array(likely), voices, time_s)

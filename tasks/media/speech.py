@@ -23,6 +23,7 @@ _QUIET = 0.6  # 6 dB, as scaled: speech is as loud as this, where there is any
 _LOUD_DB = 15.0  # below its loudest steps a microphone hears speech well enough to measure how others hear it
 _LEAST_CROSSTALK_DB = -5.0  # the most that a microphone can be thought to hear of another person
 _FEWEST_FRAMES = 5  # with a face, in 0.7 s: fewer do not show whether a mouth moves
+_NEAR_S = 0.3  # steps so far from a turn have its voice
 _MOUTH_STILL = 0.005  # of the face's height: what a mouth moves that is shut, as trackers see it
 
 MODELS: Mapping[str, Sequence[float]] = json.loads(Path(__file__).with_suffix(".json").read_text())
@@ -120,6 +121,28 @@ def _mean_around(values: np.ndarray) -> np.ndarray:
         return np.convolve(of, np.ones(2 * _AROUND + 1))[_AROUND : _AROUND + len(of)]
 
     return total(np.where(has, values, 0.0)) / np.maximum(total(has.astype(np.float64)), 1)
+
+
+def voice_probability(spans: np.ndarray, likely: np.ndarray, voices: int, time_s: np.ndarray) -> np.ndarray:
+    """(steps,) how likely a voice is a person's, if there is one; NaN where it is not known whose it is.
+
+    It is that of the turn that the step is in or next to, and where two voices speak, the person's own. Further from
+    any turn all voices are as likely.
+
+    Args:
+        spans: (k, 2) start and end of the turns of all voices, seconds.
+        likely: (k,) how likely each turn is the person's; NaN: not known.
+        voices: how many there are.
+        time_s: (steps,) seconds, ascending.
+    """
+    result, distance = np.full(len(time_s), 1 / voices), np.full(len(time_s), np.inf)
+    for turn in np.argsort(np.nan_to_num(likely, nan=0.5), kind="stable"):  # the person's own last
+        start_s, end_s = spans[turn]
+        steps = slice(*np.searchsorted(time_s, [start_s - _NEAR_S, end_s + _NEAR_S]))
+        away = np.maximum(np.maximum(start_s - time_s[steps], time_s[steps] - end_s), 0.0)
+        is_nearer = away <= distance[steps]
+        result[steps][is_nearer], distance[steps][is_nearer] = likely[turn], away[is_nearer]
+    return result
 
 
 def mouth_movement(time: np.ndarray, opening: np.ndarray, steps: int) -> np.ndarray:

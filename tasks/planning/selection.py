@@ -106,7 +106,7 @@ def _heard_by(extractor: Extractor[Any], track: Track) -> set[str]:
     """Inputs that an extractor of microphones does without: a region's sound is that of the whole picture."""
     if Input.MICROPHONES not in extractor.inputs:
         return set()
-    return {Input.MICROPHONES, Input.AUDIO} if track.video else {Input.MICROPHONES}
+    return {Input.MICROPHONES, Input.TURNS, *([Input.AUDIO] if track.video else [])}
 
 
 def without_frames(extractors: Mapping[str, Extractor[Any]]) -> dict[str, Extractor[Any]]:

@@ -148,6 +148,8 @@ def session_source(
     microphones = None
     if any(Input.MICROPHONES in extractor.inputs for extractor in extractors) and session_id != STORIES:
         paths, microphones = session_microphones(study, session_id, track)
+        if not any(Input.TURNS in extractor.inputs for extractor in extractors):
+            paths.pop(Input.TURNS, None)
         named += paths.items()
     files, unusable = {}, {}
     for kind, relative in named:
@@ -172,6 +174,8 @@ def session_source(
 
 def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict[str, str], Microphones | None]:
     """By kind, the sound of a track's person and of the others, and which of them is what; None without any sound.
+
+    With the transcript of the person's microphone, by which the voices of several people can be told apart.
 
     A person's microphone is a track of that person that names ``audio``, or else a video: before the session's own
     files, and before what other persons' tracks name as well. The session's own files are the participant's. A track
@@ -215,7 +219,12 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
         Microphone(kind, paths[path].audio is not None, study.clock(session_id, paths[path].name))
         for kind, path in kinds.items()
     ]
-    return kinds, Microphones(microphones[0], tuple(microphones[1:]), is_shared(heard), study.clock(session_id, track))
+    clock, person = study.clock(session_id, track), tracks[track].person_id or (own if track == MAIN else None)
+    devices_of_own = [device for name, device in devices.items() if _sound_path(tracks[name]) == _sound_path(heard)]
+    if transcript := next((device.transcript for device in devices_of_own if device.transcript), None):
+        kinds[Input.TURNS] = transcript
+    others = tuple(microphones[1:])
+    return kinds, Microphones(microphones[0], others, is_shared(heard), clock, person or "")
 
 
 def _sharing_copies(microphones: Microphones, files: Mapping[str, InputFile]) -> Microphones:

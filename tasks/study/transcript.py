@@ -87,6 +87,8 @@ class Transcript:
     remarks: tuple[str, ...] = ()
     # the recogniser was not sure in which language it was said
     guessed_language: bool = False
+    # the speakers were told apart by voice, and it is doubtful which voice is whose
+    doubtful_voices: bool = False
 
     @property
     def end_s(self) -> float:
@@ -159,6 +161,7 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
         tuple(sorted(events, key=lambda event: event.start_s)),
         (*captions.remarks, *_remarks(drafts)),
         any(draft.in_guessed_language for draft in drafts),
+        any(draft.has_doubtful_voice for draft in drafts),
     )
 
 

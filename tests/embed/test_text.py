@@ -519,6 +519,16 @@ def test_words_in_a_language_that_was_guessed_have_a_caveat_and_are_named(study_
     assert remark.startswith("transcripts/p01-s01.json: ")
 
 
+def test_speakers_by_doubtful_voices_have_a_caveat(study_copy: Path, store_root: Path) -> None:
+    said = {"speaker": "kim", "person_id": "kim", "start_s": 1, "end_s": 3, "text": "the garden"}
+    by_voice = {"doubts": ["the voices are hard to tell apart"]}
+    for doubts, expected in ((by_voice, True), ({"doubts": []}, False)):
+        provenance = {"made_by": "storyframes-transcribe 0.2.0", "by_voice": doubts}
+        break_transcript(study_copy, json.dumps({"provenance": provenance, "utterances": [said]}))
+        caveats = extract(study_copy, store_root, "glove")["glove"].caveats
+        assert ("doubtful speakers by voice" in caveats) is expected
+
+
 def test_words_have_their_confidence_and_the_share_of_low_ones_is_said(study_copy: Path, store_root: Path) -> None:
     spoken = [("the", 2.0, 0.4), ("garden", 1.0, 0.9), ("the", 3.0, None), ("garden", 4.0, 0.5), ("the", 5.0, 0.75)]
     words = [{"word": word, "start": at, "end": at + 0.5, "score": score} for word, at, score in spoken]

@@ -192,6 +192,7 @@ class Prosody(SoundExtractor[ProsodySettings]):
             (Caveat.MALFORMED_CUES, transcript.malformed),
             (Caveat.UNCERTAIN_SPEAKERS, transcript.uncertain_speakers),
             (Caveat.GUESSED_LANGUAGE, transcript.guessed_language),
+            (Caveat.DOUBTFUL_VOICES, transcript.doubtful_voices),
         ):
             if applies:
                 out.caveat(caveat)

@@ -91,5 +91,5 @@ def _with_speakers(
     versions = {track: store.version(of.session_id, FeatureName.of_track("speaking", track)) or "" for track in persons}
     share = sum(owner is not None for owner in owners) / max(len(owners), 1)
     told = Attribution(speaking=versions, least=settings.speaker_probability, attributed=round(share, 4))
-    provenance = made.provenance.model_copy(update={"speakers": told, "by_voice": None})
+    provenance = made.provenance.model_copy(update={"speakers": told})
     return made.model_copy(update={"utterances": tuple(spoken), "provenance": provenance})

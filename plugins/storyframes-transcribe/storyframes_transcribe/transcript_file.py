@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
@@ -77,6 +78,21 @@ class Utterance(_Model):
 
     def __repr__(self) -> str:
         return f"Utterance({self.start_s:.2f} s)"
+
+
+class Turn(_Model):
+    """When one voice of a microphone of several people speaks, in seconds of the recording.
+
+    Attributes:
+        speaker, person_id: as of utterances; without a ``person_id`` it is not known whose voice it is.
+        probability: that it is this voice, if anybody speaks: the mean over the turn.
+    """
+
+    start_s: float
+    end_s: float
+    speaker: str
+    person_id: str | None = None
+    probability: float
 
 
 class SoundFile(_Model):
@@ -148,7 +164,7 @@ class Provenance(_Model):
         crosstalk_by: digest of what decided which words are crosstalk: the sounds, their clocks, the rules.
         joined: by track, the digest of the words of each transcript that was joined.
         speakers: of a microphone of several people, where its words were attributed.
-        by_voice: the same, where they were attributed by voice.
+        by_voice: the same by voice, of ``turns``, and without ``speakers`` of the words.
         damaged_sound_packets: packets of the sound that do not decode, in whose place silence was heard; None of none.
         words_sha256: of the words when they were written: what differs was corrected by hand.
     """
@@ -181,11 +197,12 @@ class Provenance(_Model):
 
 
 class TranscriptFile(_Model):
-    """A transcript that this plug-in made."""
+    """A transcript that this plug-in made; ``turns`` only of a microphone whose voices were told apart."""
 
     provenance: Provenance
     utterances: tuple[Utterance, ...]
     crosstalk: tuple[Word, ...] = ()
+    turns: tuple[Turn, ...] | None = None
 
     @property
     def digest(self) -> str:
@@ -261,9 +278,12 @@ def write(path: Path, made: TranscriptFile) -> TranscriptFile:
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
     made = made.model_copy(update={"provenance": made.provenance.model_copy(update={"words_sha256": made.digest})})
-    content = made.model_dump(mode="json", exclude_none=True)
-    write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
+    _write(path, made.model_dump(mode="json", exclude_none=True))
     return made
+
+
+def _write(path: Path, content: Mapping[str, object]) -> None:
+    write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 def utterances(
@@ -321,9 +341,25 @@ def written(word: HeardWord) -> Word:
 
 
 def find_forgotten(asked: Asked) -> Iterator[Trace]:
-    """The transcripts of forgotten sessions and tracks that were made here, also where they were corrected since."""
+    """The transcripts of forgotten sessions and tracks that were made here, also where they were corrected since.
+
+    Where a track is forgotten and its session is not, all turns in the session's other transcripts.
+    """
+    in_part = {session for session, _ in asked.scope.ids.tracks}
     for path in sorted((asked.study / FOLDER).glob("*.json")):
         session, _, track = path.stem.partition("@")
+        is_forgotten = asked.scope.has(session, track or MAIN)
         with suppress(KeptError):
-            if asked.scope.has(session, track or MAIN) and read_made(path, also_corrected=True) is not None:
+            made = read_made(path, also_corrected=True) if is_forgotten or session in in_part else None
+            if made and is_forgotten:
                 yield Trace.of_file(path, "made transcript")
+            elif made and made.turns:
+                whole = Trace.of_file(path, "turns in a transcript")
+                yield replace(whole, where=f"{path}: turns", remove=partial(_remove_turns, path))
+
+
+def _remove_turns(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        content = json.loads(path.read_bytes())
+        content.pop("turns", None)
+        _write(path, content)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from planted import as_int16, planted
 from storyframes_transcribe.one_microphone.enrolment import VoiceError
-from storyframes_transcribe.one_microphone.turns import STEP_S, Windows, find_turns, match_voices
+from storyframes_transcribe.one_microphone.turns import STEP_S, Turns, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
 from storyframes_transcribe.session import Status
-from storyframes_transcribe.voices import RATE
+from storyframes_transcribe.voices import RATE, voiced_pieces
 from support.media.recordings import write_wave
 from transcribing import WORDS, named, write_meeting
+from typer.testing import CliRunner, Result
 
+from flows.cli.app import app
+from storyframes import FeatureStore, attribute, read_speech
+from tasks.media import AudioBlock
 from tasks.study import read_transcript
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("faster_whisper")]
@@ -56,6 +61,22 @@ def test_each_voice_has_its_words_and_a_mixture_has_none(count: int) -> None:
     assert [backwards[step] for step in alone] == (count - 1 - owners[alone]).tolist()
     end_s = len(owners) * STEP_S
     assert turns.of_spans([(end_s + 0.1, end_s + 0.2), (end_s + 1, end_s + 2)], LEAST) == [owners[-1], None]
+
+
+def test_a_run_is_of_one_voice_without_a_pause_and_surely_or_not() -> None:
+    start_s = np.array([0, 1, 2, 3, 4, 6, 7]) / 4
+    likely = np.array([0.98, 0.96, 0.7, 0.02, 0.04, 0.03, 0.4])
+    turns = Turns(
+        start_s, start_s + STEP_S, np.stack([likely, 1 - likely], 1), np.eye(2), np.zeros(7, bool), is_distinct=True
+    )
+    assert list(turns.runs(0.9)) == [
+        (0.0, 0.5, 0, 0.97),
+        (0.5, 0.75, 0, 0.7),
+        (0.75, 1.25, 1, 0.97),
+        (1.5, 1.75, 1, 0.97),
+        (1.75, 2.0, 1, 0.6),
+    ]
+    assert list(find_turns(windows(voices(2)[:0]), 2).runs(0.9)) == []
 
 
 def test_one_voice_is_not_taken_for_two_without_a_word() -> None:
@@ -99,6 +120,70 @@ def test_a_model_is_recognised_by_its_weights_and_what_is_not_known_is_refused(t
     for path, wrong in ((tmp_path / "other.pt", "other.pt"), (tmp_path, "exactly one"), (tmp_path / "no.pt", "no.pt")):
         with pytest.raises(VoiceModelError, match=wrong):
             load_voice_model(path)
+
+
+def separating_model(path: Path, sounds: Sequence[np.ndarray]) -> Path:
+    """Weights with Resemblyzer's names that tell two sounds apart: random ones, but for the last layer."""
+    import torch
+
+    torch.manual_seed(0)
+    size = 32
+    lstm = {
+        f"lstm.{name}": 8 * value for name, value in torch.nn.LSTM(40, size, 3, batch_first=True).state_dict().items()
+    }
+
+    def vectors_of(rows: np.ndarray) -> list[np.ndarray]:
+        linear = {"linear.weight": torch.tensor(rows, dtype=torch.float32), "linear.bias": torch.zeros(len(rows))}
+        torch.save({"model_state": lstm | linear | {"similarity_bias": torch.zeros(1)}}, path)
+        embed = load_voice_model(path).embed
+        return [Windows.read(voiced_pieces([AudioBlock(0.0, sound)], 0.5), embed).vectors for sound in sounds]
+
+    hidden = [vectors[:, :size] - vectors[:, size:] for vectors in vectors_of(np.vstack([np.eye(size), -np.eye(size)]))]
+    direction = np.linalg.lstsq(np.vstack(hidden), np.repeat([1, -1], [*map(len, hidden)]), rcond=1e-3)[0]
+    vectors_of(np.stack([direction, -direction]))
+    return path
+
+
+@pytest.mark.needs("espeak-ng")
+def test_a_meeting_of_one_microphone_has_a_speaking_of_each_person(tmp_path: Path, whisper: Path) -> None:
+    def command(*arguments: object) -> Result:
+        result = CliRunner().invoke(app, [str(one) for one in arguments])
+        assert result.exit_code == 0, result.output
+        return result
+
+    words = [(word, 0.5 + 0.9 * number) for number, (word, _) in enumerate(2 * WORDS)]
+    said = [planted(words, 8.0, voice) for voice in ("en-us", "en-us+f4")]
+    root, store, path = tmp_path / "study", tmp_path / "store", tmp_path / "study/transcripts/s.json"
+    root.mkdir()
+    write_wave(root / "a.wav", as_int16(np.concatenate(said)), RATE)
+    (root / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,a.wav\n")
+    (root / "persons.csv").write_text("session_id,person_id,role\ns,kim,teller\ns,lee,\n")
+    (root / "tracks.csv").write_text("session_id,track,audio,person_id\ns,k,a.wav,kim\ns,l,a.wav,lee\n")
+    (tmp_path / "c.toml").write_text("[speaking]\nvoices = true\n")
+    extract = ("extract", root, store, "--features", "speaking", "--config", tmp_path / "c.toml", "--workers", 1)
+    model = separating_model(tmp_path / "voices.pt", said)
+    enrolled = ("--voice", f"kim={root / 'a.wav'},0,8", "--voice", f"lee={root / 'a.wav'},8,16")
+    by_voice = ("transcribe", root, "--model", whisper, "--voices", model, *enrolled)
+    command(*by_voice)
+    turns = json.loads(path.read_text())["turns"]
+    assert {(one["speaker"], one["person_id"], one["end_s"] <= 8.2) for one in turns} == {
+        ("teller", "kim", True),
+        ("lee", "lee", False),
+    }
+    command(*extract)
+    speech = read_speech(FeatureStore(store), "s")
+    assert list(speech) == ["k", "l"]
+    for track, start_s in (("k", 0.0), ("l", 8.0)):
+        time_s = speech[track].time_s
+        assert not (speech[track].probability[(time_s < start_s) | (time_s > start_s + 8)] > 0.5).any()
+        starts = np.array([start_s + at for _, at in words])
+        assert {one.track for one in attribute(starts + 0.1, starts + 0.3, speech)} == {track}
+    before = path.read_bytes()
+    command(*by_voice)
+    assert path.read_bytes() == before
+    path.write_text(json.dumps({name: value for name, value in json.loads(before).items() if name != "turns"}))
+    command(*by_voice)
+    assert path.read_bytes() == before  # a transcript of before has turns when the command runs again
 
 
 @pytest.mark.needs("espeak-ng")

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from storyframes_transcribe.outdated import find_outdated
 from storyframes_transcribe.transcript_file import (
+    MADE_BY,
     RULES,
     Provenance,
     TranscriptFile,
+    Turn,
     Utterance,
     Word,
     find_forgotten,
@@ -100,6 +102,20 @@ def test_a_file_of_the_first_rules_does_not_count_as_corrected(study: Path) -> N
     before = read_made(path)
     assert before is not None
     assert before.provenance.rules == 1
+
+
+def test_where_a_track_is_forgotten_no_turns_of_its_session_stay(tmp_path: Path) -> None:
+    path = tmp_path / "transcripts/s1.json"
+    path.parent.mkdir()
+    said = Utterance(start_s=0.1, end_s=1.0, text="yes", words=())
+    turn = Turn(start_s=0.1, end_s=1.0, speaker="a", person_id="a", probability=0.98)
+    made = TranscriptFile(provenance=Provenance(made_by=MADE_BY), utterances=(said,), turns=(turn,))
+    before = write(path, made)
+    scope = Scope(ForgottenIds(frozenset(), tracks=frozenset({("s1", "lapel")})))
+    (trace,) = find_forgotten(Asked(tmp_path, scope, []))
+    trace.remove()
+    assert read_made(path) == before.model_copy(update={"turns": None})
+    assert list(find_forgotten(Asked(tmp_path, scope, []))) == []
 
 
 def test_the_entry_point_names_it() -> None:

@@ -60,6 +60,8 @@ def read_speech(source: Source, clock: FrameClock | None, common: CommonSettings
         out.quality["not_speech"] = len(transcript.events)
     if transcript.guessed_language:
         out.caveat(Caveat.GUESSED_LANGUAGE)
+    if transcript.doubtful_voices:
+        out.caveat(Caveat.DOUBTFUL_VOICES)
     return transcript
 
 

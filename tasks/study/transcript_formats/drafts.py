@@ -55,7 +55,9 @@ class Draft(BaseModel):
     end_s: float
     text: str
     words: list[DraftWord] | None = None
-    in_guessed_language: bool = False  # of the whole transcript, set by what reads it
+    # of the whole transcript, set by what reads it
+    in_guessed_language: bool = False
+    has_doubtful_voice: bool = False
 
 
 def draft_of_words(words: Sequence[DraftWord], text: str = "", speaker: str | None = None) -> Draft:

@@ -50,7 +50,7 @@ _SECTIONS = {
     "low_confidence": "transcript",
 }
 _OF_STUDY = frozenset("rate minimum maximum between longest_gap_s".split())  # constants, and what a study's tables say
-_OF_PEOPLE = frozenset(["microphones", "region", "speakers"])  # what a study's tables say, and a release does not
+_OF_PEOPLE = frozenset(["microphones", "person", "region", "speakers"])  # a study's tables say it, and no release
 WORDS = {
     "activation": "softmax|sigmoid|none",
     "backend": "csv|binary|container",
@@ -78,7 +78,7 @@ WORDS = {
 """Settings that are words, by their names, and the words that they may be."""
 NUMBERS = frozenset(
     "batch_norm_eps chunk_s context_s demo_vectors every_n_frames layer margin max_pieces max_size min_size "
-    "nms_min_score rival_score rpn_post_nms_top_n rpn_pre_nms_top_n static_image_mode stride_s "
+    "nms_min_score rival_score rpn_post_nms_top_n rpn_pre_nms_top_n static_image_mode stride_s voices "
     "window_s min_face_detection_confidence min_face_presence_confidence min_pose_detection_confidence "
     "min_pose_presence_confidence min_hand_landmarks_confidence "
     "by_speaker ceiling_hz floor_hz least_s least_voiced_s overlap_s speaking".split()

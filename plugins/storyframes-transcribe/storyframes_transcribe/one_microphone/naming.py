@@ -25,7 +25,15 @@ from storyframes_transcribe.one_microphone.voice_models import load_voice_model
 from storyframes_transcribe.recordings import Recording, SessionPlan, person_of_sound, speaker_of
 from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.settings import TranscribeSettings
-from storyframes_transcribe.transcript_file import ByVoice, KeptError, TranscriptFile, read_made, utterances, write
+from storyframes_transcribe.transcript_file import (
+    ByVoice,
+    KeptError,
+    TranscriptFile,
+    Turn,
+    read_made,
+    utterances,
+    write,
+)
 from storyframes_transcribe.voices import RATE, voiced_pieces
 from tasks.media import AudioBlock, RecordingError, StreamChoice, read_audio, read_header
 from tasks.study import Study, UnusableFileError
@@ -127,7 +135,8 @@ class VoiceNaming:
             before = made.provenance.by_voice
             by = self._by(recording, before)
             may_be_named = self._store is not None and {*by.persons} != {*(before.named if before else ())}
-            if before is None or before.as_asked != by or may_be_named:
+            has_turns = made.turns is not None and not made.provenance.speakers
+            if not has_turns or before is None or before.as_asked != by or may_be_named:
                 named = self._with_speakers(recording, made, by)
                 made = made if named == made else write(path, named)
         except KeptError as error:
@@ -220,7 +229,12 @@ class VoiceNaming:
         share = sum(voice is not None for voice in voices) / max(len(voices), 1)
         by = by.model_copy(update={"attributed": round(share, 4), "named": named, "doubts": tuple(doubts)})
         provenance = made.provenance.model_copy(update={"speakers": None, "by_voice": by})
-        return made.model_copy(update={"utterances": tuple(spoken), "provenance": provenance})
+        heard = tuple(
+            Turn(start_s=start_s, end_s=end_s, speaker=str(speaker), person_id=person_id, probability=probability)
+            for start_s, end_s, voice, probability in turns.runs(by.least)
+            for speaker, person_id in [self._speaker(recording.session_id, voice, owners)]
+        )
+        return made.model_copy(update={"utterances": tuple(spoken), "turns": heard, "provenance": provenance})
 
     def _by_model(
         self, blocks: Iterable[AudioBlock], recording: Recording, by: ByVoice
