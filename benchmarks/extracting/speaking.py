@@ -86,7 +86,7 @@ def examples(count: int, only: str = "", *, has_gain: bool = False) -> Iterable[
             seed, voices, replace(room, crosstalk_db=crosstalk, snr_db=snr, has_gain=has_gain), style=kind
         )
         steps = talk.speaks.shape[1]
-        bands = [_bands(sound) for sound in (*talk.microphones, talk.room)]
+        bands = [bands_of(sound) for sound in (*talk.microphones, talk.room)]
         levels = [of_one.levels(SESSION_CLOCK, SESSION_CLOCK, steps, speech.STEP_S) for of_one in bands]
         *heard, middle = [SoundBands.over_floor(level) for level in levels]
         for person, speaks in enumerate(talk.speaks):
@@ -113,9 +113,10 @@ def examples(count: int, only: str = "", *, has_gain: bool = False) -> Iterable[
             )
 
 
-def _bands(sound: np.ndarray) -> SoundBands:
+def bands_of(sound: np.ndarray, rate: int = RATE) -> SoundBands:
+    """What ``speaking`` reads of a sound."""
     with tempfile.TemporaryDirectory() as folder:
-        return SoundBands.read(write_wave(Path(folder) / "a.wav", sound * 32767, RATE), None)
+        return SoundBands.read(write_wave(Path(folder) / "a.wav", sound * 32767, rate), None)
 
 
 def fit(pairs: Sequence[tuple[np.ndarray, np.ndarray]], start: np.ndarray | None = None) -> np.ndarray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from pathlib import Path
@@ -27,9 +27,14 @@ from storyframes_transcribe.voices import voiced_pieces
 from support.voices.human import prompts, voice_weights
 from support.voices.scenes import RATE, Scene, Spoken, compose, in_room, voiced
 
+from benchmarks.extracting import speaking
 from benchmarks.measure import print_machine
-from benchmarks.performance_page import record
-from tasks.media import AudioBlock
+from benchmarks.performance_page import record, show
+from storyframes.times import SESSION_CLOCK
+from tasks.extractors.speaking import of_person
+from tasks.media import AudioBlock, speech
+from tasks.media.sound_bands import SoundBands
+from tasks.study.transcript_formats.json_formats import Turn
 
 CHOSEN_BY = ("en", "fr", "es-2", "it")
 """The voices on which the settings were chosen."""
@@ -42,6 +47,8 @@ _COLLAR = 25  # steps on both sides of a change that are not counted
 _WORD = 30  # steps
 _THRESHOLD = 0.5  # of voice
 LEAST = 0.9
+Steps = list[tuple[speaking.Example, np.ndarray]]
+"""Of each person of a conversation, the steps of ``speaking``, and their probabilities."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +112,42 @@ def _windows(sound: np.ndarray, model: VoiceModel) -> Windows:
     return Windows.read(voiced_pieces(blocks, _THRESHOLD), model.embed)
 
 
+def true_steps(scene: Scene) -> np.ndarray:
+    """(2, steps) bool, when each person speaks."""
+    true = np.zeros((2, round(scene.seconds * 100)), bool)
+    for planted in scene.planted:
+        true[planted.person, round(planted.start_s * 100) : round(planted.end_s * 100)] = True
+    return true
+
+
+def speaking_by_voice(scene: Scene, sound: np.ndarray, turns: Turns, talk: int) -> Steps:
+    """``speaking`` of both persons, with each voice named rightly."""
+    count = round(scene.seconds * 100) // 10
+    speaks = true_steps(scene)[:, : count * 10].reshape(2, count, 10).mean(axis=2) >= 0.5
+    over = SoundBands.over_floor(
+        speaking.bands_of(sound, RATE).levels(SESSION_CLOCK, SESSION_CLOCK, count, speech.STEP_S)
+    )
+    anybody = speech.probability(speech.evidence(over, (), None), of_anybody=True)
+    time_s = (np.arange(count) + 0.5) * speech.STEP_S
+    runs = list(turns.runs(LEAST))
+    fits = []
+    for voices in permutations("01"):
+        heard_ = [
+            Turn(start_s=start_s, end_s=end_s, speaker=voices[voice], person_id=voices[voice], probability=probability)
+            for start_s, end_s, voice, probability in runs
+        ]
+        fits.append([anybody * of_person(heard_, person, time_s) for person in "01"])
+    best = min(fits, key=lambda fit: float(np.square(np.array(fit) - speaks).sum()))
+    return [
+        (speaking.Example(talk, "", "", (), {}, speaks[person], speaks.all(axis=0), speaks.any(axis=0), False), p)
+        for person, p in enumerate(best)
+    ]
+
+
 def judge(scene: Scene, turns: Turns, enrolled: list[np.ndarray]) -> Judged:
     """Compare what was found with what is true."""
     steps = round(scene.seconds * 100)
-    true, found = np.zeros((2, steps), bool), np.zeros((2, steps), bool)
-    for planted in scene.planted:
-        true[planted.person, round(planted.start_s * 100) : round(planted.end_s * 100)] = True
+    true, found = true_steps(scene), np.zeros((2, steps), bool)
     for start_s, end_s, probability in zip(turns.start_s, turns.end_s, turns.probability, strict=True):
         found[probability.argmax(), round(start_s * 100) : round(end_s * 100)] = True
     order = max(permutations(range(2)), key=lambda voices: int((found[[*voices]] & true).sum()))
@@ -149,18 +186,26 @@ def judge(scene: Scene, turns: Turns, enrolled: list[np.ndarray]) -> Judged:
     )
 
 
-def judged(model: VoiceModel, voices: tuple[str, ...], seed: int = 0) -> Iterator[tuple[str, Judged]]:
+def judged(model: VoiceModel, voices: tuple[str, ...], seed: int = 0) -> Iterator[tuple[str, Judged, Steps]]:
     """By condition, every pair of the voices, without and with enrolment by 20 s in the same condition."""
-    for pair in combinations(voices, 2):
+    for talk, pair in enumerate(combinations(voices, 2)):
         scene, others = conversation((pair[0], pair[1]), seed)
         for condition in CONDITIONS:
-            windows = _windows(heard(scene.room, condition, seed), model)
+            sound = heard(scene.room, condition, seed)
+            windows = _windows(sound, model)
             sums = [_windows(heard(sound, condition, seed + 1), model).vectors.sum(axis=0) for sound in others]
             enrolled = [vector / np.linalg.norm(vector) for vector in sums]
             for name, known in ((condition, []), (f"{condition}, all enrolled", enrolled)):
-                one = judge(scene, find_turns(windows, 2, known), enrolled)
+                turns = find_turns(windows, 2, known)
+                one = judge(scene, turns, enrolled)
                 print(*pair, name, one, flush=True)
-                yield name, one
+                yield name, one, speaking_by_voice(scene, sound, turns, talk)
+
+
+def speaking_by_condition(condition: str, every: Iterable[tuple[str, Judged, Steps]]) -> speaking.Judged:
+    """``speaking`` of all persons in one condition."""
+    pairs = [pair for name, _, of_one in every if name == condition for pair in of_one]
+    return speaking.Judged([example for example, _ in pairs], [p for _, p in pairs])
 
 
 def main() -> None:
@@ -171,8 +216,8 @@ def main() -> None:
     print_machine()
     every = list(judged(load_voice_model(options.model), CHOSEN_BY if options.choose else CHECKED))
     rows = []
-    for condition in dict.fromkeys(name for name, _ in every):
-        of_one = [one for name, one in every if name == condition]
+    for condition in dict.fromkeys(name for name, _, _ in every):
+        of_one = [one for name, one, _ in every if name == condition]
         total = {name: sum(getattr(one, name) for one in of_one) for name in Judged.__annotations__}
         collar = total["missed"] + total["invented"] + total["mistaken"]
         rows.append(
@@ -200,8 +245,13 @@ def main() -> None:
         "conversations with both persons named by enrolment",
         "conversations with the warning",
     )
+    by_voice = [[name, *speaking_by_condition(name, every).cells()[:3]] for name in CONDITIONS]
+    columns_by_voice = ("microphone", "steps right", "Brier score", "calibration error")
     if not options.choose:
         record("voices", columns, rows)
+        record("speaking-by-voice", columns_by_voice, by_voice)
+    else:
+        show(columns_by_voice, by_voice)
 
 
 if __name__ == "__main__":

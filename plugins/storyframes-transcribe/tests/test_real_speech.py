@@ -9,6 +9,7 @@ import pytest
 from planted import as_int16
 from storyframes_transcribe.one_microphone.voice_models import load_voice_model
 from support.media.recordings import write_wave
+from support.studies import run
 from support.voices import human
 from support.voices.scenes import RATE
 from typer.testing import CliRunner
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 from benchmarks.extracting import voices
 from benchmarks.extracting.transcripts import TURNS, Heard, alone, conversation, transcribed
 from flows.cli.app import app
+from storyframes import FeatureStore
+from tasks.planning.selection import Selection
 from tasks.study import read_transcript
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs("espeak-ng", "faster_whisper", "real voices")]
@@ -73,13 +76,15 @@ def test_words_of_readers_are_right_and_begin_with_the_voice() -> None:
     assert wrong <= 0.15 * said
 
 
-def test_one_command_makes_a_transcript_with_speakers(tmp_path: Path) -> None:
+def test_one_command_makes_a_transcript_with_speakers_of_which_speaking_is_made(tmp_path: Path) -> None:
     scene, others = voices.conversation(("es", "it-2"), 0)
     root = tmp_path / "study"
     root.mkdir()
     write_wave(root / "meeting.wav", as_int16(scene.room), RATE)
     (root / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,meeting.wav\n")
     (root / "persons.csv").write_text("session_id,person_id,role\ns,ana,teller\ns,gia,\n")
+    tracks = "session_id,track,audio,person_id\ns,a,meeting.wav,ana\ns,g,meeting.wav,gia\n"
+    (root / "tracks.csv").write_text(tracks)
     (tmp_path / "voices.toml").write_text("[voices]\nspeaker_probability = 0.9\n")
     options = [
         f"--voice={name}={write_wave(tmp_path / f'{name}.wav', as_int16(voice), RATE)}"
@@ -102,13 +107,17 @@ def test_one_command_makes_a_transcript_with_speakers(tmp_path: Path) -> None:
     assert words > 100
     assert named >= 0.9 * words
     assert right >= 0.97 * named
+    run(root, tmp_path / "store", Selection(only=("speaking",)), speaking={"voices": True})
+    for track, speaks in zip("ag", voices.true_steps(scene)[:, 5::10], strict=True):
+        probability = FeatureStore(tmp_path / "store").read("s", f"speaking@{track}")[: len(speaks)]
+        assert np.mean((probability > 0.5) == speaks[: len(probability)]) > 0.93, track
 
 
 def test_voices_that_chose_nothing_are_told_apart() -> None:
-    every = [
-        one
-        for condition, one in voices.judged(load_voice_model(human.voice_weights()), voices.CHECKED[:2])
-        if condition == "clean"
-    ]
+    found = list(voices.judged(load_voice_model(human.voice_weights()), voices.CHECKED[:2]))
+    every = [one for condition, one, _ in found if condition == "clean"]
+    right, _, calibration_error, _ = voices.speaking_by_condition("clean", found).measures()
+    assert right > 0.93
+    assert calibration_error < 0.05
     assert sum(one.mistaken for one in every) <= 0.02 * sum(one.said for one in every)
     assert sum(one.right for one in every) >= 0.98 * sum(one.named for one in every)
