@@ -286,7 +286,10 @@ def crosstalk_spans(source: Source) -> np.ndarray:
     path = source.file("transcript").path
     if path.suffix.lower() != ".json":
         return np.empty((0, 2))
-    content: Any = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        content: Any = json.loads(path.read_bytes())
+    except ValueError:  # whisper.cpp's with broken characters, which were read
+        return np.empty((0, 2))
     words = content.get("crosstalk") if isinstance(content, dict) else None
     return np.array([(word["start_s"], word["end_s"]) for word in words or ()], float).reshape(-1, 2)
 

@@ -129,6 +129,17 @@ def test_words_of_others_that_transcribe_left_out_are_crosstalk(tmp_path: Path) 
     assert reasons(store) == [0, Reason.CROSSTALK]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "broken"])
+def test_a_transcript_in_any_encoding_that_is_read_has_rows(tmp_path: Path, encoding: str) -> None:
+    study = write_study(tmp_path / "study", tone(120, 3.2), "")
+    words = transcript(("A", 0, 1, "ah"))
+    of_whisper_cpp = b'{"transcription": [{"offsets": {"from": 0, "to": 1000}, "text": " a\xc3"}]}'
+    (study / "s.json").write_bytes(of_whisper_cpp if encoding == "broken" else words.encode(encoding))
+    store, outcomes = extract_session(study, tmp_path / "store", "prosody")
+    assert str(outcomes["prosody"].status) == "done", outcomes
+    assert reasons(store) == [0]
+
+
 @pytest.mark.parametrize(
     ("speaking", "bens_sound", "late_s", "expected", "unheard"),
     [
