@@ -27,6 +27,7 @@ from tasks.extractors import (
     Source,
     speaker_labels,
 )
+from tasks.media import AudioBlock
 from tasks.study import UnusableFileError, Utterance, read_transcript
 
 if TYPE_CHECKING:
@@ -132,15 +133,15 @@ class Prosody(SoundExtractor[ProsodySettings]):
         widest = self.settings.floor_hz, self.settings.ceiling_hz
         voiced: list[list[np.ndarray]] = [[] for _ in labels]
         if self.settings.by_speaker:
-            for row, part in self._parts(self._sound(source), start, end, reason):
+            for row, part in self._parts(*self._sound(source), start, end, reason):
                 voiced[speaker[row]].append(praat.voiced_hz(part, *widest))
         ranges = [praat.own_range(frequencies, *widest) for frequencies in voiced]
         values = {name: np.full(len(start), np.nan) for name in COLUMNS}
         words = np.array([len(each.words) for each in utterances], float)
         values["words_per_s"] = words / np.where(ticks(end) > ticks(start), end - start, np.nan)
         values["pause_before_s"] = pauses_before(start, end, speaker, others)
-        voiced, sound = [[] for _ in labels], self._sound(source)
-        for row, part in self._parts(sound, start, end, reason):
+        voiced, (sound, holes) = [[] for _ in labels], self._sound(source)
+        for row, part in self._parts(sound, holes, start, end, reason):
             measures, frequencies = praat.voice_of(part, *ranges[speaker[row]], self.settings.least_voiced_s)
             for name, value in {**praat.timing_of(part), **measures}.items():
                 values[name][row] = value
@@ -174,8 +175,17 @@ class Prosody(SoundExtractor[ProsodySettings]):
             for number, label in enumerate(labels)
         }
 
-    def _sound(self, source: Source) -> Sound:
-        return Sound.of(source, RATE, streams=self.common.recording.streams)
+    def _sound(self, source: Source) -> tuple[Sound, list[tuple[float, float]]]:
+        """The sound, and the spans in which it has silence for what is lost, of what was read so far."""
+        holes: list[tuple[float, float]] = []
+
+        def noted(blocks: Iterator[AudioBlock]) -> Iterator[AudioBlock]:
+            for block in blocks:
+                if block.silence_s:
+                    holes.append((block.time, block.time + block.silence_s))
+                yield block
+
+        return Sound(noted(Sound.blocks(source, RATE, streams=self.common.recording.streams)), RATE), holes
 
     def _speech(self, source: Source, out: FeatureWriter) -> tuple[Sequence[Utterance], list[int], list[str]]:
         """The utterances in the order of their start, the speaker of each, and the speakers' labels."""
@@ -217,7 +227,12 @@ class Prosody(SoundExtractor[ProsodySettings]):
         return heard_spans(time, evidence, is_shared=bool(source.microphones and source.microphones.is_shared))
 
     def _parts(
-        self, sound: Sound, start: np.ndarray, end: np.ndarray, reason: np.ndarray
+        self,
+        sound: Sound,
+        holes: Sequence[tuple[float, float]],
+        start: np.ndarray,
+        end: np.ndarray,
+        reason: np.ndarray,
     ) -> Iterator[tuple[int, PraatSound]]:
         """The row and the sound of each utterance that has no reason, cut as Praat's "Extract part" does.
 
@@ -236,7 +251,8 @@ class Prosody(SoundExtractor[ProsodySettings]):
                 count += len(block)
             dropped = min(max(begin - first, 0), count - first)
             kept, first = np.concatenate(pieces)[dropped:], first + dropped
-            reason[row] |= 0 if begin >= 0 and stop <= count else Reason.OUTSIDE
+            is_whole = begin >= 0 and stop <= count and not any(at < end[row] and to > start[row] for at, to in holes)
+            reason[row] |= 0 if is_whole else Reason.OUTSIDE
             if not reason[row]:
                 yield row, as_sound(kept[: stop - begin])
         for _ in blocks:

@@ -11,9 +11,9 @@ import pytest
 from parselmouth.praat import call
 from planted_voices import RATE, place, syllables, tone, transcript, write_study, write_wav
 from storyframes_prosody.extractor import COLUMNS, Prosody, Reason, heard_spans, overlaps_s
-from support.media.recordings import write_recording
+from support.media.recordings import with_damaged_sound, write_recording
 from support.messages import missing
-from support.studies import extract_session
+from support.studies import extract_session, make_study
 
 from storyframes import FeatureStore
 from storyframes.store import Caveat
@@ -120,6 +120,19 @@ def test_what_cannot_be_measured_is_missing_and_says_why(tmp_path: Path) -> None
     assert column(store, "voiced_share")[6] < 0.1
     (quality,) = [status.current.quality for status in store.statuses("s") if status.feature == "prosody"]
     assert [quality[f"utterances_{name}"] for name in ("short", "crosstalk", "outside", "unvoiced")] == [1, 2, 1, 1]
+
+
+def test_an_utterance_over_a_hole_in_the_sound_is_not_all_recorded(tmp_path: Path) -> None:
+    sound = (tone(120, 6) * 32767).astype(np.int16)[:, None]
+    whole = write_recording(tmp_path / "whole.mp4", 150, sound, codec="flac")
+    study = make_study(tmp_path / "study", video="v.mp4", transcript="t.json")
+    lengths = with_damaged_sound(whole, study / "v.mp4", [30])
+    begins, ends = sum(lengths[:30]) / RATE, sum(lengths[:31]) / RATE
+    said = [(begins - 1, begins - 0.1), (begins - 0.05, ends + 0.5), (ends + 0.6, ends + 1.2)]
+    (study / "t.json").write_text(transcript(*(("A", *span, "ah") for span in said)))
+    store, outcomes = extract_session(study, tmp_path / "store", "prosody")
+    assert str(outcomes["prosody"].status) == "done", outcomes
+    assert reasons(store) == [0, Reason.OUTSIDE, 0]
 
 
 def test_words_of_others_that_transcribe_left_out_are_crosstalk(tmp_path: Path) -> None:
