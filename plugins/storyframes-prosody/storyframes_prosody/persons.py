@@ -28,12 +28,12 @@ def person_table(store: FeatureStore, session_id: str, tracks: Sequence[str] = (
     track's name. Times are the session's.
 
     Args:
-        tracks: whose utterances count, ``main`` for the session's own. Without any: all tracks that have the feature,
-            the session's own only where no other has, or where its speakers are theirs (it was joined from them).
+        tracks: whose utterances count, ``main`` for the session's own. Without any: all that have the feature, but not
+            the session's own where its speakers are those of tracks (it was joined from them).
 
     Raises:
-        StoreError: no feature ``prosody``, it failed for a track, the clock of a track is not known, or whether the
-            session's own utterances are also those of its tracks.
+        StoreError: no feature ``prosody``, it failed for a track, nobody speaks, or it is not known how the clock of a
+            track runs, or whether the session's own utterances are also those of its tracks.
     """
     features = features_of(store, session_id)
     if unknown := [track for track in tracks if FeatureName.of_track(FEATURE, track) not in features]:
@@ -56,6 +56,8 @@ def person_table(store: FeatureStore, session_id: str, tracks: Sequence[str] = (
     _name_persons(of_features)
     utterances = pd.concat(of_features.values()).sort_values("start", kind="stable").reset_index(drop=True)
     start, end = utterances["start"].to_numpy(), utterances["end"].to_numpy()
+    if not (end > start).any():
+        raise StoreError(f"{session_id}: its transcript has no utterances, or none with a length")
     person, persons = pd.factorize(utterances["person"])
     utterances["seconds"], utterances["overlap_s"] = end - start, overlaps_s(start, end, person)
     is_clear = ticks(utterances["overlap_s"]) <= ticks(utterances["tolerated_s"])

@@ -14,7 +14,7 @@ from planted_voices import RATE, place, syllables, tone, transcript, write_study
 from storyframes_prosody.commands import TABLE, app, find_forgotten
 from storyframes_prosody.extractor import COLUMNS
 from storyframes_prosody.persons import person_table
-from support.messages import naming
+from support.messages import missing, naming
 from support.studies import run
 from typer.testing import CliRunner
 
@@ -197,6 +197,16 @@ def test_the_command_writes_the_table_for_its_owner_alone(store: FeatureStore, r
     assert path.stat().st_mode & 0o777 == 0o600
     pd.testing.assert_frame_equal(pd.read_csv(path).assign(caveats=""), person_table(store, "s"), check_dtype=False)
     assert CliRunner().invoke(app, arguments).exit_code == 2  # the folder exists
+
+
+@pytest.mark.parametrize("said", [(), (("robot", 0.5, 0.5, "a"),)])
+def test_a_session_in_which_nobody_speaks_is_named(
+    tmp_path: Path, said: tuple[tuple[str, float, float, str], ...]
+) -> None:
+    study = write_study(tmp_path / "study", tone(120, 1), transcript(*said))
+    extracted(study, tmp_path / "store")
+    done = CliRunner().invoke(app, ["persons", str(tmp_path / "store")])
+    assert (done.exit_code, missing(done.output, "s:", "no utterances")) == (2, [])
 
 
 def test_clips_have_the_rows_of_utterances(store: FeatureStore) -> None:
