@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from storyframes.spec import feature_and_track
 from storyframes.store.storage.files import sha256_file, write_atomically
 from tasks.forgetting.scope import Scope
 
@@ -110,11 +111,18 @@ def without_rows(path: Path, scope: Scope) -> tuple[int, bytes]:
         return table.num_rows - left.num_rows, written.getvalue()
     with path.open(newline="", encoding="utf-8-sig") as file:
         head, *rows = list(csv.reader(file)) or [[]]
-    columns = [(head.index(name), ids) for name, ids in _columns(scope).items() if name in head]
-    left_rows = [row for row in rows if not any(len(row) > place and row[place] in ids for place, ids in columns)]
+    left_rows = [row for row in rows if not _is_about(dict(zip(head, row, strict=False)), scope)]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([head, *left_rows])
     return len(rows) - len(left_rows), text.getvalue().encode()
+
+
+def _is_about(row: Mapping[str, str], scope: Scope) -> bool:
+    """Whether a row names somebody forgotten, also by the track, which may be in place of the person's name."""
+    if any(row.get(name) in ids for name, ids in _columns(scope).items()):
+        return True
+    session, person, feature = (row.get(name, "") for name in ("session_id", "person", "feature"))
+    return scope.has(session, person) or (feature != "" and scope.has(session, feature_and_track(feature)[1]))
 
 
 def rows_about(table: pa.Table, scope: Scope) -> pa.Array:
@@ -128,7 +136,12 @@ def rows_about(table: pa.Table, scope: Scope) -> pa.Array:
 
 
 def _columns(scope: Scope) -> dict[str, frozenset[str]]:
-    return {"session_id": scope.ids.sessions, "participant_id": scope.ids.people, "person_id": scope.ids.people}
+    return {
+        "session_id": scope.ids.sessions,
+        "participant_id": scope.ids.people,
+        "person_id": scope.ids.people,
+        "person": scope.ids.people,
+    }
 
 
 def digest_of(content: bytes) -> str:

@@ -255,12 +255,14 @@ def test_a_release_needs_both_permissions(store: FeatureStore, tmp_path: Path) -
     assert "praat-parselmouth" in provenance["libraries"]
 
 
-def test_rows_of_forgotten_sessions_leave_the_table(tmp_path: Path) -> None:
+def test_rows_of_the_forgotten_leave_the_table(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / TABLE
-    path.write_text("session_id,person\ns1,a\ns2,b\n")
-    for trace in find_forgotten(Asked(tmp_path / "study", Scope(ForgottenIds(frozenset({"s1"}))), [tmp_path])):
+    rows = ["s1,a,prosody", "s2,b,prosody", "s2,p2,prosody@x", "s2,robot,prosody@cam", "s2,lapel,prosody@lapel"]
+    path.write_text("\n".join(["session_id,person,feature", *rows, "s3,robot,prosody@cam"]) + "\n")
+    ids = ForgottenIds(frozenset({"s1"}), frozenset({"p2"}), frozenset({("s2", "cam"), ("s2", "lapel")}))
+    for trace in find_forgotten(Asked(tmp_path / "study", Scope(ids), [tmp_path])):
         trace.remove()
-    assert path.read_text() == "session_id,person\ns2,b\n"
+    assert path.read_text().splitlines()[1:] == ["s2,b,prosody", "s3,robot,prosody@cam"]
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["storyframes.forget"] == {"prosody": "storyframes_prosody.commands:find_forgotten"}
