@@ -127,7 +127,7 @@ def speaking_by_voice(scene: Scene, sound: np.ndarray, turns: Turns, talk: int) 
     over = SoundBands.over_floor(
         speaking.bands_of(sound, RATE).levels(SESSION_CLOCK, SESSION_CLOCK, count, speech.STEP_S)
     )
-    anybody = speech.probability(speech.evidence(over, (), None), of_anybody=True)
+    is_heard = speech.probability(speech.evidence(over, (), None), of_anybody=True)
     time_s = (np.arange(count) + 0.5) * speech.STEP_S
     runs = list(turns.runs(LEAST))
     fits = []
@@ -136,10 +136,11 @@ def speaking_by_voice(scene: Scene, sound: np.ndarray, turns: Turns, talk: int) 
             Turn(start_s=start_s, end_s=end_s, speaker=voices[voice], person_id=voices[voice], probability=probability)
             for start_s, end_s, voice, probability in runs
         ]
-        fits.append([anybody * of_person(heard_, person, time_s) for person in "01"])
+        fits.append([is_heard * of_person(heard_, person, time_s) for person in "01"])
     best = min(fits, key=lambda fit: float(np.square(np.array(fit) - speaks).sum()))
+    both, anybody = speaks.all(axis=0), speaks.any(axis=0)
     return [
-        (speaking.Example(talk, "", "", (), {}, speaks[person], speaks.all(axis=0), speaks.any(axis=0), False), p)
+        (speaking.Example(talk, "", "", (), {}, speaks[person], both, anybody, leads=speaks[person], varies=False), p)
         for person, p in enumerate(best)
     ]
 
