@@ -76,7 +76,15 @@ def test_a_run_is_of_one_voice_without_a_pause_and_surely_or_not() -> None:
         (1.5, 1.75, 1, 0.97),
         (1.75, 2.0, 1, 0.6),
     ]
-    assert list(find_turns(windows(voices(2)[:0]), 2).runs(0.9)) == []
+    for few in (0, 1):
+        assert list(find_turns(windows(voices(2)[:few]), 2).runs(0.9)) == []
+
+
+def test_where_two_voices_are_as_likely_each_has_a_turn() -> None:
+    start_s = np.arange(3) / 4
+    likely = np.array([[1, 0], [0.5, 0.5], [0, 1.0]])  # as turns of another program overlap
+    turns = Turns(start_s, start_s + STEP_S, likely, np.eye(2), np.zeros(3, bool), is_distinct=True)
+    assert list(turns.runs(0.9)) == [(0.0, 0.5, 0, 1.0), (0.25, 0.75, 1, 1.0)]
 
 
 def test_one_voice_is_not_taken_for_two_without_a_word() -> None:

@@ -22,7 +22,7 @@ _ROUNDS = 5
 _SURE = 0.9  # windows of which a voice is learned
 _DISTINCT = 0.2  # the silhouette coefficient below which groups are probably no voices
 _BETWEEN = 0.4  # of the usual difference of two voices: less is doubtful
-_TOGETHER_S = 1e-6  # no pause is as short
+_ALIKE = 1e-6  # no pause is as short, and no difference of probabilities counts
 _NEAR_S = 0.3  # a word so far from voice is attributed as the voice is
 Embed = Callable[[Sequence[np.ndarray]], np.ndarray]
 
@@ -108,19 +108,24 @@ class Turns:
         inside = [(np.minimum(self.end_s, end) - np.maximum(self.start_s, start)).clip(0).sum() for start, end in spans]
         return float(np.sum(inside) / max(sum(end - start for start, end in spans), 1e-9)) if spans else 1.0
 
-    def runs(self, least: float) -> Iterator[tuple[float, float, int, float]]:
+    def runs(self, least: float) -> list[tuple[float, float, int, float]]:
         """Start, end, voice and mean probability of each turn: consecutive steps of one most probable voice.
 
-        A turn ends where its probability rises to ``least`` or falls below it.
+        A turn ends where its probability rises to ``least`` or falls below it. Where several voices are as probable,
+        each has a turn, as where turns of another program overlap.
         """
-        voices, most = self.probability.argmax(axis=1), self.probability.max(axis=1)
-        goes_on = (np.diff(voices) == 0) & (np.diff(most >= least) == 0)
-        goes_on &= np.isclose(self.end_s[:-1], self.start_s[1:], rtol=0, atol=_TOGETHER_S)
-        for steps in np.split(np.arange(len(voices)), np.flatnonzero(~goes_on) + 1):
-            if len(steps):
-                first, last = steps[0], steps[-1]
-                start_s, end_s = round(float(self.start_s[first]), 3), round(float(self.end_s[last]), 3)
-                yield start_s, end_s, int(voices[first]), round(float(most[steps].mean()), 4)
+        most = self.probability.max(axis=1, initial=0.0)[:, None]
+        is_best = (self.probability >= most - _ALIKE) & (most > 0)
+        sure = np.minimum(most[:, 0] * is_best.sum(axis=1), 1.0)
+        is_later = np.append(True, ~np.isclose(self.start_s[1:], self.end_s[:-1], rtol=0, atol=_ALIKE))
+        found = []
+        for voice, of_voice in enumerate(is_best.T):
+            steps = np.flatnonzero(of_voice)
+            begins = (np.diff(steps) > 1) | is_later[steps[1:]] | (np.diff(sure[steps] >= least) != 0)
+            for turn in filter(len, np.split(steps, np.flatnonzero(begins) + 1)):
+                start_s, end_s = float(self.start_s[turn[0]]), float(self.end_s[turn[-1]])
+                found.append((round(start_s, 3), round(end_s, 3), voice, round(float(sure[turn].mean()), 4)))
+        return sorted(found)
 
     def _shares(self, spans: Sequence[tuple[float, float]]) -> Iterator[np.ndarray]:
         """(n,) the share of each word that is in each step; between two stretches of voice the nearest."""
