@@ -75,7 +75,8 @@ def test_speech_begins_where_words_were_planted(store: FeatureStore) -> None:
 
 def test_the_example_of_pauses_and_the_share_of_speech(store: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[3] / "docs/transcripts.md"
-    (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    (code,) = [block for block in blocks if "speech_spans" in block]
     monkeypatch.setattr("storyframes.FeatureStore", lambda _: store)
     names: dict[str, Any] = {}
     exec(code.replace("p01-s01", "s"), names)
