@@ -194,6 +194,80 @@ def test_a_meeting_of_one_microphone_has_a_speaking_of_each_person(tmp_path: Pat
     assert path.read_bytes() == before  # a transcript of before has turns when the command runs again
 
 
+def message(*fields: tuple[int, int | str | bytes]) -> bytes:
+    """A message of protobuf, by the numbers of its fields."""
+
+    def varint(value: int) -> bytes:
+        return bytes([value]) if value < 128 else bytes([value % 128 + 128]) + varint(value // 128)
+
+    content = b""
+    for number, value in fields:
+        data = value.encode() if isinstance(value, str) else value
+        content += (
+            varint(number << 3) + varint(data)
+            if isinstance(data, int)
+            else (varint(number << 3 | 2) + varint(len(data)) + data)
+        )
+    return content
+
+
+def write_onnx(path: Path, shape: tuple[str | int, ...], **metadata: str) -> Path:
+    """A network whose vector has the largest value of each band; of sound, that of all samples."""
+
+    def value(name: str, sizes: tuple[str | int, ...]) -> bytes:
+        dims = [(1, message((1 if isinstance(size, int) else 2, size))) for size in sizes]
+        return message((1, name), (2, message((1, message((1, 1), (2, message(*dims)))))))
+
+    axes, keep = message((1, "axes"), (8, 1), (20, 7)), message((1, "keepdims"), (3, int(len(shape) == 2)), (20, 2))
+    node = message((1, "given"), (2, "vector"), (4, "ReduceMax"), (5, axes), (5, keep))
+    graph = message((1, node), (2, "largest"), (11, value("given", shape)), (12, value("vector", ("batch", "size"))))
+    entries = [(14, message((1, key), (2, text))) for key, text in metadata.items()]
+    path.write_bytes(message((1, 8), (7, graph), (8, message((2, 13))), *entries))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("front_end", "scale", "window"), [("wespeaker", 32768, "hamming"), ("3d-speaker", 1, "povey")]
+)
+def test_a_network_of_bands_is_given_those_of_its_authors(
+    tmp_path: Path, front_end: str, scale: float, window: str
+) -> None:
+    from transformers.audio_utils import mel_filter_bank, spectrogram, window_function
+
+    model = load_voice_model(write_onnx(tmp_path / "it.onnx", ("batch", "frames", 80), framework=front_end))
+    sounds = [np.random.default_rng(seconds).normal(0, 0.1, seconds * RATE).astype(np.float32) for seconds in (1, 2)]
+    filters = mel_filter_bank(257, 80, 20, 8000, RATE, mel_scale="kaldi", triangularize_in_mel_space=True)
+    for sound, vector in zip(sounds, model.embed(sounds), strict=True):
+        bands = spectrogram(
+            scale * sound.astype(np.float64),
+            window_function(400, window, periodic=False),
+            frame_length=400,
+            hop_length=160,
+            fft_length=512,
+            power=2.0,
+            center=False,
+            preemphasis=0.97,
+            mel_filters=filters,
+            log_mel="log",
+            mel_floor=np.finfo(np.float32).eps,
+            remove_dc_offset=True,
+        )
+        largest = (bands - bands.mean(axis=1, keepdims=True)).max(axis=1)
+        np.testing.assert_allclose(vector, largest / np.linalg.norm(largest), atol=1e-5)
+    assert model.front_end == front_end
+
+
+def test_a_network_whose_front_end_is_not_known_is_refused(tmp_path: Path) -> None:
+    bands = write_onnx(tmp_path / "bands.onnx", ("batch", "frames", 80), framework="nemo")
+    assert load_voice_model(bands, "3d-speaker").front_end == "3d-speaker"
+    sound = write_onnx(tmp_path / "sound.onnx", ("batch", "samples"))
+    assert load_voice_model(sound).embed([np.ones(RATE, np.float32)]).tolist() == [[1.0]]
+    narrow = write_onnx(tmp_path / "narrow.onnx", ("batch", "frames", 40))
+    for file, front_end in ((bands, None), (bands, "waveform"), (sound, "wespeaker"), (narrow, "wespeaker")):
+        with pytest.raises(VoiceModelError, match=file.name):
+            load_voice_model(file, front_end)
+
+
 @pytest.mark.needs("espeak-ng")
 def test_a_transcript_gets_the_speakers_of_its_persons_and_says_by_what(tmp_path: Path) -> None:
     meeting = write_meeting(tmp_path / "study")

@@ -19,5 +19,5 @@ class VoicesSettings(StrictSettings):
     """
 
     model: str = ""
-    front_end: Literal["resemblyzer", "wespeaker", "waveform"] | None = None
+    front_end: Literal["resemblyzer", "wespeaker", "3d-speaker", "waveform"] | None = None
     speaker_probability: float = Field(default=0.9, ge=0.5, lt=1)

@@ -18,7 +18,9 @@ import numpy as np
 from storyframes_transcribe.vad import RATE
 from tasks.models import model_digest
 
-FRONT_ENDS = ("resemblyzer", "wespeaker", "waveform")
+FRONT_ENDS = ("resemblyzer", "wespeaker", "3d-speaker", "waveform")
+_KALDI = {"wespeaker": (32768.0, "hamming"), "3d-speaker": (1.0, "povey")}
+_PREEMPHASIS = 0.97
 _KNOWN = {"39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e": "Resemblyzer 0.1.4"}
 _QUIETEST_DB = -30.0  # Resemblyzer amplifies what is softer
 _BATCH = 64
@@ -138,17 +140,17 @@ def _onnx(file: Path, front_end: str | None) -> tuple[str, Callable[[np.ndarray]
     shape = list(inputs[0].shape)
     is_bands = len(inputs) == 1 and len(shape) == 3 and shape[2] == 80
     is_sound = len(inputs) == 1 and len(shape) == 2
-    said = "wespeaker" if metadata.get("framework") == "wespeaker" else None
-    chosen = front_end or said or ("waveform" if is_sound else None)
-    if not {"wespeaker": is_bands, "waveform": is_sound}.get(chosen or ""):
+    said = metadata.get("framework")  # as sherpa-onnx publishes them
+    chosen = front_end or (said if said in _KALDI else None) or ("waveform" if is_sound else None)
+    if not {**dict.fromkeys(_KALDI, is_bands), "waveform": is_sound}.get(chosen or ""):
         raise VoiceModelError(
             f"[voices] model: {file} has the inputs {[(each.name, each.shape) for each in inputs]}, and it is not "
-            "known what they are computed of: set [voices] front_end = 'wespeaker' for 80 bands as WeSpeaker computes "
-            "them (Kaldi's), or export the model with its own front end, from samples at 16 kHz (batch, samples)"
+            "known what they are computed of: set [voices] front_end = 'wespeaker' or '3d-speaker' for the 80 bands "
+            "(Kaldi's) of these, or export the model with its own front end, from samples at 16 kHz (batch, samples)"
         )
 
     def run(sounds: np.ndarray) -> np.ndarray:
-        given = sounds if chosen == "waveform" else np.stack([_kaldi_bands(sound) for sound in sounds])
+        given = kaldi_bands(sounds, chosen) if chosen in _KALDI else sounds
         return np.asarray(network.run(None, {inputs[0].name: given.astype(np.float32)})[-1]).reshape(len(sounds), -1)
 
     return str(chosen), run
@@ -161,22 +163,21 @@ def _kaldi_filters() -> np.ndarray:
     return np.asarray(mel_filter_bank(257, 80, 20, RATE / 2, RATE, mel_scale="kaldi", triangularize_in_mel_space=True))
 
 
-def _kaldi_bands(sound: np.ndarray) -> np.ndarray:
-    """(frames, 80) the logarithm of Kaldi's filter banks without dither, less the mean of each, as WeSpeaker's."""
-    from transformers.audio_utils import spectrogram, window_function
+def kaldi_bands(sounds: np.ndarray, front_end: str) -> np.ndarray:
+    """(n, frames, 80) float32: the logarithm of Kaldi's filter banks without dither, less the mean of each.
 
-    bands = spectrogram(
-        sound.astype(np.float64) * 32768,
-        window_function(400, "hamming", periodic=False),
-        frame_length=400,
-        hop_length=160,
-        fft_length=512,
-        power=2.0,
-        center=False,
-        preemphasis=0.97,
-        mel_filters=_kaldi_filters(),
-        log_mel="log",
-        mel_floor=1.192092955078125e-07,
-        remove_dc_offset=True,
-    ).T
-    return np.asarray(bands - bands.mean(axis=0))
+    Args:
+        sounds: (n, samples).
+        front_end: "wespeaker" takes samples as 16-bit integers and a Hamming window, "3d-speaker" samples up to 1 and
+            Kaldi's own window.
+    """
+    from transformers.audio_utils import window_function
+
+    scale, name = _KALDI[front_end]
+    size, hop = RATE * 25 // 1000, RATE // 100
+    frames = np.lib.stride_tricks.sliding_window_view(scale * sounds.astype(np.float64), size, axis=1)[:, ::hop]
+    frames = frames - frames.mean(axis=2, keepdims=True)
+    frames = frames - _PREEMPHASIS * np.concatenate([frames[..., :1], frames[..., :-1]], axis=2)
+    power = np.square(np.abs(np.fft.rfft(frames * window_function(size, name, periodic=False), 512)))
+    bands = np.log(np.maximum(power @ _kaldi_filters(), np.finfo(np.float32).eps))
+    return np.asarray(bands - bands.mean(axis=1, keepdims=True), np.float32)
