@@ -1,8 +1,8 @@
-"""Who speaks on one microphone, by voice: two recorded voices, and Resemblyzer's weights.
+"""Who speaks on one microphone, by voice: two recorded voices, and the weights of Resemblyzer and of CAM++.
 
-    python -m benchmarks.extracting.voices [--choose]
+    python -m benchmarks.extracting.voices [--choose] [--model FILE]
 
-``make voices`` fetches both. Each pair of the four voices that were not used to choose anything has a
+``make voices`` fetches them. Each pair of the four voices that were not used to choose anything has a
 conversation of 40 turns, which one microphone hears: clean, in an office by telephone, and from far away by telephone.
 Whisper is not needed: the words are the 0.3 s pieces of what one person says alone.
 """
@@ -39,6 +39,7 @@ from tasks.study.transcript_formats.json_formats import Turn
 CHOSEN_BY = ("en", "fr", "es-2", "it")
 """The voices on which the settings were chosen."""
 CHECKED = ("es", "ru", "it-2", "fr-2")
+MODELS = ("Resemblyzer", "CAM++")
 CONDITIONS = ("clean", "office, telephone", "far away, telephone")
 _TURNS = 40
 _ENROLLED_S = 20.0
@@ -211,11 +212,17 @@ def speaking_by_condition(condition: str, every: Iterable[tuple[str, Judged, Ste
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, default=voice_weights(), help="other weights")
+    parser.add_argument("--model", type=Path, help="other weights, which are only shown")
     parser.add_argument("--choose", action="store_true", help="use the voices on which the settings were chosen")
     options = parser.parse_args()
     print_machine()
-    every = list(judged(load_voice_model(options.model), CHOSEN_BY if options.choose else CHECKED))
+    models = {options.model.name: options.model} if options.model else {name: voice_weights(name) for name in MODELS}
+    voices = CHOSEN_BY if options.choose else CHECKED
+    every = [
+        (f"{model}, {condition}", one, steps)
+        for model, path in models.items()
+        for condition, one, steps in judged(load_voice_model(path), voices)
+    ]
     rows = []
     for condition in dict.fromkeys(name for name, _, _ in every):
         of_one = [one for name, one, _ in every if name == condition]
@@ -236,7 +243,7 @@ def main() -> None:
         )
         print(*rows[-1], sep=" | ", flush=True)
     columns = (
-        "microphone",
+        "model and microphone",
         "confused, collar of 0.25 s",
         "diarisation error, collar of 0.25 s",
         "confused, each step said alone",
@@ -246,9 +253,12 @@ def main() -> None:
         "conversations with both persons named by enrolment",
         "conversations with the warning",
     )
-    by_voice = [[name, *speaking_by_condition(name, every).cells()[:3]] for name in CONDITIONS]
-    columns_by_voice = ("microphone", "steps right", "Brier score", "calibration error")
-    if not options.choose:
+    by_voice = [
+        [name, *speaking_by_condition(name, every).cells()[:3]]
+        for name in (f"{model}, {condition}" for model in models for condition in CONDITIONS)
+    ]
+    columns_by_voice = ("model and microphone", "steps right", "Brier score", "calibration error")
+    if not (options.choose or options.model):
         record("voices", columns, rows)
         record("speaking-by-voice", columns_by_voice, by_voice)
     else:

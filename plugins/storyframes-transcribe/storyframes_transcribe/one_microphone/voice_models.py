@@ -15,13 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from storyframes_transcribe.one_microphone.campplus import MARK, campplus
 from storyframes_transcribe.vad import RATE
 from tasks.models import model_digest
 
 FRONT_ENDS = ("resemblyzer", "wespeaker", "3d-speaker", "waveform")
 _KALDI = {"wespeaker": (32768.0, "hamming"), "3d-speaker": (1.0, "povey")}
 _PREEMPHASIS = 0.97
-_KNOWN = {"39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e": "Resemblyzer 0.1.4"}
+_KNOWN = {
+    "39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e": "Resemblyzer 0.1.4",
+    "92f29b94e6948786a26778c9e302525d185bb08c8b9f5252ed98776902840199": "CAM++ zh_en common advanced",
+}
 _QUIETEST_DB = -30.0  # Resemblyzer amplifies what is softer
 _BATCH = 64
 
@@ -63,7 +67,7 @@ def load_voice_model(path: Path, front_end: str | None = None) -> VoiceModel:
     """The model in a file, or in a folder with one such file.
 
     Args:
-        path: ``.pt`` of Resemblyzer, or ``.onnx``.
+        path: ``.pt`` of CAM++ or Resemblyzer, or ``.onnx``.
         front_end: of an ONNX file that does not say it.
 
     Raises:
@@ -78,33 +82,44 @@ def load_voice_model(path: Path, front_end: str | None = None) -> VoiceModel:
         )
     (file,) = files
     digest = model_digest(file)
-    found, run = _resemblyzer(file) if file.suffix == ".pt" else _onnx(file, front_end)
+    found, run = _weights(file) if file.suffix == ".pt" else _onnx(file, front_end)
     if front_end not in (None, found):
         raise VoiceModelError(f"[voices] front_end = {front_end!r}: {file} is a model of {found!r}")
     return VoiceModel(_KNOWN.get(digest, file.name), digest, found, run)
 
 
-def _resemblyzer(file: Path) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
-    """An LSTM whose last state, through a linear layer, is the vector (GE2E, as Resemblyzer publishes it)."""
+def _weights(file: Path) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
+    """The network of a file of weights."""
     import torch
 
     try:
-        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)["model_state"]
-        weights = {name: value for name, value in state.items() if name.startswith(("lstm.", "linear."))}
-        layers = sum(name.startswith("lstm.weight_ih_l") for name in weights)
-        width, bands = weights["lstm.weight_hh_l0"].shape[1], weights["lstm.weight_ih_l0"].shape[1]
-        network = torch.nn.ModuleDict(
-            {
-                "lstm": torch.nn.LSTM(bands, width, layers, batch_first=True),
-                "linear": torch.nn.Linear(width, len(weights["linear.weight"])),
-            }
-        )
-        network.load_state_dict(weights)
+        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        if MARK in state:
+            network = campplus(state)
+            network(np.zeros((1, 80, 80), np.float32))
+            return "3d-speaker", lambda sounds: network(kaldi_bands(sounds, "3d-speaker"))
+        return "resemblyzer", _resemblyzer(state["model_state"])
     except Exception as error:  # of pickle, or of a file with other weights
         raise VoiceModelError(
-            f"[voices] model: {file} does not have Resemblyzer's weights ({type(error).__name__}); other models are "
-            "read as ONNX files"
+            f"[voices] model: {file} does not have the weights of Resemblyzer or CAM++ ({type(error).__name__}); other "
+            "models are read as ONNX files"
         ) from None
+
+
+def _resemblyzer(state: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """An LSTM whose last state, through a linear layer, is the vector (GE2E, as Resemblyzer publishes it)."""
+    import torch
+
+    weights = {name: value for name, value in state.items() if name.startswith(("lstm.", "linear."))}
+    layers = sum(name.startswith("lstm.weight_ih_l") for name in weights)
+    width, bands = weights["lstm.weight_hh_l0"].shape[1], weights["lstm.weight_ih_l0"].shape[1]
+    network = torch.nn.ModuleDict(
+        {
+            "lstm": torch.nn.LSTM(bands, width, layers, batch_first=True),
+            "linear": torch.nn.Linear(width, len(weights["linear.weight"])),
+        }
+    )
+    network.load_state_dict(weights)
     network.eval()
 
     def run(sounds: np.ndarray) -> np.ndarray:
@@ -112,7 +127,7 @@ def _resemblyzer(file: Path) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
             _, (hidden, _) = network["lstm"](torch.from_numpy(_mel_power(sounds, bands)))
             return np.asarray(torch.relu(network["linear"](hidden[-1])).numpy())
 
-    return "resemblyzer", run
+    return run
 
 
 def _mel_power(sounds: np.ndarray, bands: int) -> np.ndarray:
