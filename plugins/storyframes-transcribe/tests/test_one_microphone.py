@@ -115,19 +115,56 @@ def tiny_resemblyzer(path: Path) -> Path:
 def test_a_model_is_recognised_by_its_weights_and_what_is_not_known_is_refused(tmp_path: Path) -> None:
     import torch
 
-    file = tiny_resemblyzer(tmp_path / "tiny.pt")
-    model = load_voice_model(tmp_path)
-    assert (model.name, model.front_end) == ("tiny.pt", "resemblyzer")
     generator = np.random.default_rng(0)
-    sounds = [generator.normal(0, 0.1, round(seconds * RATE)).astype(np.float32) for seconds in (1.6, 0.8, 1.6)]
-    together = model.embed(sounds)
-    np.testing.assert_allclose(together, [model.embed([sound])[0] for sound in sounds], atol=1e-5)
+    sounds = [generator.normal(0, 0.1, round(seconds * RATE)).astype(np.float32) for seconds in (1.6, 0.8, 2.5, 1.6)]
+    for make, front_end in ((tiny_campplus, "3d-speaker"), (tiny_resemblyzer, "resemblyzer")):
+        file = make(tmp_path / "tiny.pt")
+        model = load_voice_model(tmp_path)
+        assert (model.name, model.front_end) == ("tiny.pt", front_end)
+        together = model.embed(sounds)
+        np.testing.assert_allclose(together, [model.embed([sound])[0] for sound in sounds], atol=1e-5)
     with pytest.raises(VoiceModelError, match="'wespeaker'"):
         load_voice_model(file, "wespeaker")
     torch.save({"model_state": {"lstm.weight_hh_l0": torch.zeros(1, 1)}}, tmp_path / "other.pt")
-    for path, wrong in ((tmp_path / "other.pt", "other.pt"), (tmp_path, "exactly one"), (tmp_path / "no.pt", "no.pt")):
+    torch.save({"xvector.dense.linear.weight": torch.zeros(3, 8, 1)}, tmp_path / "part.pt")
+    for name, wrong in (("other.pt", "other.pt"), ("part.pt", "part.pt"), (".", "exactly one"), ("no.pt", "no.pt")):
         with pytest.raises(VoiceModelError, match=wrong):
-            load_voice_model(path)
+            load_voice_model(tmp_path / name)
+
+
+def tiny_campplus(path: Path) -> Path:
+    """Random weights with CAM++'s names: 2 and 4 channels, and one layer in each block."""
+    import torch
+
+    torch.manual_seed(0)
+    state = {}
+
+    def conv(name: str, *shape: int, norm: str = "", of: int = 0) -> None:
+        state[f"{name}.weight"] = torch.randn(shape) / shape[1] ** 0.5
+        if norm:
+            state[f"{norm}.running_mean"] = torch.zeros(of or shape[0])
+            state[f"{norm}.running_var"] = torch.ones(of or shape[0])
+
+    conv("head.conv1", 2, 1, 3, 3, norm="head.bn1")
+    for layer in ("layer1.0", "layer1.1", "layer2.0", "layer2.1"):
+        for number in (1, 2):
+            conv(f"head.{layer}.conv{number}", 2, 2, 3, 3, norm=f"head.{layer}.bn{number}")
+        if layer.endswith("0"):
+            conv(f"head.{layer}.shortcut.0", 2, 2, 1, 1, norm=f"head.{layer}.shortcut.1")
+    conv("head.conv2", 2, 2, 3, 3, norm="head.bn2")
+    conv("xvector.tdnn.linear", 4, 20, 5, norm="xvector.tdnn.nonlinear.batchnorm")
+    for block in (1, 2, 3):
+        name = f"xvector.block{block}.tdnnd1"
+        conv(f"{name}.linear1", 4, 4, 1, norm=f"{name}.nonlinear1.batchnorm")
+        conv(f"{name}.cam_layer.linear_local", 2, 4, 3, norm=f"{name}.nonlinear2.batchnorm", of=4)
+        conv(f"{name}.cam_layer.linear1", 2, 4, 1)
+        conv(f"{name}.cam_layer.linear2", 2, 2, 1)
+        conv(f"xvector.transit{block}.linear", 4, 6, 1, norm=f"xvector.transit{block}.nonlinear.batchnorm", of=6)
+    state |= {"xvector.out_nonlinear.batchnorm.running_mean": torch.zeros(4)}
+    state |= {"xvector.out_nonlinear.batchnorm.running_var": torch.ones(4)}
+    conv("xvector.dense.linear", 3, 8, 1, norm="xvector.dense.nonlinear.batchnorm")
+    torch.save(state, path)
+    return path
 
 
 def separating_model(path: Path, sounds: Sequence[np.ndarray]) -> Path:

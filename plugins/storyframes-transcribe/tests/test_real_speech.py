@@ -121,3 +121,11 @@ def test_voices_that_chose_nothing_are_told_apart() -> None:
     assert calibration_error < 0.05
     assert sum(one.mistaken for one in every) <= 0.02 * sum(one.said for one in every)
     assert sum(one.right for one in every) >= 0.98 * sum(one.named for one in every)
+
+
+def test_campplus_tells_voices_apart_from_far_away() -> None:
+    found = voices.judged(load_voice_model(human.voice_weights("CAM++")), voices.CHECKED[:2])
+    every = [one for condition, one, _ in found if condition.startswith("far away")]
+    assert sum(one.mistaken for one in every) <= 0.02 * sum(one.said for one in every)
+    assert sum(one.named for one in every) >= 0.95 * sum(one.words for one in every)
+    assert sum(one.right for one in every) >= 0.98 * sum(one.named for one in every)
