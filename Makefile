@@ -27,7 +27,7 @@ test-rest: $(VENV)/.dev $(VENV)/.test-plugins ## what make test leaves out; BASE
 	@$(if $(ALL),$(MAKE) voices || echo 'tests of real speech are left out')
 	@$(BIN)/python tests/run.py --rest $(if $(STRICT),--strict) $(if $(ALL),--all) $(if $(BASE),--base $(BASE))
 
-voices: $(VENV)/.dev ## fetch the recorded voices, pictures of people and models of speech that ALL=1 tests with, 322 MB, into the user's cache
+voices: $(VENV)/.dev ## fetch the recorded voices, pictures of people and models of speech that ALL=1 tests with, 403 MB, into the user's cache
 	@PYTHONPATH=tests $(BIN)/python -m support.voices
 
 coverage: $(VENV)/.test $(VENV)/.test-plugins ## which lines of storyframes, tasks and flows make test runs, subprocesses counted; fails below 85 %

@@ -13,7 +13,8 @@ class VoicesSettings(StrictSettings):
     """``[voices]``
 
     Attributes:
-        model: a file ``.pt`` of Resemblyzer or ``.onnx``, or a folder with one; empty: voices are not told apart.
+        model: a file ``.pt`` of CAM++ or Resemblyzer, or ``.onnx``, or a folder with one; or turns in a file ``.rttm``
+            or a folder of these; empty: voices are not told apart.
         front_end: what an ONNX file's inputs are computed by, if the file does not say it.
         speaker_probability: from which on a word has a speaker.
     """

