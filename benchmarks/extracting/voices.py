@@ -1,6 +1,6 @@
 """Who speaks on one microphone, by voice: two recorded voices, and the weights of Resemblyzer and of CAM++.
 
-    python -m benchmarks.extracting.voices [--choose] [--model FILE]
+    python -m benchmarks.extracting.voices [--choose] [--model NAME|FILE]
 
 ``make voices`` fetches them. Each pair of the four voices that were not used to choose anything has a
 conversation of 40 turns, which one microphone hears: clean, in an office by telephone, and from far away by telephone.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from pathlib import Path
@@ -29,7 +29,7 @@ from support.voices.scenes import RATE, Scene, Spoken, compose, in_room, voiced
 
 from benchmarks.extracting import speaking
 from benchmarks.measure import print_machine
-from benchmarks.performance_page import record, show
+from benchmarks.performance_page import read_tables, record, show
 from storyframes.times import SESSION_CLOCK
 from tasks.extractors.speaking import of_person
 from tasks.media import AudioBlock, speech
@@ -210,13 +210,21 @@ def speaking_by_condition(condition: str, every: Iterable[tuple[str, Judged, Ste
     return speaking.Judged([example for example, _ in pairs], [p for _, p in pairs])
 
 
+def kept(table: str, measured: Sequence[str]) -> list[list[str]]:
+    """The rows of other models."""
+    return [
+        row for row in read_tables()[table]["rows"] if not row[0].startswith(tuple(f"{name}, " for name in measured))
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, help="other weights, which are only shown")
+    parser.add_argument("--model", help=f"only {' or '.join(MODELS)}, or other weights, which are only shown")
     parser.add_argument("--choose", action="store_true", help="use the voices on which the settings were chosen")
     options = parser.parse_args()
     print_machine()
-    models = {options.model.name: options.model} if options.model else {name: voice_weights(name) for name in MODELS}
+    names = [options.model] if options.model else MODELS
+    models = {name: voice_weights(name) if name in MODELS else Path(name) for name in names}
     voices = CHOSEN_BY if options.choose else CHECKED
     every = [
         (f"{model}, {condition}", one, steps)
@@ -258,9 +266,9 @@ def main() -> None:
         for name in (f"{model}, {condition}" for model in models for condition in CONDITIONS)
     ]
     columns_by_voice = ("model and microphone", "steps right", "Brier score", "calibration error")
-    if not (options.choose or options.model):
-        record("voices", columns, rows)
-        record("speaking-by-voice", columns_by_voice, by_voice)
+    if not options.choose and {*names} <= {*MODELS}:
+        record("voices", columns, [*kept("voices", names), *rows])
+        record("speaking-by-voice", columns_by_voice, [*kept("speaking-by-voice", names), *by_voice])
     else:
         show(columns_by_voice, by_voice)
 
