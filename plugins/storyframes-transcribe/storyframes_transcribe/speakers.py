@@ -49,7 +49,7 @@ def persons_of_tracks(study: Study, store: FeatureStore, session_id: str) -> dic
     """By track, its person: of each person the first track that has ``speaking``, the session's own last.
 
     What says nothing about one person is left out: the speech of anybody whom a microphone hears, and a picture of
-    several people, whose regions are tracks.
+    several people, whose regions are tracks. So is what comes from the turns of the transcript itself.
     """
     of_several = {files.of for files in study.tracks[session_id].values()}
     persons: dict[str, str] = {}
@@ -58,7 +58,7 @@ def persons_of_tracks(study: Study, store: FeatureStore, session_id: str) -> dic
         feature = FeatureName.of_track("speaking", track)
         if not person_id or person_id in persons.values() or track in of_several or not store.has(session_id, feature):
             continue
-        if Caveat.ANYBODYS_SPEECH not in store.attributes(session_id, feature)["stamps"]:
+        if not {Caveat.ANYBODYS_SPEECH, Caveat.BY_VOICE} & {*store.attributes(session_id, feature)["stamps"]}:
             persons[track] = person_id
     return persons
 

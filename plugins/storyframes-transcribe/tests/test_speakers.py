@@ -133,11 +133,11 @@ def test_nothing_is_done_twice_and_another_speaking_attributes_anew_without_hear
     assert ears.calls == 0
 
 
-def test_a_correction_by_hand_and_speech_of_anybody_name_nobody(room: Path) -> None:
+def test_a_correction_by_hand_speech_of_anybody_and_turns_of_voices_name_nobody(room: Path) -> None:
     path = room / "transcripts/s@room.json"
     store = room.parent / "store"
     plant(store, "k", KIM, 0.0, Caveat.ANYBODYS_SPEECH)
-    plant(store, "l", LEE, LEE_S, Caveat.ANYBODYS_SPEECH)
+    plant(store, "l", LEE, LEE_S, Caveat.BY_VOICE)
     outcome = attributed(room, all_ears())
     assert (outcome.status, outcome.attributed, outcome.unheard) == (Status.MADE, 0, 2)
     assert spoken(path) == [("harmonica", ""), ("velvet marmalade", ""), ("lantern", "")]
