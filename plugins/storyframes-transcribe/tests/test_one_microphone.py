@@ -34,9 +34,9 @@ def voices(count: int) -> np.ndarray:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
-def windows(means: np.ndarray) -> Windows:
+def windows(means: np.ndarray, deviation: float = 0.03) -> Windows:
     """Windows of voice without pauses, each with its own noise."""
-    noise = np.random.default_rng(2).normal(0, 0.03, means.shape)
+    noise = np.random.default_rng(2).normal(0, deviation, means.shape)
     vectors = (means + noise) / np.linalg.norm(means + noise, axis=1, keepdims=True)
     start_s = np.arange(len(means)) * STEP_S
     return Windows(start_s, start_s + STEP_S, np.full(len(means), 1.6), vectors)
@@ -60,6 +60,17 @@ def test_each_voice_has_its_words_and_a_mixture_has_none(count: int) -> None:
     assert [backwards[step] for step in alone] == (count - 1 - owners[alone]).tolist()
     end_s = len(owners) * STEP_S
     assert turns.of_spans([(end_s + 0.1, end_s + 0.2), (end_s + 1, end_s + 2)], LEAST) == [owners[-1], None]
+
+
+def test_voices_enrolled_on_another_microphone_are_learned_from_the_recording() -> None:
+    known = voices(2)
+    owners = np.repeat(np.arange(24) % 2, 10)
+    enrolled = known.copy()
+    enrolled[0] += np.random.default_rng(3).normal(0, 0.175, SIZE)
+    turns = find_turns(windows(known[owners], 0.08), 2, enrolled / np.linalg.norm(enrolled, axis=1, keepdims=True))
+    spans = [(step * STEP_S, (step + 1) * STEP_S) for step in range(len(owners))]
+    assert turns.of_spans(spans, LEAST) == owners.tolist()
+    assert (np.sum(turns.centres * known, axis=1) > 0.95).all()
 
 
 def test_a_run_is_of_one_voice_without_a_pause_and_surely_or_not() -> None:

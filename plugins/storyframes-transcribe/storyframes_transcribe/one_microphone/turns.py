@@ -9,7 +9,7 @@ import numpy as np
 
 from storyframes_transcribe.voices import RATE, Piece
 
-VOICE_RULES = 1
+VOICE_RULES = 2
 """Number of the rules by which windows become speakers. Raise it where they change."""
 
 STEP_S = 0.25
@@ -18,7 +18,7 @@ _LEAST_S = 0.8  # of a window at the begin or the end of voice
 _WHOLE_S = 1.2  # windows from this length on show which voices there are
 _SHARPNESS = 40.0  # of two voices whose cosines with a window differ by 0.1, one is e**4 times as likely
 _CHANGE = 0.1  # the probability that another voice goes on after a step
-_ROUNDS = 5
+_ROUNDS = 15  # at most
 _SURE = 0.9  # windows of which a voice is learned
 _DISTINCT = 0.2  # the silhouette coefficient below which groups are probably no voices
 _BETWEEN = 0.4  # of the usual difference of two voices: less is doubtful
@@ -141,8 +141,8 @@ def find_turns(windows: Windows, count: int, enrolled: Sequence[np.ndarray] = ()
     """Which of ``count`` voices speaks in each window.
 
     Args:
-        enrolled: vectors of all voices, in whose order they are found. Without these, voices are grouped, and are in
-            the order in which they are first heard.
+        enrolled: vectors of all voices, in whose order they are found: the recording's own windows then say more
+            of each voice. Without these, voices are grouped, and are in the order in which they are first heard.
     """
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
@@ -160,12 +160,14 @@ def find_turns(windows: Windows, count: int, enrolled: Sequence[np.ndarray] = ()
     else:
         labels = KMeans(count, n_init=10, random_state=0).fit_predict(vectors[is_whole])
         centres = _unit(np.stack([vectors[is_whole][labels == voice].mean(axis=0) for voice in range(count)]))
-    for _ in range(1 if is_known else _ROUNDS):
+    for _ in range(_ROUNDS):
         probability = _smoothed(windows, centres)
         weights = np.where(probability >= _SURE, probability, 0.0) * windows.seconds[:, None]
         if not weights.any(axis=0).all():
             break
-        centres = _unit(weights.T @ vectors)
+        before, centres = centres, _unit(weights.T @ vectors)
+        if np.allclose(before, centres):
+            break
     probability = _smoothed(windows, centres)
     most = probability.argmax(axis=1)
     is_distinct = count == 1 or (
