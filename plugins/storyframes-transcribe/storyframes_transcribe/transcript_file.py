@@ -127,6 +127,7 @@ class ByVoice(_Model):
         persons: who may have spoken.
         enrolled: by person, the digest of the sound that named the voice.
         by_hand: by person, the number of the voice that was said to be hers, from 1 on.
+        by_file: by person, the number of the voice that the RTTM calls as the person is called.
         by_mouth: whether ``speaking`` could name voices. Its version is not here: it may be made of these voices.
         least: the probability from which on a word has a speaker.
         attributed: the share of the words that have a speaker.
@@ -140,6 +141,7 @@ class ByVoice(_Model):
     enrolled: Mapping[str, str]
     least: float
     by_hand: Mapping[str, int] = {}
+    by_file: Mapping[str, int] = {}
     by_mouth: bool = False
     attributed: float = 0.0
     named: Mapping[str, str] = {}

@@ -148,13 +148,13 @@ def test_a_transcript_gets_the_speakers_of_a_file_of_turns(tmp_path: Path) -> No
 
     outcome = named(meeting, turns)
     assert (outcome.status, outcome.attributed, outcome.doubts) == (Status.MADE, 3, ())
-    assert spoken() == [("harmonica", "speaker_1"), ("velvet marmalade", "speaker_2"), ("lantern", "")]
+    assert spoken() == [("harmonica", "SPEAKER_00"), ("velvet marmalade", "SPEAKER_01"), ("lantern", "")]
     assert [word.is_uncertain for word in read_made(path).words] == [False, False, False, True]
     (meeting / "persons.csv").write_text("session_id,person_id,role\ns,kim,teller\ns,lee,\n")
     for text, wrong in (("kim=SPEAKER_7", "SPEAKER_7.*SPEAKER_00, SPEAKER_01$"), (f"kim={path}", "SPEAKER_00")):
         with pytest.raises(VoiceError, match=wrong):
             named(meeting, turns, text)
-    assert outcome.unnamed == ("speaker_1", "speaker_2")
+    assert outcome.unnamed == ("SPEAKER_00", "SPEAKER_01")
     assert named(meeting, turns, "teller=SPEAKER_01").unnamed == ()
     assert [speaker for _, speaker in spoken()] == ["lee", "teller", ""]
     by = json.loads(path.read_text())["provenance"]["by_voice"]
@@ -170,3 +170,28 @@ def test_a_transcript_gets_the_speakers_of_a_file_of_turns(tmp_path: Path) -> No
     written(turns, WRITTEN.replace(" 5.800", " 65.800"))
     outcome = named(meeting, turns)
     assert (outcome.status, "line 3: ends at 67.000 s" in outcome.reason) == (Status.FAILED, True)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("espeak-ng")
+def test_a_voice_is_called_as_in_its_file_and_never_as_a_person(tmp_path: Path) -> None:
+    meeting, turns = write_meeting(tmp_path / "study"), tmp_path / "turns"
+    persons, path = meeting / "persons.csv", meeting / "transcripts/s.json"
+    persons.write_text("session_id,person_id,role,participant_id\ns,kim,teller,p\ns,lee,,\n")
+
+    def speakers(*enrolments: str) -> list[str]:
+        named(meeting, turns, *enrolments)
+        return [one.speaker for one in read_transcript(path).utterances]
+
+    written(turns, WRITTEN.replace("SPEAKER_00", "speaker_1").replace("SPEAKER_01", "speaker_0"))
+    assert speakers() == ["speaker_1", "speaker_0", ""]
+    assert speakers("kim=speaker_1") == ["teller", "lee", ""]
+    persons.write_text("session_id,person_id,role,participant_id\ns,kim,listener,p\ns,lee,teller,\n")
+    assert speakers("kim=speaker_1") == ["listener", "teller", ""]  # who plays which role was corrected
+    written(turns, WRITTEN.replace("SPEAKER_00", "p").replace("SPEAKER_01", "Anna"))
+    assert speakers() == ["listener", "teller", ""]
+    persons.write_text("session_id,person_id,role,participant_id\ns,kim,listener,\ns,lee,teller,p\n")
+    assert speakers() == ["teller", "listener", ""]
+    persons.write_text("session_id,person_id\ns,speaker_1\ns,speaker_2\n")
+    assert speakers() == ["speaker_3", "speaker_4", ""]
+    assert speakers("speaker_1=Anna") == ["speaker_2", "speaker_1", ""]

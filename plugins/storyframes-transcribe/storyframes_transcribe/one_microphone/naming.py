@@ -6,9 +6,10 @@ vector of a voice is kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter
 from pathlib import Path
 
@@ -38,6 +39,7 @@ from storyframes_transcribe.voices import RATE, voiced_pieces
 from tasks.media import AudioBlock, RecordingError, StreamChoice, read_audio, read_header
 from tasks.study import Study, UnusableFileError
 
+_LABEL = re.compile(r"(?i)speaker[_ -]?\d+")  # of a program; anything else may be a name
 _LEAST_INSIDE = 0.8  # the share of the words that turns of the same recording contain
 
 
@@ -93,7 +95,7 @@ class VoiceNaming:
         self._by_hand = {one.person: one.speaker for one in enrolments if one.speaker}
         sounds = [one for one in enrolments if not one.speaker]
         if self._rttm is None:
-            speakers = {*_called(max(counts.values(), default=0))}
+            speakers = {name for one in shared for name in self._voice_names(one)}
             self._model = load_voice_model(Path(settings.model), settings.front_end)
         else:
             speakers = {name for turns in self._rttm.values() for name in turns.speakers}
@@ -136,17 +138,25 @@ class VoiceNaming:
             by = self._by(recording, before)
             may_be_named = self._store is not None and {*by.persons} != {*(before.named if before else ())}
             has_turns = made.turns is not None and not made.provenance.speakers
-            if not has_turns or before is None or before.as_asked != by or may_be_named:
+            if (
+                not has_turns
+                or before is None
+                or before.as_asked != by
+                or may_be_named
+                or self._has_other_names(made, recording)
+            ):
                 named = self._with_speakers(recording, made, by)
                 made = made if named == made else write(path, named)
         except KeptError as error:
             return replace(outcome, status=Status.KEPT, reason=str(error))
         except (RecordingError, RttmError, StorageError, StoreError, UnusableFileError, OSError) as error:
             return replace(outcome, status=Status.FAILED, reason=f"no speakers: {error}")
-        count = sum(len(one.words) for one in made.utterances if one.speaker)
+        attributed = sum(len(one.words) for one in made.utterances if one.speaker)
         unnamed = {str(one.speaker) for one in made.utterances if one.speaker and not one.person_id}
         said = made.provenance.by_voice
-        return replace(outcome, attributed=count, unnamed=tuple(sorted(unnamed)), doubts=said.doubts if said else ())
+        return replace(
+            outcome, attributed=attributed, unnamed=tuple(sorted(unnamed)), doubts=said.doubts if said else ()
+        )
 
     def _by(self, recording: Recording, before: ByVoice | None) -> ByVoice:
         """What decides the speakers of a recording's transcript, besides the sound."""
@@ -154,7 +164,7 @@ class VoiceNaming:
         persons = tuple(persons_of_session(self._study, session_id))
         if self._rttm is None:
             model = {"name": self._model.name, "sha256": self._model.sha256, "front_end": self._model.front_end}
-            speakers = _called(len(persons))
+            speakers = self._voice_names(recording)
         else:
             model = {"name": "rttm", "sha256": self._rttm[recording.name].sha256}
             speakers = self._rttm[recording.name].speakers
@@ -165,6 +175,7 @@ class VoiceNaming:
             enrolled={person: digest for person, digest, _ in self._of_session(session_id)},
             least=self._settings.speaker_probability,
             by_mouth=self._store is not None,
+            by_file=self._named_in_file(recording),
         )
         if self._rttm is None and (before is None or before.as_asked.model_copy(update={"by_hand": {}}) != by):
             return by  # nobody can know yet which voice is speaker_1
@@ -197,13 +208,14 @@ class VoiceNaming:
         if self._rttm is None:
             turns, claims, doubts = self._by_model(blocks, recording, by)
         else:
-            turns, claims, doubts = self._by_rttm(self._rttm[recording.name], blocks, recording.session_id, spans)
+            turns, claims, doubts = self._by_rttm(self._rttm[recording.name], blocks, by, spans)
         claims = {"hand": {number - 1: person for person, number in by.by_hand.items()}} | claims
         if self._store:
             speech = read_mouths(self._study, self._store, recording.session_id)
             clock = self._study.clock(recording.session_id, recording.track)
             claims["mouth"] = match_mouths(turns, clock, speech, by.persons)
-        owners, named, contradictions = _settle(claims, turns.probability.shape[1], by)
+        names = self._voice_names(recording)
+        owners, named, contradictions = _settle(claims, names, by)
         doubts += contradictions
         doubts += [
             f"--voice {person}={speaker} names nobody: "
@@ -223,7 +235,7 @@ class VoiceNaming:
             for utterance in utterances(
                 [word for _, word in pairs],
                 self._transcribe.pause_s,
-                *self._speaker(recording.session_id, voice, owners),
+                *self._speaker(recording.session_id, voice, owners, names),
             )
         ]
         share = sum(voice is not None for voice in voices) / max(len(voices), 1)
@@ -232,7 +244,7 @@ class VoiceNaming:
         heard = tuple(
             Turn(start_s=start_s, end_s=end_s, speaker=str(speaker), person_id=person_id, probability=probability)
             for start_s, end_s, voice, probability in turns.runs(by.least)
-            for speaker, person_id in [self._speaker(recording.session_id, voice, owners)]
+            for speaker, person_id in [self._speaker(recording.session_id, voice, owners, names)]
         )
         return made.model_copy(update={"utterances": tuple(spoken), "turns": heard, "provenance": provenance})
 
@@ -249,50 +261,70 @@ class VoiceNaming:
         return turns, {"enrolment": match_voices(turns.centres, enrolled, ())}, doubts
 
     def _by_rttm(
-        self, rttm: Rttm, blocks: Iterable[AudioBlock], session_id: str, spans: Sequence[tuple[float, float]]
+        self, rttm: Rttm, blocks: Iterable[AudioBlock], by: ByVoice, spans: Sequence[tuple[float, float]]
     ) -> tuple[Turns, dict[str, dict[int, str]], list[str]]:
         """The same, by the turns of a file."""
         times = [(block.time, block.time + len(block.samples) / RATE) for block in blocks]
         turns = rttm.turns(times[0][0], times[-1][1])
-        persons = persons_of_session(self._study, session_id)
-        owners = {
-            voice: person
-            for voice, speaker in enumerate(rttm.speakers)
-            for person, names in persons.items()
-            if speaker in names and sum(speaker in names for names in persons.values()) == 1
-        }
         doubts = []
-        if persons and len(rttm.speakers) != len(persons):
+        if by.persons and len(rttm.speakers) != len(by.persons):
             doubts.append(
-                f"{rttm.path.name} has {len(rttm.speakers)} speakers, the table persons {len(persons)} persons"
+                f"{rttm.path.name} has {len(rttm.speakers)} speakers, the table persons {len(by.persons)} persons"
             )
         if (inside := turns.share_inside(spans)) < _LEAST_INSIDE:
             doubts.append(
                 f"only {inside:.0%} of the words are in turns of {rttm.path.name}: is it of another recording?"
             )
-        return turns, {"file": owners}, doubts
+        return turns, {"file": {number - 1: person for person, number in by.by_file.items()}}, doubts
 
-    def _speaker(self, session_id: str, voice: int | None, owners: Mapping[int, str]) -> tuple[str | None, str | None]:
+    def _named_in_file(self, recording: Recording) -> dict[str, int]:
+        """By person, the number of the voice that the RTTM calls as this person, and nobody else, is called."""
+        persons = persons_of_session(self._study, recording.session_id)
+        return {
+            person: number
+            for number, speaker in enumerate(self._rttm[recording.name].speakers if self._rttm else (), start=1)
+            for person, names in persons.items()
+            if speaker in names and sum(speaker in names for names in persons.values()) == 1
+        }
+
+    def _voice_names(self, recording: Recording) -> tuple[str, ...]:
+        """What voices are called that are nobody's, in the order in which they are first heard.
+
+        An RTTM's own labels stay, so that ``--voice`` means the same voice as the transcript; its names do not. No
+        voice is called as a person is.
+        """
+        persons = persons_of_session(self._study, recording.session_id)
+        given = self._rttm[recording.name].speakers if self._rttm else ("",) * len(persons)
+        taken = {*given}.union(*persons.values())
+        free = (name for number in count(1) if (name := f"speaker_{number}") not in taken)
+        return tuple(speaker if _LABEL.fullmatch(speaker) else next(free) for speaker in given)
+
+    def _has_other_names(self, made: TranscriptFile, recording: Recording) -> bool:
+        """Whether a person has another role since the transcript was made."""
+        pairs = {(one.person_id, one.speaker) for one in made.utterances}
+        pairs |= {(one.person_id, one.speaker) for one in made.turns or ()}
+        return any(
+            speaker != speaker_of(self._study, recording.session_id, person) for person, speaker in pairs if person
+        )
+
+    def _speaker(
+        self, session_id: str, voice: int | None, owners: Mapping[int, str], names: Sequence[str]
+    ) -> tuple[str | None, str | None]:
         """What the speaker of a voice is called, and the id of the person, if known."""
         if voice is None:
             return None, None
         person = owners.get(voice)
-        return (speaker_of(self._study, session_id, person), person) if person else (_called(voice + 1)[-1], None)
-
-
-def _called(count: int) -> tuple[str, ...]:
-    """What voices are called that are nobody's, in the order in which they are first heard."""
-    return tuple(f"speaker_{number + 1}" for number in range(count))
+        return (speaker_of(self._study, session_id, person), person) if person else (names[voice], None)
 
 
 def _settle(
-    claims: Mapping[str, Mapping[int, str]], count: int, by: ByVoice
+    claims: Mapping[str, Mapping[int, str]], names: Sequence[str], by: ByVoice
 ) -> tuple[dict[int, str], dict[str, str], list[str]]:
     """Whose each voice is, by what each person was named, and what is doubtful.
 
     Args:
         claims: by the kind of evidence, the strongest first, whose it says each voice is.
-        count: of voices; the one that is left is the person's who is left.
+        names: of the voices; the one that is left is the person's who is left.
     """
     owners: dict[int, str] = {}
     named: dict[str, str] = {}
@@ -303,8 +335,8 @@ def _settle(
                 owners[voice], named[person] = person, kind
             elif owners.get(voice) != person:
                 other = named[person] if person in named else named[owners[voice]]
-                doubts.append(f"by {kind}, {_called(voice + 1)[-1]} is {person}; by {other}, somebody else")
-    unknown, left = [*{*range(count)} - {*owners}], [*{*by.persons} - {*named}]
+                doubts.append(f"by {kind}, {names[voice]} is {person}; by {other}, somebody else")
+    unknown, left = [*{*range(len(names))} - {*owners}], [*{*by.persons} - {*named}]
     if len(unknown) == len(left) == 1 and left[0] not in by.enrolled:
         owners[unknown[0]], named[left[0]] = left[0], "left over"
     expected = by.persons if by.by_mouth else by.enrolled
