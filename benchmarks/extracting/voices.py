@@ -267,8 +267,8 @@ def main() -> None:
     ]
     columns_by_voice = ("model and microphone", "steps right", "Brier score", "calibration error")
     if not options.choose and {*names} <= {*MODELS}:
-        record("voices", columns, [*kept("voices", names), *rows])
-        record("speaking-by-voice", columns_by_voice, [*kept("speaking-by-voice", names), *by_voice])
+        for table, cells, measured in (("voices", columns, rows), ("speaking-by-voice", columns_by_voice, by_voice)):
+            record(table, cells, [*kept(table, names), *measured], command="python -m benchmarks.extracting.voices")
     else:
         show(columns_by_voice, by_voice)
 
