@@ -220,7 +220,7 @@ def session_microphones(study: Study, session_id: str, track: str) -> tuple[dict
         for kind, path in kinds.items()
     ]
     clock, person = study.clock(session_id, track), tracks[track].person_id or (own if track == MAIN else None)
-    devices_of_own = [device for name, device in devices.items() if _sound_path(tracks[name]) == _sound_path(heard)]
+    devices_of_own = [device for name, device in devices.items() if _seconds_of(tracks[name]) == _seconds_of(heard)]
     if transcript := next((device.transcript for device in devices_of_own if device.transcript), None):
         kinds[Input.TURNS] = transcript
     others = tuple(microphones[1:])
@@ -239,6 +239,11 @@ def _sharing_copies(microphones: Microphones, files: Mapping[str, InputFile]) ->
 
 def _sound_path(track: Track) -> str:
     return track.audio or track.video or ""
+
+
+def _seconds_of(track: Track) -> tuple[str, bool]:
+    """The sound whose seconds a transcript has: those of a video count from its first frame, not its first sample."""
+    return _sound_path(track), track.audio is None
 
 
 def track_region(track: Track) -> Region | None:

@@ -140,7 +140,8 @@ def _plan(study: Study, session_id: str, tracks: Sequence[str]) -> SessionPlan:
         if one.person_id and one.track != MAIN and _has_sound(study, one):
             microphones.setdefault(one.person_id, one)
         elif not one.person_id and of_session[one.track].person_id:
-            transcribed = [*shared, *([own.relative] if own else [])]
+            has_same_seconds = own is not None and own.is_video == one.is_video
+            transcribed = [*shared, *([own.relative] if own and has_same_seconds else [])]
             is_new = not any(_is_same(study, one.relative, path) for path in transcribed)
             shared |= {one.relative: one.track} if is_new else {}
     is_joint = len(microphones) > 1

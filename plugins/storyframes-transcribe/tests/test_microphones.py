@@ -16,6 +16,8 @@ from support.messages import missing
 from support.studies import extract_session, make_study
 from transcribing import MODEL, SETTINGS, WORDS, assert_begin, transcribe
 
+from tasks.extractors.source import Input
+from tasks.planning.sources import session_microphones
 from tasks.study import ChangedTables, load_study, read_transcript
 
 pytestmark = pytest.mark.needs("espeak-ng", "faster_whisper")
@@ -160,3 +162,15 @@ def test_copies_of_one_recording_are_one_microphone_for_several_persons(tmp_path
     (plan,) = plan_sessions(load_study(root))
     assert [(one.track, one.speaker) for one in plan.recordings] == [("main", None), ("m", "mia")]
     assert (plan.microphones, plan.joins) == ((), False)
+
+
+def test_turns_are_of_the_transcript_whose_seconds_are_those_of_the_track(tmp_path: Path) -> None:
+    """A video's own sound counts from its first frame, the same file as ``audio`` from its first sample."""
+    root = make_study(tmp_path / "study", video="v.mkv", transcript="v.json")
+    (root / "persons.csv").write_text("session_id,person_id\ns,kim\ns,lee\n")
+    (root / "tracks.csv").write_text("session_id,track,audio,person_id\ns,k,v.mkv,kim\ns,l,v.mkv,lee\n")
+    (plan,) = plan_sessions(load_study(root))
+    assert "k" in [one.track for one in plan.recordings]
+    assert Input.TURNS not in session_microphones(load_study(root), "s", "l")[0]
+    ChangedTables(root).name_transcripts({("s", "k"): "k.json"})
+    assert session_microphones(load_study(root), "s", "l")[0][Input.TURNS] == "k.json"

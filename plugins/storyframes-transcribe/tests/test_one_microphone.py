@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from planted import as_int16, planted
-from storyframes_transcribe.one_microphone.enrolment import VoiceError
+from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError
 from storyframes_transcribe.one_microphone.turns import STEP_S, Turns, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
 from storyframes_transcribe.session import Status
 from storyframes_transcribe.voices import RATE, voiced_pieces
-from support.media.recordings import write_wave
+from support.media.recordings import write_recording, write_wave
 from transcribing import WORDS, named, write_meeting
 from typer.testing import CliRunner, Result
 
@@ -233,6 +234,20 @@ def test_a_meeting_of_one_microphone_has_a_speaking_of_each_person(tmp_path: Pat
         assert not (speech[track].probability[(time_s < start_s) | (time_s > start_s + 6)] > 0.5).any()
         starts = np.array([start_s + at for _, at in words])
         assert {one.track for one in attribute(starts + 0.1, starts + 0.3, speech)} == {track}
+
+
+@pytest.mark.needs("espeak-ng")
+def test_the_seconds_of_a_voice_are_those_of_the_recording(tmp_path: Path) -> None:
+    """The sound begins 3 s after the picture, and its first 6 s are silent."""
+    sound = np.concatenate([np.zeros(6 * RATE, np.float32), np.tile(planted(WORDS, 8.0), 2)])
+    path = write_recording(tmp_path / "v.mkv", 2, as_int16(sound)[:, None], RATE, sound_at_s=3.0)
+
+    def embed(sounds: Sequence[np.ndarray]) -> np.ndarray:
+        return np.ones((len(sounds), 1))
+
+    with pytest.raises(VoiceError, match=r"has 0\.0 s of voice"):
+        Enrolment.parse(f"kim={path},3,9").vector(embed, 0.5)
+    assert Enrolment.parse(f"kim={path},9,25").vector(embed, 0.5).tolist() == [1.0]
 
 
 def message(*fields: tuple[int, int | str | bytes]) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 from storyframes_transcribe.one_microphone.turns import Embed, Windows
 from storyframes_transcribe.recordings import digest_of
 from storyframes_transcribe.voices import RATE, voiced_pieces
-from tasks.media import AudioBlock, RecordingError, read_audio
+from tasks.media import AudioBlock, RecordingError, read_audio, read_header, read_streams
 
 _VOICE = re.compile(r"(?P<person>[^=]+)=(?P<file>.+?)(?:,(?P<start>\d+(?:\.\d+)?),(?P<end>\d+(?:\.\d+)?))?")
 _LEAST_S = 3.0
@@ -30,7 +30,7 @@ class Enrolment:
     Attributes:
         person: a person's id, role or participant.
         path: of the file; of a voice, what it is called.
-        start_s, end_s: seconds of the file.
+        start_s, end_s: seconds of the recording: of a video, from its first frame.
     """
 
     person: str
@@ -48,7 +48,7 @@ class Enrolment:
         matched = _VOICE.fullmatch(text)
         if not matched:
             raise VoiceError(
-                f"--voice {text}: must be PERSON=FILE or PERSON=FILE,FROM,TO, with seconds of the file, or "
+                f"--voice {text}: must be PERSON=FILE or PERSON=FILE,FROM,TO, with seconds of the recording, or "
                 "PERSON=SPEAKER"
             )
         start_s, end_s = float(matched["start"] or 0), float(matched["end"] or "inf")
@@ -84,7 +84,8 @@ class Enrolment:
         return np.asarray(total / np.linalg.norm(total))
 
     def _blocks(self) -> Iterator[AudioBlock]:
-        for block in read_audio(self.path, RATE, None):
+        zero_s = read_header(self.path).start_s if read_streams(self.path).has_video else None
+        for block in read_audio(self.path, RATE, zero_s):
             first = max(round((self.start_s - block.time) * RATE), 0)
             stop = round(min((self.end_s - block.time) * RATE, len(block.samples)))
             if first < stop:
