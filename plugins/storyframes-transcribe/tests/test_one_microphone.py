@@ -324,6 +324,19 @@ def test_a_network_whose_front_end_is_not_known_is_refused(tmp_path: Path) -> No
             load_voice_model(file, front_end)
 
 
+def test_a_network_that_cannot_compute_these_windows_is_refused(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    sounds = [generator.normal(0, 0.1, round(seconds * RATE)).astype(np.float32) for seconds in (1.6, 0.8, 1.6)]
+    single = load_voice_model(write_onnx(tmp_path / "single.onnx", (1, "frames", 80), framework="wespeaker"))
+    several = load_voice_model(write_onnx(tmp_path / "several.onnx", ("n", "frames", 80), framework="wespeaker"))
+    np.testing.assert_allclose(single.embed(sounds), several.embed(sounds), atol=1e-6)
+    short = load_voice_model(write_onnx(tmp_path / "short.onnx", ("n", 78, 80), framework="wespeaker"))
+    with pytest.raises(VoiceModelError, match=r"short\.onnx"):
+        short.embed(sounds)
+    with pytest.raises(VoiceModelError, match=r"several\.onnx"):
+        several.embed([np.full(RATE, np.nan, np.float32)])
+
+
 @pytest.mark.needs("espeak-ng")
 def test_a_transcript_gets_the_speakers_of_its_persons_and_says_by_what(tmp_path: Path) -> None:
     meeting = write_meeting(tmp_path / "study")

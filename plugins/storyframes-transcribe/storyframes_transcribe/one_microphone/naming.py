@@ -19,10 +19,10 @@ from storyframes import FeatureStore
 from storyframes.store import StorageError, StoreError
 from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError
 from storyframes_transcribe.one_microphone.mouths import match_mouths, read_mouths
-from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
+from storyframes_transcribe.one_microphone.rttm import Rttm, find_rttm
 from storyframes_transcribe.one_microphone.settings import VoicesSettings
 from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Turns, Windows, find_turns, match_voices
-from storyframes_transcribe.one_microphone.voice_models import load_voice_model
+from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
 from storyframes_transcribe.recordings import Recording, SessionPlan, person_of_sound, speaker_of
 from storyframes_transcribe.session import Outcome, Status
 from storyframes_transcribe.settings import TranscribeSettings
@@ -149,7 +149,7 @@ class VoiceNaming:
                 made = made if named == made else write(path, named)
         except KeptError as error:
             return replace(outcome, status=Status.KEPT, reason=str(error))
-        except (RecordingError, RttmError, StorageError, StoreError, UnusableFileError, OSError) as error:
+        except (RecordingError, VoiceModelError, StorageError, StoreError, UnusableFileError, OSError) as error:
             return replace(outcome, status=Status.FAILED, reason=f"no speakers: {error}")
         attributed = sum(len(one.words) for one in made.utterances if one.speaker)
         unnamed = {str(one.speaker) for one in made.utterances if one.speaker and not one.person_id}

@@ -51,7 +51,11 @@ class VoiceModel:
     run: Callable[[np.ndarray], np.ndarray]
 
     def embed(self, sounds: Sequence[np.ndarray]) -> np.ndarray:
-        """(n, d) a vector of length 1 for each sound at 16 kHz."""
+        """(n, d) a vector of length 1 for each sound at 16 kHz.
+
+        Raises:
+            VoiceModelError: the network cannot compute it.
+        """
         order = sorted(range(len(sounds)), key=lambda number: len(sounds[number]))
         vectors: dict[int, np.ndarray] = {}
         for _, same in groupby(order, key=lambda number: len(sounds[number])):
@@ -60,6 +64,8 @@ class VoiceModel:
                 batch = numbers[first : first + _BATCH]
                 vectors |= zip(batch, self.run(np.stack([sounds[number] for number in batch])), strict=True)
         stacked = np.array([vectors[number] for number in range(len(sounds))], np.float64)
+        if not np.isfinite(stacked).all():
+            raise VoiceModelError(f"[voices] model: {self.name} gives vectors that are not finite: it cannot be used")
         return stacked / np.maximum(np.linalg.norm(stacked, axis=1, keepdims=True), 1e-9)
 
 
@@ -165,8 +171,16 @@ def _onnx(file: Path, front_end: str | None) -> tuple[str, Callable[[np.ndarray]
         )
 
     def run(sounds: np.ndarray) -> np.ndarray:
-        given = kaldi_bands(sounds, chosen) if chosen in _KALDI else sounds
-        return np.asarray(network.run(None, {inputs[0].name: given.astype(np.float32)})[-1]).reshape(len(sounds), -1)
+        given = (kaldi_bands(sounds, chosen) if chosen in _KALDI else sounds).astype(np.float32)
+        batches = np.split(given, len(given)) if shape[0] == 1 else [given]
+        try:
+            vectors = [network.run(None, {inputs[0].name: batch})[-1] for batch in batches]
+            return np.concatenate([np.reshape(of_batch, (len(given) // len(batches), -1)) for of_batch in vectors])
+        except Exception as error:  # of the library's own classes, or of a shape
+            raise VoiceModelError(
+                f"[voices] model: {file} does not give a vector for each sound, from inputs of the shape {given.shape} "
+                f"({type(error).__name__}): it has {shape}; export it with a batch and a length that may vary"
+            ) from None
 
     return str(chosen), run
 
