@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from storyframes_transcribe.one_microphone.enrolment import VoiceError
 from storyframes_transcribe.one_microphone.mouths import match_mouths
+from storyframes_transcribe.one_microphone.naming import VoiceNaming
 from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
+from storyframes_transcribe.one_microphone.settings import VoicesSettings
 from storyframes_transcribe.one_microphone.turns import Turns
+from storyframes_transcribe.recordings import plan_sessions
 from storyframes_transcribe.session import Status
 from storyframes_transcribe.transcript_file import read_made
-from transcribing import named, write_meeting
+from transcribing import SETTINGS, named, write_meeting
 
 from storyframes import Clock
-from tasks.study import read_transcript
+from tasks.study import load_study, read_transcript
 
 pytestmark = pytest.mark.needs("faster_whisper")
 
@@ -97,6 +100,23 @@ def test_another_recording_s_turns_and_files_that_are_missing_or_too_large_are_r
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(RttmError, match="UTF-8"):
         Rttm.read(path)
+
+
+def test_turns_of_another_session_of_the_study_are_refused(tmp_path: Path) -> None:
+    root = tmp_path / "study"
+    root.mkdir()
+    (root / "sessions.csv").write_text("session_id,participant_id,audio\ns,p,a/x.wav\nt,q,y.wav\nu,r,b/x.wav\n")
+    study = load_study(root)
+
+    def naming(name: str, recording: str) -> VoiceNaming:
+        path = written(tmp_path, WRITTEN.replace("meeting", recording), name)
+        return VoiceNaming(study, plan_sessions(study, ["s"]), SETTINGS, VoicesSettings(model=str(path)))
+
+    for name, recording in (("s.rttm", "s"), ("s.rttm", "x"), ("mine.rttm", "tape-3")):
+        assert naming(name, recording).has_recordings
+    for name, recording in (("s.rttm", "t"), ("s.rttm", "y"), ("t.rttm", "tape-3")):
+        with pytest.raises(RttmError, match=rf"{name}.* of session t, and not of s"):
+            naming(name, recording)
 
 
 def speech(is_speaking: np.ndarray, seed: int = 0) -> np.ndarray:

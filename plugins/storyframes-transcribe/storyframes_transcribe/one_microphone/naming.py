@@ -19,7 +19,7 @@ from storyframes import FeatureStore
 from storyframes.store import StorageError, StoreError
 from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError
 from storyframes_transcribe.one_microphone.mouths import match_mouths, read_mouths
-from storyframes_transcribe.one_microphone.rttm import Rttm, find_rttm
+from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
 from storyframes_transcribe.one_microphone.settings import VoicesSettings
 from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Turns, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
@@ -80,6 +80,8 @@ class VoiceNaming:
         ]
         self._recordings = {(one.session_id, one.track): one for one in shared}
         self._rttm = find_rttm(Path(settings.model), [one.name for one in shared])
+        for name, rttm in (self._rttm or {}).items():
+            _refuse_others(study, next(one for one in shared if one.name == name), rttm)
         counts = {one.session_id: len(persons_of_session(study, one.session_id)) for one in shared}
         if self._rttm is None and (unknown := [session_id for session_id, count in counts.items() if not count]):
             raise VoiceError(_unknown_number(study, unknown[0]))
@@ -342,6 +344,21 @@ def _settle(
     expected = by.persons if by.by_mouth else by.enrolled
     doubts += [f"it is not clear which voice is that of {person}" for person in expected if person not in named]
     return owners, named, doubts
+
+
+def _refuse_others(study: Study, recording: Recording, rttm: Rttm) -> None:
+    """Refuse turns that are called as another session or its recording is, and not as this one is."""
+    names: dict[str, set[str]] = {}
+    for session_id, tracks in study.tracks.items():
+        paths = {Path(path) for files in tracks.values() for path in (files.audio, files.video) if path}
+        for name in (session_id, *(path.stem for path in paths), *(path.name for path in paths)):
+            names.setdefault(name, set()).add(session_id)
+    for name in (rttm.recording, rttm.path.stem):
+        if recording.session_id not in (sessions := names.get(name, {recording.session_id})):
+            raise RttmError(
+                f"{rttm.path}: its turns are called {name!r}, which is of session {sorted(sessions)[0]}, and not of "
+                f"{recording.session_id}: give the turns of {recording.relative}"
+            )
 
 
 def _unknown_number(study: Study, session_id: str) -> str:

@@ -35,6 +35,7 @@ class Rttm:
 
     Attributes:
         path, sha256: of the file.
+        recording: what the file calls it.
         speakers: their names in the order in which they are first heard.
         start_s, end_s: (n,) of each turn, seconds from the first sample of the sound.
         speaker: (n,) number of its speaker.
@@ -44,6 +45,7 @@ class Rttm:
 
     path: Path
     sha256: str
+    recording: str
     speakers: tuple[str, ...]
     start_s: np.ndarray
     end_s: np.ndarray
@@ -75,7 +77,7 @@ class Rttm:
         numbers = np.array([names.index(row[4]) for row in rows])
         line, start_s, end_s, confidence = (np.array([row[at] for row in rows]) for at in (0, 2, 3, 5))
         digest = hashlib.sha256(content).hexdigest()
-        return Rttm(path, digest, names, start_s, end_s, numbers, confidence, line)
+        return Rttm(path, digest, recordings[0], names, start_s, end_s, numbers, confidence, line)
 
     def turns(self, sound_start_s: float, sound_end_s: float) -> Turns:
         """Who speaks when, in seconds of the recording. Where several do, each is as likely, and it is doubtful.
