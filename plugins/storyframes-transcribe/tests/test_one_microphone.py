@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planted import as_int16, planted
-from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError
+from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError, match_enrolled
 from storyframes_transcribe.one_microphone.turns import STEP_S, Turns, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
 from storyframes_transcribe.session import Status
@@ -110,6 +110,20 @@ def test_a_voice_is_a_person_s_only_if_it_is_clear() -> None:
     assert match_voices(centres, [("pat", pat)], ["pat", "lee"]) == {}
     assert match_voices(centres, [], ["kim", "lee"]) == {}
     assert match_voices(centres[:1], [], ["kim"]) == {0: "kim"}
+
+
+def test_sound_of_somebody_who_is_not_in_the_recording_names_no_voice() -> None:
+    kim, lee, pat = voices(3)
+    talk = windows(np.stack([kim, lee])[np.repeat(np.arange(24) % 2, 10)])
+    outsider = pat + 0.4 * kim  # more like kim than like lee
+    outsider /= np.linalg.norm(outsider)
+    turns = find_turns(talk, 2)
+    assert match_voices(turns.centres, [("pat", outsider)], ()) == {0: "pat"}
+    assert match_enrolled(turns, talk, [("pat", outsider)]) == {}
+    assert match_enrolled(turns, talk, [("lee", lee), ("pat", outsider)]) == {1: "lee"}
+    learned = find_turns(talk, 2, [lee, outsider])
+    assert match_enrolled(learned, talk, [("lee", lee), ("pat", outsider)]) == {0: "lee"}
+    assert match_enrolled(turns, talk, [("kim", kim)]) == {0: "kim"}
 
 
 def tiny_resemblyzer(path: Path) -> Path:

@@ -17,11 +17,11 @@ import numpy as np
 
 from storyframes import FeatureStore
 from storyframes.store import StorageError, StoreError
-from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError
+from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError, match_enrolled
 from storyframes_transcribe.one_microphone.mouths import match_mouths, read_mouths
 from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
 from storyframes_transcribe.one_microphone.settings import VoicesSettings
-from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Turns, Windows, find_turns, match_voices
+from storyframes_transcribe.one_microphone.turns import VOICE_RULES, Turns, Windows, find_turns
 from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
 from storyframes_transcribe.recordings import Recording, SessionPlan, person_of_sound, speaker_of
 from storyframes_transcribe.session import Outcome, Status
@@ -260,7 +260,7 @@ class VoiceNaming:
         turns = find_turns(windows, len(by.persons), every)
         doubt = f"the voices of {len(by.persons)} persons are hard to tell apart: many words may have the wrong speaker"
         doubts = [] if turns.is_distinct else [doubt]
-        return turns, {"enrolment": match_voices(turns.centres, enrolled, ())}, doubts
+        return turns, {"enrolment": match_enrolled(turns, windows, enrolled)}, doubts
 
     def _by_rttm(
         self, rttm: Rttm, blocks: Iterable[AudioBlock], by: ByVoice, spans: Sequence[tuple[float, float]]
