@@ -345,7 +345,8 @@ def written(word: HeardWord) -> Word:
 def find_forgotten(asked: Asked) -> Iterator[Trace]:
     """The transcripts of forgotten sessions and tracks that were made here, also where they were corrected since.
 
-    Where a track is forgotten and its session is not, all turns in the session's other transcripts.
+    Where a track is forgotten and its session is not, the session's other transcripts lose all turns, and what says
+    whose voices they were.
     """
     in_part = {session for session, _ in asked.scope.ids.tracks}
     for path in sorted((asked.study / FOLDER).glob("*.json")):
@@ -355,13 +356,22 @@ def find_forgotten(asked: Asked) -> Iterator[Trace]:
             made = read_made(path, also_corrected=True) if is_forgotten or session in in_part else None
             if made and is_forgotten:
                 yield Trace.of_file(path, "made transcript")
-            elif made and made.turns:
+            elif made and (made.turns or _names_voices(made.provenance.by_voice)):
                 whole = Trace.of_file(path, "turns in a transcript")
                 yield replace(whole, where=f"{path}: turns", remove=partial(_remove_turns, path))
+
+
+def _names_voices(by_voice: ByVoice | None) -> bool:
+    return bool(by_voice and (by_voice.persons or by_voice.enrolled or by_voice.named))
 
 
 def _remove_turns(path: Path) -> None:
     with suppress(FileNotFoundError):
         content = json.loads(path.read_bytes())
         content.pop("turns", None)
+        if by_voice := content["provenance"].get("by_voice"):
+            doubts = (
+                ["whose voices these were was removed, because a person withdrew"] if by_voice.get("doubts") else []
+            )
+            by_voice |= {"persons": [], "enrolled": {}, "by_hand": {}, "by_file": {}, "named": {}, "doubts": doubts}
         _write(path, content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from storyframes_transcribe.outdated import find_outdated
 from storyframes_transcribe.transcript_file import (
     MADE_BY,
     RULES,
+    ByVoice,
     Provenance,
     TranscriptFile,
     Turn,
@@ -23,7 +25,7 @@ from support.messages import missing
 
 from tasks.forgetting import Asked
 from tasks.forgetting.scope import Scope
-from tasks.study import load_study
+from tasks.study import load_study, read_transcript
 from tasks.study.forgotten_ids import ForgottenIds
 
 # Like all tests of the plug-in, which the short tier leaves out: it cannot be imported without.
@@ -116,6 +118,31 @@ def test_where_a_track_is_forgotten_no_turns_of_its_session_stay(tmp_path: Path)
     trace.remove()
     assert read_made(path) == before.model_copy(update={"turns": None})
     assert list(find_forgotten(Asked(tmp_path, scope, []))) == []
+
+
+def test_nor_does_anything_that_says_whose_voices_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "transcripts/s1.json"
+    by = ByVoice(
+        model={"name": "tiny.pt"},
+        rules=1,
+        persons=("anna", "pat"),
+        enrolled={"pat": "0" * 64},
+        least=0.9,
+        by_hand={"pat": 2},
+        by_file={"pat": 2},
+        named={"pat": "hand"},
+        doubts=("it is not clear which voice is that of pat",),
+    )
+    said = Utterance(start_s=0.1, end_s=1.0, text="yes", words=())
+    write(path, TranscriptFile(provenance=Provenance(made_by=MADE_BY, by_voice=by), utterances=(said,)))
+    asked = Asked(tmp_path, Scope(ForgottenIds(frozenset(), tracks=frozenset({("s1", "lapel")}))), [])
+    (trace,) = find_forgotten(asked)
+    trace.remove()
+    assert not {"anna", "pat"} & {*re.findall(r"\w+", path.read_text())}
+    made = read_made(path)
+    assert made is not None
+    assert read_transcript(path).doubtful_voices
+    assert list(find_forgotten(asked)) == []
 
 
 def test_the_entry_point_names_it() -> None:
