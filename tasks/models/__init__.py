@@ -2,7 +2,6 @@
 
 ``weights`` (model files: where they are, how they are fetched) and ``digests`` (SHA-256 of inputs).
 ``libraries`` is the one place where torchvision and OpenVINO are imported.
-``one_thread`` is how torch computes on a processor.
 """
 
 from typing import TYPE_CHECKING

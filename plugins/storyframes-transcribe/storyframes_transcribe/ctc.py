@@ -104,9 +104,11 @@ class CtcModel:
 def _load(folder: Path, where: str) -> Any:
     os.environ["HF_HUB_OFFLINE"] = "1"  # the model is on this machine; the hub must not be asked
     import_torchvision()  # transformers imports it too, and fails on a wheel that does not match torch
+    import torch
     from transformers import AutoModelForCTC
     from transformers.utils.logging import disable_progress_bar
 
+    torch.set_num_threads(1)  # more give other values, and wait for each other where the processors are busy
     disable_progress_bar()
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
     try:

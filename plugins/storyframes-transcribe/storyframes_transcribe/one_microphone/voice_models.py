@@ -98,6 +98,7 @@ def _weights(file: Path) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
     """The network of a file of weights."""
     import torch
 
+    torch.set_num_threads(1)  # more give other values, and wait for each other where the processors are busy
     try:
         state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
         if MARK in state:
@@ -153,8 +154,10 @@ def _mel_power(sounds: np.ndarray, bands: int) -> np.ndarray:
 def _onnx(file: Path, front_end: str | None) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
     import onnxruntime
 
+    options = onnxruntime.SessionOptions()
+    options.inter_op_num_threads = options.intra_op_num_threads = 1
     try:
-        network = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        network = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # of the library's own classes
         raise VoiceModelError(f"[voices] model: {file} cannot be read by onnxruntime: {type(error).__name__}") from None
     inputs, metadata = network.get_inputs(), network.get_modelmeta().custom_metadata_map
