@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planted import as_int16, planted
-from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError, match_enrolled
+from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError, alike_voices, match_enrolled
+from storyframes_transcribe.one_microphone.naming import settle
 from storyframes_transcribe.one_microphone.turns import STEP_S, Turns, Windows, find_turns, match_voices
 from storyframes_transcribe.one_microphone.voice_models import VoiceModelError, load_voice_model
 from storyframes_transcribe.session import Status
+from storyframes_transcribe.transcript_file import ByVoice
 from storyframes_transcribe.voices import RATE, voiced_pieces
 from support.media.recordings import write_recording, write_wave
 from transcribing import WORDS, named, write_meeting
@@ -124,6 +126,19 @@ def test_sound_of_somebody_who_is_not_in_the_recording_names_no_voice() -> None:
     learned = find_turns(talk, 2, [lee, outsider])
     assert match_enrolled(learned, talk, [("lee", lee), ("pat", outsider)]) == {0: "lee"}
     assert match_enrolled(turns, talk, [("kim", kim)]) == {0: "kim"}
+
+
+def test_of_three_voices_one_that_is_like_another_one_is_nobody_s_by_what_is_left_over() -> None:
+    kim, lee, pat = voices(3)
+    parts = [kim + 0.12 * part for part in np.eye(2, SIZE)]  # of one person in two moods
+    by = ByVoice(model={}, rules=1, persons=("kim", "lee", "pat"), enrolled={}, least=LEAST)
+    for means, alike in (([kim, lee, pat], set()), ([*parts, lee], {0, 1})):
+        talk = windows(np.stack(means)[np.repeat(np.arange(36) % 3, 10)])
+        turns = find_turns(talk, 3)
+        assert turns.is_distinct
+        assert alike_voices(turns, talk) == alike
+        owners, _, doubts = settle({"hand": {0: "kim", 2: "lee"}}, ("a", "b", "c"), by, alike)
+        assert (owners.get(1), bool(doubts)) == (None if alike else "pat", bool(alike))
 
 
 def tiny_resemblyzer(path: Path) -> Path:

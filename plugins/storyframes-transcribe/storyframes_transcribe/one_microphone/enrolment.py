@@ -17,6 +17,7 @@ from tasks.media import AudioBlock, RecordingError, read_audio, read_header, rea
 
 _VOICE = re.compile(r"(?P<person>[^=]+)=(?P<file>.+?)(?:,(?P<start>\d+(?:\.\d+)?),(?P<end>\d+(?:\.\d+)?))?")
 _LEAST_S = 3.0
+_ALIKE = 0.97  # halves of one voice: 0.98 and more; two voices: up to 0.91 (CAM++)
 _AS_LIKE = 0.6  # CAM++ on eight voices, clean and by telephone: 0.69 and more; of others up to 0.54
 
 
@@ -110,3 +111,16 @@ def match_enrolled(turns: Turns, windows: Windows, enrolled: Sequence[tuple[str,
         if cosines[voice] - other >= _AS_LIKE * (within - other):
             clear[voice] = person
     return clear
+
+
+def alike_voices(turns: Turns, windows: Windows) -> set[int]:
+    """Of three or more voices those that are as like another one as windows are like their own: halves of one person.
+
+    So it is where somebody of those who may speak is silent: another person's voice is split.
+    """
+    if turns.centres.shape[0] < 3 or not len(windows.vectors):
+        return set()
+    within = float(np.median((windows.vectors @ turns.centres.T).max(axis=1)))
+    between = turns.centres @ turns.centres.T
+    np.fill_diagonal(between, -1.0)
+    return {*np.flatnonzero(between.max(axis=1) >= _ALIKE * within).tolist()}

@@ -7,7 +7,7 @@ vector of a voice is kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, groupby
 from operator import itemgetter
@@ -17,7 +17,7 @@ import numpy as np
 
 from storyframes import FeatureStore
 from storyframes.store import StorageError, StoreError
-from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError, match_enrolled
+from storyframes_transcribe.one_microphone.enrolment import Enrolment, VoiceError, alike_voices, match_enrolled
 from storyframes_transcribe.one_microphone.mouths import match_mouths, read_mouths
 from storyframes_transcribe.one_microphone.rttm import Rttm, RttmError, find_rttm
 from storyframes_transcribe.one_microphone.settings import VoicesSettings
@@ -208,16 +208,17 @@ class VoiceNaming:
         zero_s = read_header(path, self._streams).start_s if recording.is_video else None
         blocks = read_audio(path, RATE, zero_s, streams=self._streams)
         if self._rttm is None:
-            turns, claims, doubts = self._by_model(blocks, recording, by)
+            turns, claims, doubts, alike = self._by_model(blocks, recording, by)
         else:
             turns, claims, doubts = self._by_rttm(self._rttm[recording.name], blocks, by, spans)
+            alike = set()
         claims = {"hand": {number - 1: person for person, number in by.by_hand.items()}} | claims
         if self._store:
             speech = read_mouths(self._study, self._store, recording.session_id)
             clock = self._study.clock(recording.session_id, recording.track)
             claims["mouth"] = match_mouths(turns, clock, speech, by.persons)
         names = self._voice_names(recording)
-        owners, named, contradictions = _settle(claims, names, by)
+        owners, named, contradictions = settle(claims, names, by, alike)
         doubts += contradictions
         doubts += [
             f"--voice {person}={speaker} names nobody: "
@@ -252,15 +253,16 @@ class VoiceNaming:
 
     def _by_model(
         self, blocks: Iterable[AudioBlock], recording: Recording, by: ByVoice
-    ) -> tuple[Turns, dict[str, dict[int, str]], list[str]]:
-        """The turns, whose voices they are by each evidence, and what is doubtful."""
+    ) -> tuple[Turns, dict[str, dict[int, str]], list[str], set[int]]:
+        """The turns, whose voices they are by each evidence, what is doubtful, and voices that are alike."""
         windows = Windows.read(voiced_pieces(blocks, self._transcribe.voice_threshold), self._model.embed)
         enrolled = [(person, vector) for person, _, vector in self._of_session(recording.session_id)]
         every = [vector for _, vector in enrolled] if {name for name, _ in enrolled} == {*by.persons} else []
         turns = find_turns(windows, len(by.persons), every)
         doubt = f"the voices of {len(by.persons)} persons are hard to tell apart: many words may have the wrong speaker"
         doubts = [] if turns.is_distinct else [doubt]
-        return turns, {"enrolment": match_enrolled(turns, windows, enrolled)}, doubts
+        alike = alike_voices(turns, windows)
+        return turns, {"enrolment": match_enrolled(turns, windows, enrolled)}, doubts, alike
 
     def _by_rttm(
         self, rttm: Rttm, blocks: Iterable[AudioBlock], by: ByVoice, spans: Sequence[tuple[float, float]]
@@ -319,13 +321,14 @@ class VoiceNaming:
         return (speaker_of(self._study, session_id, person), person) if person else (names[voice], None)
 
 
-def _settle(
-    claims: Mapping[str, Mapping[int, str]], names: Sequence[str], by: ByVoice
+def settle(
+    claims: Mapping[str, Mapping[int, str]], names: Sequence[str], by: ByVoice, alike: Collection[int] = ()
 ) -> tuple[dict[int, str], dict[str, str], list[str]]:
     """Whose each voice is, by what each person was named, and what is doubtful.
 
     Args:
         claims: by the kind of evidence, the strongest first, whose it says each voice is.
+        alike: voices that may be halves of one: none of them is anybody's because it is left.
         names: of the voices; the one that is left is the person's who is left.
     """
     owners: dict[int, str] = {}
@@ -339,7 +342,10 @@ def _settle(
                 other = named[person] if person in named else named[owners[voice]]
                 doubts.append(f"by {kind}, {names[voice]} is {person}; by {other}, somebody else")
     unknown, left = [*{*range(len(names))} - {*owners}], [*{*by.persons} - {*named}]
-    if len(unknown) == len(left) == 1 and left[0] not in by.enrolled:
+    if alike:
+        called = " and ".join(owners.get(voice, names[voice]) for voice in sorted(alike))
+        doubts.append(f"the voices {called} are alike: one person may have both, and another one not speak")
+    if len(unknown) == len(left) == 1 and left[0] not in by.enrolled and unknown[0] not in alike:
         owners[unknown[0]], named[left[0]] = left[0], "left over"
     expected = by.persons if by.by_mouth else by.enrolled
     doubts += [f"it is not clear which voice is that of {person}" for person in expected if person not in named]
