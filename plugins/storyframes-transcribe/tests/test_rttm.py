@@ -67,6 +67,7 @@ def test_what_is_no_turn_is_left_out_and_a_confidence_is_the_probability(tmp_pat
     [
         ("SPEAKER m 1 0.9 1.1 <NA> <NA> anna b <NA> <NA>", "line 2: has 11 fields"),
         ("SPEAKER m 1 0,9 1.1 <NA> <NA> anna <NA> <NA>", "line 2: the start is '0,9'"),
+        ("SPEAKER m 1 1_0 1.1 <NA> <NA> anna <NA> <NA>", "line 2: the start is '1_0'"),
         ("SPEAKER m 1 0.9 -1 <NA> <NA> anna <NA> <NA>", "line 2: the duration is '-1'"),
         ("SPEAKER m 1 0.9 inf <NA> <NA> anna <NA> <NA>", "line 2: the duration is 'inf'"),
         ("SPEAKER m 1 0.9 1.1 <NA> <NA> anna 93 <NA>", "line 2: the confidence is '93'"),

@@ -130,7 +130,7 @@ def _turn(path: Path, number: int, line: str) -> tuple[str, float, float, str, f
 
 def _number(where: str, name: str, text: str) -> float:
     try:
-        value = float(text)
+        value = math.nan if "_" in text else float(text)  # Python reads 1_0 as 10
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
