@@ -101,7 +101,10 @@ def test_where_two_voices_are_as_likely_each_has_a_turn() -> None:
 
 
 def test_one_voice_is_not_taken_for_two_without_a_word() -> None:
-    assert not find_turns(windows(voices(1)[np.zeros(200, int)]), 2).is_distinct
+    alone = windows(voices(1)[np.zeros(200, int)])
+    turns = find_turns(alone, 2)
+    assert not turns.is_distinct
+    assert alike_voices(turns, alone) == {0, 1}
 
 
 def test_a_voice_is_a_person_s_only_if_it_is_clear() -> None:

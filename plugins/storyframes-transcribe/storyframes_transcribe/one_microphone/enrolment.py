@@ -114,10 +114,12 @@ def match_enrolled(turns: Turns, windows: Windows, enrolled: Sequence[tuple[str,
 
 
 def alike_voices(turns: Turns, windows: Windows) -> set[int]:
-    """Of three or more voices those that are as like another one as windows are like their own: halves of one person.
+    """Voices that may be halves of one: all that are not distinct; of three those as like as windows are to their own.
 
     So it is where somebody of those who may speak is silent: another person's voice is split.
     """
+    if not turns.is_distinct:
+        return {*range(len(turns.centres))}
     if turns.centres.shape[0] < 3 or not len(windows.vectors):
         return set()
     within = float(np.median((windows.vectors @ turns.centres.T).max(axis=1)))
