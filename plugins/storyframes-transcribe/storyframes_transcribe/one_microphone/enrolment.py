@@ -18,7 +18,7 @@ from tasks.media import AudioBlock, RecordingError, read_audio, read_header, rea
 _VOICE = re.compile(r"(?P<person>[^=]+)=(?P<file>.+?)(?:,(?P<start>\d+(?:\.\d+)?),(?P<end>\d+(?:\.\d+)?))?")
 _LEAST_S = 3.0
 _ALIKE = 0.97  # halves of one voice: 0.98 and more; two voices: up to 0.91 (CAM++)
-_AS_LIKE = 0.6  # CAM++ on eight voices, clean and by telephone: 0.69 and more; of others up to 0.54
+_AS_LIKE = 0.6  # CAM++, eight voices: 0.65 and more; of others up to 0.55, but for two voices that are alike (0.92)
 
 
 class VoiceError(Exception):

@@ -22,7 +22,7 @@ _ROUNDS = 15  # at most
 _SURE = 0.9  # windows of which a voice is learned
 _DISTINCT = 0.2  # the silhouette coefficient below which groups are probably no voices
 _BETWEEN = 0.4  # of the usual difference of two voices: less is doubtful
-_ALIKE = 1e-6  # no pause is as short, and no difference of probabilities counts
+_NEGLIGIBLE = 1e-6  # no pause is as short, and no difference of probabilities counts
 _NEAR_S = 0.3  # a word so far from voice is attributed as the voice is
 Embed = Callable[[Sequence[np.ndarray]], np.ndarray]
 
@@ -115,9 +115,9 @@ class Turns:
         each has a turn, as where turns of another program overlap.
         """
         most = self.probability.max(axis=1, initial=0.0)[:, None]
-        is_best = (self.probability >= most - _ALIKE) & (most > 0)
+        is_best = (self.probability >= most - _NEGLIGIBLE) & (most > 0)
         sure = np.minimum(most[:, 0] * is_best.sum(axis=1), 1.0)
-        is_later = np.append(True, ~np.isclose(self.start_s[1:], self.end_s[:-1], rtol=0, atol=_ALIKE))
+        is_later = np.append(True, ~np.isclose(self.start_s[1:], self.end_s[:-1], rtol=0, atol=_NEGLIGIBLE))
         found = []
         for voice, of_voice in enumerate(is_best.T):
             steps = np.flatnonzero(of_voice)
