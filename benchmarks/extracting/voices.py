@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "plugins/storyframes-transcri
 
 import numpy as np
 from scipy import signal
-from storyframes_transcribe.one_microphone.turns import Turns, Windows, find_turns, match_voices
+from storyframes_transcribe.one_microphone.enrolment import match_enrolled
+from storyframes_transcribe.one_microphone.turns import Turns, Windows, find_turns
 from storyframes_transcribe.one_microphone.voice_models import VoiceModel, load_voice_model
 from storyframes_transcribe.voices import voiced_pieces
 from support.voices.human import prompts, voice_weights
@@ -146,7 +147,7 @@ def speaking_by_voice(scene: Scene, sound: np.ndarray, turns: Turns, talk: int) 
     ]
 
 
-def judge(scene: Scene, turns: Turns, enrolled: list[np.ndarray]) -> Judged:
+def judge(scene: Scene, windows: Windows, turns: Turns, enrolled: list[np.ndarray]) -> Judged:
     """Compare what was found with what is true."""
     steps = round(scene.seconds * 100)
     true, found = true_steps(scene), np.zeros((2, steps), bool)
@@ -169,7 +170,7 @@ def judge(scene: Scene, turns: Turns, enrolled: list[np.ndarray]) -> Judged:
         words, named = words + len(voices), named + sum(voice is not None for voice in voices)
         right += sum(voice == order[person] for voice in voices)
     both_say = [(n / 100, (n + _WORD) / 100) for n in range(0, steps, _WORD) if true[:, n : n + _WORD].all()]
-    owners = match_voices(turns.centres, [(str(n), vector) for n, vector in enumerate(enrolled)], ["0", "1"])
+    owners = match_enrolled(turns, windows, [(str(n), vector) for n, vector in enumerate(enrolled)])
     return Judged(
         alone=int(alone.sum()),
         confused=int((alone & (found != true).any(axis=0)).sum()),
@@ -199,7 +200,7 @@ def judged(model: VoiceModel, voices: tuple[str, ...], seed: int = 0) -> Iterato
             enrolled = [vector / np.linalg.norm(vector) for vector in sums]
             for name, known in ((condition, []), (f"{condition}, all enrolled", enrolled)):
                 turns = find_turns(windows, 2, known)
-                one = judge(scene, turns, enrolled)
+                one = judge(scene, windows, turns, enrolled)
                 print(*pair, name, one, flush=True)
                 yield name, one, speaking_by_voice(scene, sound, turns, talk)
 
